@@ -1,0 +1,30 @@
+"""The audit trail's one record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """Who did what, when, from where, with which result. Append-only; holds no secret.
+
+    `actor` is an email, `operator` or `service`; `action` is a dotted name such as `login`,
+    `second_factor.enrolled`, `context.switched`, `logout`, `token.created`, `token.revoked`,
+    `grant.changed`, `link.issued`, `file.fetched`; `result` is `ok` or an error code.
+    """
+
+    at: datetime
+    action: str
+    result: str
+    actor: str
+    seat_id: str | None = None
+    client_id: str | None = None
+    subject: str | None = None
+    address: str = ""
+    user_agent: str = ""
+    request_id: str = ""
+    details: Mapping[str, object] = field(default_factory=dict)
+    event_id: int | None = None

@@ -1,0 +1,174 @@
+"""Who asks: seats, accounts, grants, sessions, API tokens, and the principal they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+ROLES = ("owner", "admin", "analyst")
+PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
+
+
+@dataclass(frozen=True, slots=True)
+class BillingState:
+    """`onboarding_billing_state` of an account."""
+
+    billing_provided: bool = False
+    billing_required: bool = False
+    trial_length_days: int = 0
+    trial_started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A Leader as a customer. `client_id` is lower-case UUID text."""
+
+    client_id: str
+    first_name: str
+    last_name: str
+    phone_number: str
+    phone_number_type: str
+    active: bool = True
+    campaign_messages_monthly_threshold: int = 0
+    campaign_messages_monthly_used: int = 0
+    api_tokens_enabled: bool = False
+    second_factor_required: bool = False
+    billing: BillingState = field(default_factory=BillingState)
+
+    @property
+    def name(self) -> str:
+        """First and last name, for people."""
+        return f"{self.first_name} {self.last_name}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one seat may do on one account."""
+
+    seat_id: str
+    client_id: str
+    roles: tuple[str, ...] = ()
+    data_export: bool = False
+    async_rest_api: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A person who signs in. `password_hash` is None until a password is set."""
+
+    seat_id: str
+    email: str
+    password_hash: str | None = None
+    disabled: bool = False
+    operator: bool = False
+    second_factor_enrolled: bool = False
+    last_client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One account in reach of a seat, with the seat's grant on it."""
+
+    account: Account
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where a login came from."""
+
+    device_id: str
+    seat_id: str
+    user_agent: str
+    address: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One login. `sid` is shared by every token derived from it. While `awaiting_second_factor`
+    it opens nothing but the second-factor call, and `expires_at` is ten minutes away."""
+
+    sid: str
+    seat_id: str
+    started_at: datetime
+    expires_at: datetime
+    amr: tuple[str, ...]
+    awaiting_second_factor: bool = False
+    device_id: str | None = None
+    ended_at: datetime | None = None
+    end_reason: str | None = None
+    kind: Literal["api", "dashboard"] = "api"
+    reauthenticated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStanding:
+    """All that one statement says about a session on one account: session, seat, account, grant.
+
+    `account` and `grant` are None when the account is unknown or the seat has no grant on it.
+    `reach_requires_second_factor`: some active account in the seat's reach requires one.
+    """
+
+    session: Session
+    seat: Seat
+    account: Account | None
+    grant: Grant | None
+    reach_requires_second_factor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    """A stored API token; the secret itself is never kept (SHA-256 hex `digest` at rest)."""
+
+    token_id: str
+    digest: str
+    seat_id: str
+    client_id: str
+    name: str
+    last_four: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+    revoked_at: datetime | None = None
+    revoke_reason: str | None = None
+    created_by_email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStanding:
+    """All that one statement says about an API token: token, seat, account, grant (None = gone)."""
+
+    token: ApiToken
+    seat: Seat
+    account: Account | None
+    grant: Grant | None
+    reach_requires_second_factor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever a good credential stands for, on the account the credential is bound to.
+
+    `subject` is `session:<sid>` or `token:<token_id>`: what a signed link carries, so that the end
+    of the credential ends its links.
+    """
+
+    kind: Literal["session", "api_token"]
+    subject: str
+    seat: Seat
+    account: Account
+    grant: Grant
+    session: Session | None = None
+    token: ApiToken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where a request comes from, for throttles and the audit trail."""
+
+    address: str
+    user_agent: str = ""
+    request_id: str = ""

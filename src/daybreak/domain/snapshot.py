@@ -1,0 +1,97 @@
+"""What a snapshot is: its states, its manifest, and what is said about how fresh it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+
+class SnapshotState(StrEnum):
+    """building -> complete -> published -> retired; or held, discarded, failed on the way."""
+
+    BUILDING = "building"
+    COMPLETE = "complete"
+    HELD = "held"
+    PUBLISHED = "published"
+    RETIRED = "retired"
+    DISCARDED = "discarded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One run and what came of it.
+
+    `day` is the UTC date whose 04:00 publication it is for, None for a run by hand.
+    `fence` is the fencing token of the builder that holds it. `report` is the run report
+    (rows per resource, durations, guard's findings), plain JSON values.
+    """
+
+    snapshot_id: str
+    state: SnapshotState
+    as_of: datetime
+    started_at: datetime
+    day: date | None = None
+    finished_at: datetime | None = None
+    published_at: datetime | None = None
+    failure: str | None = None
+    fence: int = 0
+    builder: str = ""
+    heartbeat_at: datetime | None = None
+    lease_until: datetime | None = None
+    progress: Mapping[str, object] = field(default_factory=dict)
+    report: Mapping[str, object] = field(default_factory=dict)
+    accepted_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFormat:
+    """One file in the store. `key` is its object key; digests are lower-case hex SHA-256."""
+
+    bytes: int
+    sha256: str
+    content_bytes: int
+    content_sha256: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One Leader's files of one resource: the same rows in every format.
+
+    A Leader without rows in a resource has no entry of its own: the snapshot's shared entry with
+    `client_id` "" (header alone) stands for it. `fingerprint` is hex over all rows and the recipe
+    (format versions, columns, compression) that made the bytes.
+    """
+
+    client_id: str
+    resource: str
+    rows: int
+    fingerprint: str
+    formats: Mapping[str, StoredFormat]
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentFile:
+    """One file of the published snapshot, as the download path looks it up."""
+
+    snapshot_id: str
+    as_of: datetime
+    published_at: datetime
+    resource: str
+    format: str
+    rows: int
+    stored: StoredFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How fresh the files are, for people and machines. `late` with `reason` when the publication
+    that should be there is not."""
+
+    snapshot: Snapshot | None
+    next_expected_at: datetime
+    late: bool
+    reason: str | None = None

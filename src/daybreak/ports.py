@@ -1,0 +1,444 @@
+"""The seams of the service: Protocols that adapters fill and services use.
+
+Every store method runs inside one transaction of the state database: services get a `Stores`
+bundle from `State.read` / `State.write` (or the awaitable `aread` / `awrite`), and what one
+callable does is committed whole or not at all. `Unavailable(state_unavailable)` is raised when the
+database is away, within a bounded time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.identity import (
+    Account,
+    ApiToken,
+    Device,
+    Grant,
+    Reach,
+    Seat,
+    Session,
+    SessionStanding,
+    TokenStanding,
+)
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, SnapshotState
+
+T = TypeVar("T")
+
+
+# --- State database ------------------------------------------------------------------------------
+
+
+class SeatStore(Protocol):
+    """Seats, their passwords and their second factors."""
+
+    def by_email(self, email: str) -> Seat | None:
+        """The seat of an email, whatever its case; None when there is none."""
+
+    def by_id(self, seat_id: str) -> Seat | None: ...
+
+    def list_all(self) -> list[Seat]: ...
+
+    def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None: ...
+
+    def set_disabled(self, seat_id: str, disabled: bool) -> None: ...
+
+    def set_operator(self, seat_id: str, operator: bool) -> None: ...
+
+    def set_last_client(self, seat_id: str, client_id: str) -> None: ...
+
+    def reach(self, seat_id: str) -> list[Reach]:
+        """Every account with a grant of the seat, inactive ones too, ordered by account name."""
+
+    def sealed_seed(self, seat_id: str) -> str | None:
+        """The enrolled second factor's sealed seed."""
+
+    def pending_seed(self, seat_id: str) -> str | None:
+        """The sealed seed of an enrolment that is not confirmed yet."""
+
+    def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None: ...
+
+    def confirm_second_factor(
+        self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime
+    ) -> bool:
+        """Makes the pending seed the seat's factor, its step used, recovery codes replaced.
+        False when nothing was pending."""
+
+    def accept_step(self, seat_id: str, step: int) -> bool:
+        """Uses a step once: one atomic statement; False when this or a later one was used."""
+
+    def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None: ...
+
+    def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
+        """One atomic statement; False when it is unknown or used."""
+
+    def recovery_codes_left(self, seat_id: str) -> int: ...
+
+    def reset_second_factor(self, seat_id: str) -> None: ...
+
+    def reseal_seeds(self, reseal: Callable[[str], str | None]) -> int:
+        """Writes each sealed seed anew where `reseal` gives another text; how many."""
+
+
+class SessionStore(Protocol):
+    """Logins and the devices they came from."""
+
+    def start(self, session: Session) -> None: ...
+
+    def pass_second_factor(
+        self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]
+    ) -> bool:
+        """Ends the waiting, once: atomic; False when the session waits no longer or has ended."""
+
+    def standing(self, sid: str, client_id: str | None) -> SessionStanding | None:
+        """Session, seat, account and grant by one statement; None when the sid is unknown."""
+
+    def end(self, sid: str, now: datetime, reason: str) -> bool:
+        """False when it had ended already."""
+
+    def end_all(
+        self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None
+    ) -> int: ...
+
+    def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]: ...
+
+    def mark_reauthenticated(self, sid: str, now: datetime) -> None: ...
+
+    def remember_device(self, device: Device) -> None:
+        """Inserts the device, or brings agent, address and last seen of a known one up to date."""
+
+    def device(self, device_id: str, seat_id: str) -> Device | None: ...
+
+    def forget_ended(self, before: datetime) -> int:
+        """Deletes sessions that ended or expired before that instant; how many."""
+
+
+class ApiTokenStore(Protocol):
+    """API tokens by the digest of their secret."""
+
+    def add(self, token: ApiToken) -> None: ...
+
+    def standing(self, digest: str) -> TokenStanding | None:
+        """Token, seat, account and grant by one statement."""
+
+    def standing_by_id(self, token_id: str) -> TokenStanding | None: ...
+
+    def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
+        """Sets last used unless it was used after `not_after` (at most one write a minute)."""
+
+    def list_for(
+        self, *, client_id: str | None = None, seat_id: str | None = None
+    ) -> list[ApiToken]: ...
+
+    def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
+
+    def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRule:
+    """At most `limit` attempts in any `window_seconds` for one `key`."""
+
+    key: str
+    limit: int
+    window_seconds: int
+
+
+class ThrottleStore(Protocol):
+    """Counted attempts, shared by all workers and nodes."""
+
+    def count(self, rules: Sequence[ThrottleRule], now: datetime) -> ThrottleRule | None:
+        """Counts one attempt against every rule, atomically. None = allowed; else the rule that
+        is exceeded (then the attempt does not push the window further out)."""
+
+    def retry_after_seconds(self, rule: ThrottleRule, now: datetime) -> int: ...
+
+    def clear(self, key: str) -> None: ...
+
+    def forget(self, before: datetime) -> int: ...
+
+
+class AuditStore(Protocol):
+    """Append-only trail."""
+
+    def append(self, event: AuditEvent) -> None: ...
+
+    def read(
+        self,
+        *,
+        client_id: str | None = None,
+        seat_id: str | None = None,
+        actor: str | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after_id: int | None = None,
+        newest_first: bool = False,
+        limit: int = 1000,
+    ) -> list[AuditEvent]: ...
+
+
+class SnapshotStore(Protocol):
+    """Runs, manifests and the one pointer to what is served."""
+
+    def claim_day(
+        self, snapshot: Snapshot, now: datetime, lease_seconds: int
+    ) -> Snapshot | None:
+        """Claims `snapshot.day` for its builder: inserts it, or takes over a day whose builder let
+        its lease lapse or whose last run failed (a new fence, a new snapshot id). None when another
+        holds it or the day is done (complete, held, published)."""
+
+    def begin_manual(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot:
+        """A run by hand, with an id of its own."""
+
+    def renew(
+        self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int,
+        progress: Mapping[str, object],
+    ) -> bool:
+        """Keeps the lease and says how far it is. False when fenced."""
+
+    def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
+        """Appends manifest entries (also the shared header-only ones). Raises RunFenced."""
+
+    def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None: ...
+
+    def finish(
+        self, snapshot_id: str, fence: int, state: SnapshotState, now: datetime,
+        *, report: Mapping[str, object], failure: str | None = None,
+    ) -> None:
+        """building -> complete | held | failed. Raises RunFenced."""
+
+    def publish(
+        self, snapshot_id: str, fence: int | None, now: datetime,
+        *, accepted_reason: str | None = None,
+    ) -> None:
+        """Moves the pointer, one transaction; refuses one that is older (as_of) than the served
+        one, is not complete, or held without a reason. Raises RunFenced, Conflict."""
+
+    def discard(self, snapshot_id: str, now: datetime, reason: str) -> None: ...
+
+    def lapse(self, now: datetime) -> list[Snapshot]:
+        """Marks building runs whose lease is over as failed; returns them."""
+
+    def current(self) -> Snapshot | None:
+        """The snapshot that is served."""
+
+    def get(self, snapshot_id: str) -> Snapshot | None: ...
+
+    def of_day(self, day: date) -> Snapshot | None:
+        """The latest run for that day's publication."""
+
+    def recent(self, limit: int = 50) -> list[Snapshot]:
+        """Newest first."""
+
+    def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> (
+        CurrentFile | None
+    ):
+        """One file (header-only when the Leader has no rows); `snapshot_id` None = the current
+        one. None when the snapshot does not know the Leader, or is not (or no longer) served:
+        published snapshots and retired ones whose files still stand are."""
+
+    def leader_known(self, snapshot_id: str, client_id: str) -> bool: ...
+
+    def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
+        """The nine entries of one Leader, header-only ones filled in, in catalogue order of names
+        as stored; [] when unknown."""
+
+    def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
+        """All entries, ordered by resource and client_id."""
+
+    def leaders(self, snapshot_id: str) -> Iterator[str]: ...
+
+    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]: ...
+
+    def served(self) -> list[Snapshot]:
+        """Published and retired snapshots whose files still stand, newest publication first."""
+
+    def forget(self, snapshot_id: str) -> None:
+        """Deletes manifest rows; the run's own row stays for history, as retired without files."""
+
+    def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
+        """Object keys the manifests of these snapshots name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Accounts, seats and grants as one value."""
+
+    accounts: tuple[Account, ...]
+    seats: tuple[Seat, ...]
+    grants: tuple[Grant, ...]
+
+
+class DirectoryStore(Protocol):
+    """Accounts, seats and grants in bulk."""
+
+    def load(self) -> Directory: ...
+
+    def put_account(self, account: Account) -> None: ...
+
+    def put_seat(self, seat: Seat) -> None:
+        """Inserts or changes email, disabled and (when not None) password_hash."""
+
+    def put_grant(self, grant: Grant) -> None: ...
+
+    def remove_grant(self, seat_id: str, client_id: str) -> None: ...
+
+    def account(self, client_id: str) -> Account | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One running service process, as others see it."""
+
+    node_id: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    roles: tuple[str, ...]
+
+
+class NodeStore(Protocol):
+    """Heartbeats of service nodes."""
+
+    def beat(self, node: Node) -> None: ...
+
+    def list_seen(self, since: datetime) -> list[Node]: ...
+
+
+class Stores(Protocol):
+    """Everything in the state database, within one transaction."""
+
+    @property
+    def seats(self) -> SeatStore: ...
+    @property
+    def sessions(self) -> SessionStore: ...
+    @property
+    def api_tokens(self) -> ApiTokenStore: ...
+    @property
+    def throttle(self) -> ThrottleStore: ...
+    @property
+    def audit(self) -> AuditStore: ...
+    @property
+    def snapshots(self) -> SnapshotStore: ...
+    @property
+    def directory(self) -> DirectoryStore: ...
+    @property
+    def nodes(self) -> NodeStore: ...
+
+
+class State(Protocol):
+    """The state database. `read` may see a consistent view; `write` is one durable transaction."""
+
+    def read(self, work: Callable[[Stores], T]) -> T: ...
+
+    def write(self, work: Callable[[Stores], T]) -> T: ...
+
+    async def aread(self, work: Callable[[Stores], T]) -> T: ...
+
+    async def awrite(self, work: Callable[[Stores], T]) -> T: ...
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """What a store says about a file it took: digest and length of the stored bytes, and key."""
+
+    key: str
+    bytes: int
+    sha256: str
+
+
+class FileSink(Protocol):
+    """Where one run's files go: the staging of one snapshot. Called from several threads."""
+
+    def write(
+        self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]
+    ) -> WrittenFile:
+        """Takes one finished file, piece by piece; `client_id` "" is the shared header-only one."""
+
+    def carry(self, key: str) -> str:
+        """Makes a file of an earlier snapshot part of this one (link or reference): its new key."""
+
+    def seal(self) -> None:
+        """Returns when everything written is durable (sync once) and under its final name."""
+
+    def discard(self) -> None:
+        """Removes what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One file in the store, as listed."""
+
+    key: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLink:
+    """A URL of the store's own, good for a minute at most."""
+
+    url: str
+    expires_at: datetime
+
+
+class FileStore(Protocol):
+    """Where published files live: local disk or an object store."""
+
+    def stage(self, snapshot_id: str) -> FileSink: ...
+
+    def check(self, key: str, bytes: int, sha256: str) -> None:
+        """Reads the whole file; raises FileDamaged when length or digest differ, FileStoreError
+        when it is not there."""
+
+    def local_path(self, key: str, bytes: int) -> Path | None:
+        """The path of the file when it lies on local disk (length checked), None on an object
+        store. Raises FileStoreError when it is gone."""
+
+    async def store_link(
+        self, key: str, *, seconds: int, file_name: str, content_type: str,
+        content_encoding: str | None, method: str = "GET",
+    ) -> StoreLink | None:
+        """A store-signed URL, or None on local disk."""
+
+    def read(self, key: str) -> Iterator[bytes]: ...
+
+    def stream(self, key: str) -> AsyncIterator[bytes]: ...
+
+    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+        """Deletes a snapshot's files but those kept (carried into living ones); how many."""
+
+    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
+        """Snapshot ids (or staging folders) that lie in the store and nobody knows."""
+
+    def free_bytes(self) -> int | None:
+        """Free space, None when the store has no such figure."""
+
+    def probe(self) -> None:
+        """Writes, reads and deletes a small object; raises FileStoreError or Unavailable."""
+
+
+# --- Sources: rows come from the operator's platform ----------------------------------------------
+
+
+class RowSource(Protocol):
+    """The operator's platform. `open` gives one consistent reading as of one instant."""
+
+    @property
+    def engine(self) -> str: ...
+
+    def open(self, as_of: datetime) -> AbstractContextManager[object]: ...
