@@ -1,0 +1,1 @@
+"""The HTTP floor: the only place that imports the web framework."""
