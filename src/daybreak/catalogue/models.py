@@ -1,0 +1,91 @@
+"""The SQL models: one SELECT per resource over the source tables.
+
+The files in `sql/` are written in DuckDB's dialect and in no more of it than PostgreSQL and Spark
+SQL can be given by transpiling. `:as_of` stands for the snapshot's instant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources as package_files
+from pathlib import Path
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.errors import OperatorError, SourceError
+
+_AS_OF = re.compile(r"(?<![:\w]):as_of\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model: `sql` is a SELECT with `:as_of` in it; `origin` says which file it came from."""
+
+    resource: str
+    sql: str
+    origin: str
+
+    def at(self, as_of: datetime) -> str:
+        """The SELECT with the instant in place, as a timestamp literal in UTC."""
+        return _AS_OF.sub(as_of_literal(as_of), self.sql)
+
+
+def as_of_literal(as_of: datetime) -> str:
+    """`TIMESTAMP '2026-11-20 04:00:00.000000'`, UTC. Raises ValueError on a naive time."""
+    if as_of.tzinfo is None:
+        raise ValueError("as_of needs a time zone")
+    return f"TIMESTAMP '{as_of.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"
+
+
+def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
+    """All nine models by resource name; files `<resource>.sql` of `models_dir` replace single ones.
+
+    Raises OperatorError when the folder is missing or holds SQL for an unknown resource.
+    """
+    folder = package_files.files("daybreak.catalogue") / "sql"
+    models = {
+        name: Model(name, (folder / f"{name}.sql").read_text("utf-8"), f"daybreak's {name}.sql")
+        for name in RESOURCE_NAMES
+    }
+    if models_dir is None:
+        return models
+    if not models_dir.is_dir():
+        raise OperatorError(f"snapshot.models_dir: {models_dir} is not a folder.")
+    for path in sorted(models_dir.glob("*.sql")):
+        if path.stem not in models:
+            raise OperatorError(
+                f"snapshot.models_dir: {path.name} replaces nothing; the models are "
+                f"{', '.join(RESOURCE_NAMES)}."
+            )
+        sql = path.read_text("utf-8").strip().rstrip(";")
+        models[path.stem] = Model(path.stem, sql, str(path))
+    return models
+
+
+def check_leader_chain(pairs: Iterable[tuple[str, str | None]]) -> None:
+    """Takes (leader_id, parent_leader_id) of all Leaders; raises SourceError when a Leader is
+    listed twice or the parents go round in a circle, naming the Leaders."""
+    parent_of: dict[str, str | None] = {}
+    for leader_id, parent in pairs:
+        if leader_id in parent_of:
+            raise SourceError(f"Table leaders lists the Leader {leader_id} twice.")
+        parent_of[leader_id] = parent
+    sound: set[str] = set()
+    for start in parent_of:
+        path: list[str] = []
+        on_path: set[str] = set()
+        leader: str | None = start
+        while leader is not None and leader not in sound:
+            if leader in on_path:
+                circle = [*path[path.index(leader) :], leader]
+                raise SourceError(
+                    "Table leaders: parent_leader_id goes round in a circle: "
+                    + " -> ".join(circle)
+                    + "."
+                )
+            path.append(leader)
+            on_path.add(leader)
+            leader = parent_of.get(leader)
+        sound.update(path)

@@ -1,0 +1,263 @@
+"""The nine resources: names, paths, columns in order, types, keys and allowed values.
+
+Column order is the order in the files. The key is the order of the rows in a file: UUIDs as
+their lower-case text, text by its UTF-8 bytes, times by instant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.formats import Format
+
+SUBSCRIPTION_STATES = ("live", "opted_out", "blocked", "deleted")
+CHANNELS = ("sms", "whatsapp")
+USAGE_CHANNELS = ("sms", "mms", "whatsapp")
+OUTBOUND_MESSAGE_TYPES = (
+    "dm",
+    "campaign",
+    "fan_onboarding",
+    "opt_in",
+    "opt_out",
+    "keyword_response",
+    "seat_onboarding",
+    "help_response",
+    "automated",
+    "external",
+    "external_customer_support",
+)
+LINK_TYPES = ("link", "media")
+GENDERS = ("male", "female", "non_binary", "no_answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One downloadable resource.
+
+    `name` is the short name used in links, manifests and object keys; `download_path` is the last
+    part of the documented download path, for CSV. `key` orders the rows; `tie_break` are further
+    columns that order rows with an equal key where the source may hold such rows, so that the
+    same rows always come in the same order.
+    """
+
+    name: str
+    title: str
+    description: str
+    download_path: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    tie_break: tuple[str, ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of that name. Raises KeyError."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def file_name(self, format: Format) -> str:
+        """`members.csv.gz`: the name in links and on a consumer's disk."""
+        return self.name + format.ending
+
+    def path_for(self, format: Format) -> str:
+        """The download path's last part in that format: `csv` replaced as the format has it."""
+        return self.download_path.replace(".csv.gz", format.ending)
+
+
+def _columns(
+    *rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]],
+) -> tuple[Column, ...]:
+    """(name, type with `?` when it may be NULL, description[, allowed values]) to columns."""
+    columns = []
+    for row in rows:
+        name, kind, description = row[0], row[1], row[2]
+        allowed = row[3] if len(row) == 4 else ()
+        columns.append(
+            Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, allowed)
+        )
+    return tuple(columns)
+
+
+RESOURCES: tuple[Resource, ...] = (
+    Resource(
+        "campaigns",
+        "Campaign Performance",
+        "One row per campaign sent by the Leader, with its totals.",
+        "campaigns.csv.gz",
+        _columns(
+            ("CAMPAIGN_ID", "uuid", "The campaign."),
+            ("LEADER_ID", "uuid", "The Leader that sent it."),
+            ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for it."),
+            ("CHANNEL", "text", "The channel it was sent on.", CHANNELS),
+            ("SENT_AT", "timestamp", "When it was sent."),
+            ("TEST_CAMPAIGN", "boolean", "It was sent as a test."),
+            ("TEXT", "text?", "The text that was sent."),
+            ("USAGE_CHANNEL", "text", "The channel it is billed as.", USAGE_CHANNELS),
+            ("MEDIA_URL", "text?", "The picture or video that was sent with it."),
+            ("IS_SCHEDULED", "boolean", "It was sent by schedule."),
+            ("IS_FILTERED", "boolean", "It was sent to a part of the audience."),
+            ("RECIPIENT_COUNT", "bigint", "Distinct Members it was sent to."),
+            ("RESPONSE_COUNT", "bigint", "Messages that answer it."),
+            ("REPLIED_COUNT", "bigint", "Distinct Members who answered."),
+            ("STOP_COUNT", "bigint", "Distinct Members whose answer was a stop."),
+            ("UNIT_COUNT", "bigint", "Units over all its messages."),
+            ("SEGMENT_COUNT", "bigint", "Segments over all its messages."),
+            ("CAMPAIGN_NAME", "text?", "Its name."),
+        ),
+        ("CAMPAIGN_ID",),
+    ),
+    Resource(
+        "outbound_message_type_usage",
+        "Message Segment Usage",
+        "Messages, segments and units per UTC day, channel and kind of message.",
+        "outbound_message_type_usage.csv.gz/segment-based-subscription",
+        _columns(
+            ("LEADER_ID", "uuid", "The Leader that sent the messages."),
+            ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for them."),
+            ("DATE_DAY", "date", "UTC day of sending."),
+            ("USAGE_CHANNEL", "text", "The channel they are billed as.", USAGE_CHANNELS),
+            ("OUTBOUND_MESSAGE_TYPE", "text", "Why they were sent.", OUTBOUND_MESSAGE_TYPES),
+            ("MESSAGE_COUNT", "bigint", "Messages."),
+            ("SEGMENT_COUNT", "bigint", "Segments they took."),
+            ("UNIT_COUNT", "bigint", "Units they are billed as."),
+        ),
+        ("DATE_DAY", "USAGE_CHANNEL", "OUTBOUND_MESSAGE_TYPE"),
+    ),
+    Resource(
+        "campaign_links",
+        "Campaign Link Performance",
+        "One row per link of a campaign, only for campaigns that contain links.",
+        "campaign_links.csv.gz",
+        _columns(
+            ("CAMPAIGN_ID", "uuid", "The campaign that contains the link."),
+            ("LEADER_ID", "uuid", "The Leader that sent it."),
+            ("LINK_TYPE", "text", "What the link leads to.", LINK_TYPES),
+            ("LINK_URL", "text", "Where it leads."),
+            ("RECIPIENT_COUNT", "bigint", "Distinct Members the campaign was sent to."),
+            ("HIT_COUNT", "bigint", "Openings of the link."),
+        ),
+        ("CAMPAIGN_ID", "LINK_TYPE", "LINK_URL"),
+    ),
+    Resource(
+        "members",
+        "Member Details",
+        "One row per Member. A deleted Member's personal columns are NULL.",
+        "members.csv.gz",
+        _columns(
+            ("MEMBER_ID", "uuid", "The Member."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("PHONE_NUMBER", "text?", "E.164, with the plus sign. NULL when deleted."),
+            ("SUBSCRIPTION_STATE", "text", "Its state.", SUBSCRIPTION_STATES),
+            ("FIRST_NAME", "text?", "First name."),
+            ("LAST_NAME", "text?", "Last name."),
+            ("EMAIL", "text?", "Email address."),
+            ("DATE_OF_BIRTH", "date?", "Date of birth."),
+            ("GENDER", "text?", "Gender as answered.", GENDERS),
+            ("CITY", "text?", "City."),
+            ("STATE", "text?", "State or region."),
+            ("STATE_CODE", "text?", "Code of the state or region."),
+            ("COUNTRY", "text?", "Country."),
+            ("COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2."),
+            ("DEVICE_TYPE", "text?", "Kind of phone."),
+            ("FIRST_ACTIVATED_AT", "timestamp?", "When the Member first became live."),
+        ),
+        ("MEMBER_ID",),
+    ),
+    Resource(
+        "member_state_changes",
+        "Member Subscription Status",
+        "One row per change of a Member's subscription state.",
+        "member_state_changes.csv.gz",
+        _columns(
+            ("MEMBER_ID", "uuid", "The Member."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("SUBSCRIPTION_STATE", "text", "The state it changed to.", SUBSCRIPTION_STATES),
+            ("STATE_CHANGED_AT", "timestamp", "When it changed."),
+        ),
+        ("MEMBER_ID", "STATE_CHANGED_AT", "SUBSCRIPTION_STATE"),
+    ),
+    Resource(
+        "member_term_accepts",
+        "Member Term Accepts",
+        "One row per acceptance of terms in the 90 days that end with the snapshot.",
+        "member_term_accepts.csv.gz",
+        _columns(
+            ("MEMBER_ID", "uuid", "The Member."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("TERM_ID", "uuid", "The terms."),
+            ("MEMBER_EMAIL", "text?", "Email address given then. NULL when deleted."),
+            ("MEMBER_COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2."),
+            ("WAS_CHECKED", "boolean", "The box was checked when the form was sent."),
+            ("WAS_PRE_CHECKED", "boolean", "The box was checked when the form was shown."),
+            ("ACCEPTED_AT", "timestamp", "When the terms were accepted."),
+            ("LEADER_NAME", "text?", "Name of the Leader."),
+            ("PARENT_LEADER_NAME", "text?", "Name of the Leader above it; NULL at the top."),
+            (
+                "ULTIMATE_PARENT_LEADER_NAME",
+                "text?",
+                "Name at the top of the chain; its own when there is none above.",
+            ),
+            ("TERM_LANGUAGE", "text?", "Text of the terms."),
+            ("CUSTOM_SIGNUP_LANGUAGE", "text?", "The Leader's own text on the sign-up page."),
+            ("ADDITIONAL_CHECKBOX_LANGUAGE", "text?", "Text of the extra checkbox."),
+            ("ETL_LOADED_AT", "timestamp", "The instant the snapshot shows."),
+        ),
+        ("MEMBER_ID", "TERM_ID", "ACCEPTED_AT"),
+        ("MEMBER_EMAIL", "MEMBER_COUNTRY_CODE", "WAS_CHECKED", "WAS_PRE_CHECKED"),
+    ),
+    Resource(
+        "custom_member_data",
+        "Custom Member Data",
+        "One row per Member and custom field. A deleted Member's values are NULL.",
+        "custom_member_data.csv.gz",
+        _columns(
+            ("MEMBER_ID", "uuid", "The Member."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("CUSTOM_FIELD_NAME", "text", "The field."),
+            ("CUSTOM_FIELD_VALUE", "text?", "The answer."),
+        ),
+        ("MEMBER_ID", "CUSTOM_FIELD_NAME"),
+        ("CUSTOM_FIELD_VALUE",),
+    ),
+    Resource(
+        "communities",
+        "Communities",
+        "One row per community with its current member count.",
+        "communities.csv.gz",
+        _columns(
+            ("COMMUNITY_ID", "uuid", "The community."),
+            ("COMMUNITY_NAME", "text", "Its name."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("MEMBER_COUNT", "bigint", "Members who belong to it now."),
+        ),
+        ("COMMUNITY_ID",),
+    ),
+    Resource(
+        "member_communities",
+        "Member Communities",
+        "One row per Member and community it belongs to now.",
+        "member_communities.csv.gz",
+        _columns(
+            ("COMMUNITY_ID", "uuid", "The community."),
+            ("COMMUNITY_NAME", "text", "Its name."),
+            ("LEADER_ID", "uuid", "The Leader it belongs to."),
+            ("MEMBER_ID", "uuid", "The Member."),
+            ("JOINED_AT", "timestamp", "When the Member first joined it."),
+        ),
+        ("COMMUNITY_ID", "MEMBER_ID"),
+    ),
+)
+
+RESOURCE_NAMES: tuple[str, ...] = tuple(resource.name for resource in RESOURCES)
+
+_BY_NAME = {resource.name: resource for resource in RESOURCES}
+
+
+def resource_named(name: str) -> Resource:
+    """The resource of that short name. Raises KeyError."""
+    return _BY_NAME[name]

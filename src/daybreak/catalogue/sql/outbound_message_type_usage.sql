@@ -1,0 +1,24 @@
+-- Messages per Leader, UTC day, channel and kind.
+SELECT
+    usage_by_day.leader_id AS "LEADER_ID",
+    COALESCE(l.billing_entity_leader_id, usage_by_day.leader_id) AS "BILLING_ENTITY_LEADER_ID",
+    usage_by_day.date_day AS "DATE_DAY",
+    usage_by_day.usage_channel AS "USAGE_CHANNEL",
+    usage_by_day.outbound_message_type AS "OUTBOUND_MESSAGE_TYPE",
+    CAST(usage_by_day.message_count AS BIGINT) AS "MESSAGE_COUNT",
+    CAST(usage_by_day.segment_count AS BIGINT) AS "SEGMENT_COUNT",
+    CAST(usage_by_day.unit_count AS BIGINT) AS "UNIT_COUNT"
+FROM (
+    SELECT
+        leader_id,
+        CAST(sent_at AS DATE) AS date_day,
+        usage_channel,
+        outbound_message_type,
+        COUNT(*) AS message_count,
+        SUM(segment_count) AS segment_count,
+        SUM(unit_count) AS unit_count
+    FROM outbound_messages
+    WHERE sent_at <= :as_of
+    GROUP BY leader_id, CAST(sent_at AS DATE), usage_channel, outbound_message_type
+) AS usage_by_day
+LEFT JOIN leaders AS l ON l.leader_id = usage_by_day.leader_id
