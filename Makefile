@@ -11,7 +11,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell tools/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.setup-done
+SERVER := $(VENV)/.server-ready
+DEV := $(VENV)/.dev-ready
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -20,43 +21,48 @@ BENCH_ARGS ?=
 help:
 	@sed -n 's/^#   //p' Makefile
 
-setup: $(STAMP)
+setup: $(DEV) system
 
-$(STAMP): requirements.lock pyproject.toml tools/setup-python tools/setup-system
-	@tools/setup-system run
-	@tools/setup-python "$(PYTHON)" $(VENV)
+# What the service runs on, and no more: the demo needs nothing else.
+$(SERVER): requirements.lock tools/setup-python
+	@tools/setup-python "$(PYTHON)" $(VENV) requirements.lock
 	@touch $@
 
-# Programs that only tests and benchmarks start: databases, browser, Java.
+# That, and what tests and checks need.
+$(DEV): requirements-dev.lock tools/setup-python
+	@tools/setup-python "$(PYTHON)" $(VENV) requirements-dev.lock
+	@touch $(SERVER) $@
+
+# Programs that only tests start: browser, Java, web server.
 system:
 	@tools/setup-system test
 
-demo: $(STAMP)
+demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
-test: $(STAMP) system
+test: $(DEV) system
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
 
-check: $(STAMP)
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.reference --check
 
-bench: $(STAMP)
+bench: $(DEV)
 	@tools/setup-system bench
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-reference: $(STAMP)
+reference: $(DEV)
 	$(BIN)/python -m tools.reference
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 # Hashes, and no address of any registry: whoever installs decides where from.
-lock: $(STAMP)
+lock: $(DEV)
 	@tools/lock $(BIN)/uv
 
 clean:
