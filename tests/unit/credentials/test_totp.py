@@ -1,0 +1,97 @@
+"""Codes of RFC 6238, sealed seeds, recovery codes."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from daybreak.credentials import keyring as keyrings
+from daybreak.credentials import totp
+
+VECTORS = Path(__file__).parents[2] / "vendored" / "rfc6238" / "vectors.json"
+NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
+SEAT = "0b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11"
+OTHER = "0b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a12"
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> keyrings.Keyring:
+    return keyrings.create(tmp_path / "keyring.json", NOW, secrets.token_bytes)
+
+
+def test_every_sha1_row_of_rfc_6238_appendix_b() -> None:
+    rows = [row for row in json.loads(VECTORS.read_text()) if row["alg"] == "SHA1"]
+    assert len(rows) == 6
+    for row in rows:
+        seed = row["secret_ascii"].encode()
+        assert totp.code_at(seed, row["time"] // 30) == row["digits6"]
+        assert totp.matching_step(seed, row["digits6"], row["time"]) == row["time"] // 30
+
+
+def test_a_code_is_good_one_step_early_and_late_and_not_two() -> None:
+    seed = secrets.token_bytes(20)
+    now = 1_800_000_015
+    step = now // 30
+    codes = {at: totp.code_at(seed, step + at) for at in range(-2, 3)}
+    if len(set(codes.values())) < 5:
+        pytest.skip("two of five neighbouring codes are equal (once in 100,000)")
+    assert [totp.matching_step(seed, codes[at], now) for at in range(-2, 3)] == [
+        None,
+        step - 1,
+        step,
+        step + 1,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("code", ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "\ud800", " 123456"])
+def test_what_is_not_six_digits_is_no_code(code: str) -> None:
+    assert totp.matching_step(b"12345678901234567890", code, 59) is None
+
+
+def test_a_sealed_seed_opens_for_its_seat_alone_and_survives_a_rotation(
+    ring: keyrings.Keyring,
+) -> None:
+    seed = secrets.token_bytes(totp.SEED_BYTES)
+    sealed = totp.seal(seed, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
+    assert seed.hex() not in sealed
+    assert totp.manual_key(seed) not in sealed
+    rotated = ring.rotate(NOW, secrets.token_bytes, lifetime=timedelta(days=7))
+    assert totp.unseal(sealed, seat_id=SEAT, keyring=rotated) == seed
+    assert totp.sealing_kid(sealed) == ring.signing_kid
+    with pytest.raises(totp.SealBroken):
+        totp.unseal(sealed, seat_id=OTHER, keyring=ring)
+
+
+def test_a_changed_sealed_seed_does_not_open(ring: keyrings.Keyring) -> None:
+    sealed = totp.seal(b"x" * 20, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
+    for at in range(len(sealed)):
+        changed = sealed[:at] + ("0" if sealed[at] != "0" else "1") + sealed[at + 1 :]
+        with pytest.raises(totp.SealBroken):
+            totp.unseal(changed, seat_id=SEAT, keyring=ring)
+    for other in ("", "...", "1.2.3", "1.zz.00.00"):
+        with pytest.raises(totp.SealBroken):
+            totp.unseal(other, seat_id=SEAT, keyring=ring)
+
+
+def test_the_otpauth_address_is_what_apps_read() -> None:
+    uri = totp.otpauth_uri(b"12345678901234567890", issuer="Day & break", email="a+b@example.org")
+    assert uri == (
+        "otpauth://totp/Day%20%26%20break:a%2Bb@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+        "&issuer=Day%20%26%20break&algorithm=SHA1&digits=6&period=30"
+    )
+
+
+def test_recovery_codes_are_ten_differ_and_are_known_however_they_are_typed() -> None:
+    codes = totp.new_recovery_codes(secrets.token_bytes)
+    assert len(set(codes)) == 10
+    code = codes[0]
+    stored = totp.recovery_digest(code, seat_id=SEAT)
+    assert totp.recovery_digest(code.upper().replace("-", " "), seat_id=SEAT) == stored
+    assert totp.recovery_digest(codes[1], seat_id=SEAT) != stored
+    assert totp.recovery_digest(code, seat_id=OTHER) != stored
+    assert code not in stored
