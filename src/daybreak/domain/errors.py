@@ -155,6 +155,12 @@ class FileStoreError(DaybreakError):
     code = "file_store_fault"
 
 
+class StoreFull(FileStoreError):
+    """No room, or no leave, to write more: the disk or its quota is full."""
+
+    code = "disk_short"
+
+
 class FileDamaged(FileStoreError):
     """A stored file does not match the digest in the manifest; it is not served."""
 

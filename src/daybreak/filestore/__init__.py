@@ -1,0 +1,1 @@
+"""Where files live: local disk or an object store."""

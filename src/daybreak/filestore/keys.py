@@ -1,0 +1,52 @@
+"""Names of files in a store: the only place that makes keys, and the only one that takes them apart.
+
+A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}/{resource}{ending}`; the shared header-only
+file lies at `snapshots/{snapshot_id}/empty/{resource}{ending}`. Keys are relative to the store's root or prefix.
+"""
+
+from __future__ import annotations
+
+import re
+
+from daybreak.catalogue.formats import FORMATS
+from daybreak.domain.errors import FileStoreError
+
+_ENDINGS = {format.name: format.ending for format in FORMATS}
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+
+
+def relative_name(client_id: str, resource: str, format: str) -> str:
+    """The name of a file inside its snapshot. Raises FileStoreError for anything that is not plainly a client id, a
+    resource and a format: a name can never leave the snapshot's folder.
+    """
+    if format not in _ENDINGS or not _RESOURCE.fullmatch(resource):
+        raise FileStoreError(f"'{resource}' in format '{format}' cannot be a file name.")
+    ending = _ENDINGS[format]
+    if client_id == "":
+        return f"empty/{resource}{ending}"
+    if not _UUID.fullmatch(client_id):
+        raise FileStoreError("A Leader's id must be a lower-case UUID to become a file name.")
+    return f"{client_id[:2]}/{client_id}/{resource}{ending}"
+
+
+def snapshot_folder(snapshot_id: str) -> str:
+    """The folder of a snapshot. Raises FileStoreError when the id is not one."""
+    if not _UUID.fullmatch(snapshot_id):
+        raise FileStoreError("A snapshot's id must be a lower-case UUID.")
+    return f"snapshots/{snapshot_id}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """A key as (snapshot id, name inside the snapshot). Raises FileStoreError for a key this module does not make."""
+    parts = key.split("/")
+    good = len(parts) >= 3 and parts[0] == "snapshots" and all(_PART.fullmatch(part) for part in parts[1:])
+    if not good or not _UUID.fullmatch(parts[1]):
+        raise FileStoreError("This is not the key of a stored file.")
+    return parts[1], "/".join(parts[2:])
+
+
+def is_snapshot_id(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None

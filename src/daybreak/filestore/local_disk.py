@@ -1,0 +1,302 @@
+"""Files on a local disk (or a mounted one).
+
+A run writes below `staging/{snapshot_id}` and pays no sync for a file. `seal` syncs once, renames the folder to
+`snapshots/{snapshot_id}` and syncs the names: only then may anybody be told of the files. A killed run leaves nothing
+but a folder in `staging/` (or one in `snapshots/` that no manifest names), which the next run removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+
+from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
+from daybreak.filestore.durable import sync_folder, sync_tree
+from daybreak.filestore.keys import is_snapshot_id, relative_name, snapshot_folder, split_key
+from daybreak.ports import FileSink, StoreLink, WrittenFile
+
+_READ_BYTES = 1 << 20
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
+
+
+def _fault(error: OSError, what: str) -> FileStoreError:
+    """The error of the tree that a system error stands for."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _FULL:
+        return StoreFull(f"{what}: {reason}. Make room for the files, then run again.")
+    return FileStoreError(f"{what}: {reason}.")
+
+
+class LocalDisk:
+    """The file store on a disk, below one root folder. Makes the folder when it is not there."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = Path(os.path.abspath(root))
+        self._snapshots = self._root / "snapshots"
+        self._staging = self._root / "staging"
+        try:
+            self._snapshots.mkdir(parents=True, exist_ok=True)
+            self._staging.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _fault(error, f"The folder {self._root} cannot be used for files") from error
+
+    def stage(self, snapshot_id: str) -> FileSink:
+        """Where one run writes. Raises FileStoreError when a folder of that id is there already."""
+        final = self._root / snapshot_folder(snapshot_id)
+        staged = self._staging / snapshot_id
+        try:
+            staged.mkdir()
+        except OSError as error:
+            raise _fault(error, f"The staging folder {staged} cannot be made") from error
+        return LocalSink(self._root, staged, final)
+
+    def check(self, key: str, bytes: int, sha256: str) -> None:
+        """Reads the whole file. Raises FileDamaged, or FileStoreError when it is not there."""
+        digest = hashlib.sha256()
+        length = 0
+        for piece in self.read(key):
+            digest.update(piece)
+            length += len(piece)
+        if length != bytes or digest.hexdigest() != sha256:
+            raise FileDamaged(f"The file {key} is not what was written: {length} bytes where {bytes} were stored.")
+
+    def local_path(self, key: str, bytes: int) -> Path | None:
+        """The file's path, once its length is found right. Raises FileStoreError, FileDamaged."""
+        path = self._path(key)
+        try:
+            length = path.stat(follow_symlinks=False).st_size
+        except OSError as error:
+            raise _fault(error, f"The file {key} cannot be read") from error
+        if length != bytes:
+            raise FileDamaged(f"The file {key} has {length} bytes where {bytes} were stored.")
+        return path
+
+    async def store_link(
+        self,
+        key: str,
+        *,
+        seconds: int,
+        file_name: str,
+        content_type: str,
+        content_encoding: str | None,
+        method: str = "GET",
+    ) -> StoreLink | None:
+        """None: a disk signs no links of its own."""
+        return None
+
+    def read(self, key: str) -> Iterator[bytes]:
+        """The file's bytes, in pieces of 1 MiB. Raises FileStoreError."""
+        path = self._path(key)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                while piece := os.read(handle, _READ_BYTES):
+                    yield piece
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise _fault(error, f"The file {key} cannot be read") from error
+
+    async def stream(self, key: str) -> AsyncIterator[bytes]:
+        """As `read`, with the disk's work off the event loop."""
+        pieces = self.read(key)
+        try:
+            while (piece := await asyncio.to_thread(next, pieces, b"")) != b"":
+                yield piece
+        finally:
+            with contextlib.suppress(ValueError):
+                # A reader that left while a piece was being fetched: that thread closes the file with the iterator.
+                pieces.close()  # type: ignore[attr-defined]
+
+    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+        """Deletes a snapshot's files, staged ones too; how many. Kept keys stay. Raises FileStoreError."""
+        folder = self._root / snapshot_folder(snapshot_id)
+        kept = {name for owner, name in map(split_key, keep_keys) if owner == snapshot_id}
+        try:
+            return _remove_tree(self._staging / snapshot_id, set()) + _remove_tree(folder, kept)
+        except OSError as error:
+            raise _fault(error, f"The files of snapshot {snapshot_id} cannot be removed") from error
+
+    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
+        """Ids that lie below `staging/` or `snapshots/` and are not among the known ones."""
+        try:
+            found = set(os.listdir(self._staging)) | set(os.listdir(self._snapshots))
+        except OSError as error:
+            raise _fault(error, f"The folder {self._root} cannot be listed") from error
+        return sorted(name for name in found if is_snapshot_id(name) and name not in known_snapshot_ids)
+
+    def free_bytes(self) -> int | None:
+        """Free space for an ordinary user of the file system, in bytes."""
+        try:
+            figures = os.statvfs(self._root)
+        except OSError as error:
+            raise _fault(error, f"The folder {self._root} cannot be asked for its free space") from error
+        return figures.f_bavail * figures.f_frsize
+
+    def probe(self) -> None:
+        """Writes, reads and deletes a small file. Raises FileStoreError."""
+        path = self._staging / f"probe-{uuid.uuid4().hex}"
+        try:
+            path.write_bytes(b"daybreak")
+            good = path.read_bytes() == b"daybreak"
+            path.unlink()
+        except OSError as error:
+            raise _fault(error, f"The folder {self._root} cannot be written") from error
+        if not good:
+            raise FileStoreError(f"The folder {self._root} does not give back what was written to it.")
+
+    def _path(self, key: str) -> Path:
+        snapshot_id, name = split_key(key)
+        return self._snapshots / snapshot_id / name
+
+
+class LocalSink:
+    """The staging folder of one run. Safe to call from several threads; a Spark task may hold its own copy."""
+
+    def __init__(self, root: Path, staged: Path, final: Path) -> None:
+        self._root = root
+        self._staged = staged
+        self._final = final
+        self._made: set[str] = set()
+        self._sealed = False
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> tuple[Path, Path, Path]:
+        return self._root, self._staged, self._final
+
+    def __setstate__(self, state: tuple[Path, Path, Path]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        """Takes one finished file; a second writing of it (a task tried again) replaces the first whole.
+        Raises FileStoreError, StoreFull; nothing of the file stays then.
+        """
+        name = relative_name(client_id, resource, format)
+        path = f"{self._staged}/{name}"
+        digest = hashlib.sha256()
+        length = 0
+        try:
+            self._make_folder(name)
+            handle, temporary = _create(path)
+            try:
+                for piece in pieces:
+                    digest.update(piece)
+                    length += _write_all(handle, piece)
+                if temporary != path:
+                    os.replace(temporary, path)
+            except BaseException:
+                _unlink_own(handle, temporary)
+                raise
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise _fault(error, f"The file {name} cannot be written") from error
+        return WrittenFile(key=self._key(name), bytes=length, sha256=digest.hexdigest())
+
+    def carry(self, key: str) -> str:
+        """Links a file of an earlier snapshot into this one (copies it where the disk has no links): its new key.
+        Raises FileStoreError when it is gone.
+        """
+        snapshot_id, name = split_key(key)
+        source = f"{self._root}/snapshots/{snapshot_id}/{name}"
+        target = f"{self._staged}/{name}"
+        try:
+            self._make_folder(name)
+            try:
+                os.link(source, target, follow_symlinks=False)
+            except FileExistsError:
+                # A task that was tried again links what it linked before.
+                os.unlink(target)
+                os.link(source, target, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINK:
+                    raise
+                shutil.copyfile(source, target)
+        except OSError as error:
+            raise _fault(error, f"The file {key} cannot be carried over") from error
+        return self._key(name)
+
+    def seal(self) -> None:
+        """Everything durable, under its final name. The order is the promise: data, then the name, then the folder.
+        Raises FileStoreError.
+        """
+        try:
+            sync_tree(self._staged)
+            self._staged.rename(self._final)
+            sync_folder(self._final.parent)
+            sync_folder(self._staged.parent)
+        except OSError as error:
+            raise _fault(error, "The files cannot be made durable") from error
+        self._sealed = True
+
+    def discard(self) -> None:
+        """Removes what was written, sealed or not. Raises FileStoreError."""
+        try:
+            _remove_tree(self._staged, set())
+            _remove_tree(self._final, set())
+        except OSError as error:
+            raise _fault(error, "What was written cannot be removed") from error
+
+    def _key(self, name: str) -> str:
+        return f"snapshots/{self._final.name}/{name}"
+
+    def _make_folder(self, name: str) -> None:
+        folder = name.rpartition("/")[0]
+        if folder in self._made:
+            return
+        os.makedirs(f"{self._staged}/{folder}", exist_ok=True)
+        with self._lock:
+            self._made.add(folder)
+
+
+def _create(path: str) -> tuple[int, str]:
+    """A new file to write, and its name: the path itself, or beside it when something is there already."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o640), path
+    except FileExistsError:
+        temporary = f"{path}.{uuid.uuid4().hex}"
+        return os.open(temporary, flags, 0o640), temporary
+
+
+def _write_all(handle: int, piece: bytes | memoryview) -> int:
+    """Writes a piece whole: a short write (a limit, a full disk) is followed by the error that explains it."""
+    rest = memoryview(piece).cast("B")
+    length = len(rest)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+    return length
+
+
+def _unlink_own(handle: int, path: str) -> None:
+    """Removes a failed file, unless another task has put its whole one there in the meantime."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(handle), os.stat(path)):
+            os.unlink(path)
+
+
+def _remove_tree(folder: Path, kept: set[str]) -> int:
+    """Removes a folder's files but the kept ones (names relative to it), and folders that are empty then."""
+    removed = 0
+    for path, _folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            full = os.path.join(path, name)
+            if kept and os.path.relpath(full, folder) in kept:
+                continue
+            os.unlink(full)
+            removed += 1
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+    return removed
