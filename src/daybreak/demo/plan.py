@@ -1,0 +1,157 @@
+"""Who owns which row numbers: the small tables that every big table of the demo platform is drawn from.
+
+Members, campaign messages and so on are plain row numbers; a Leader owns one range of Member numbers, a campaign one
+range of message numbers. Finding the owner of a number is a join on `number // bucket` against a small table, which
+streams, so the big tables are never sorted or held in memory.
+"""
+
+from dataclasses import dataclass
+
+from daybreak.demo.draws import Draws, number_list, text_list
+from daybreak.demo.words import CAMPAIGN_TEXTS, LEADER_KINDS, LOCALES
+
+MEMBER_BUCKET = 64
+MESSAGE_BUCKET = 256
+SKEW = 1.4
+"""Exponent of the Zipf law of Leader sizes: of 5,000 Leaders the largest 5 % hold nine rows in ten."""
+CAMPAIGN_SHARE = 0.75
+"""Share of the outbound messages that belong to a campaign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much platform to make."""
+
+    leaders: int
+    members: int
+    messages: int
+
+
+class Places:
+    """Names and places of all locales as flat SQL lists, addressed by a locale number."""
+
+    @staticmethod
+    def locale(draws: Draws, name: str, row: str) -> str:
+        """A locale number, more often of a large country."""
+        weighted = [number for number, locale in enumerate(LOCALES) for _ in range(locale.weight)]
+        return f"({number_list(weighted)})[1 + {draws.below(name, row, len(weighted))}]"
+
+    @staticmethod
+    def from_locale(draws: Draws, name: str, row: str, locale: str, per_locale: list[list[str | None]]) -> str:
+        """One text of the list that belongs to the locale number in the SQL expression `locale`."""
+        flat = [text for texts in per_locale for text in texts]
+        starts = [sum(len(texts) for texts in per_locale[:number]) for number in range(len(per_locale))]
+        start = f"({number_list(starts)})[1 + {locale}]"
+        size = f"({number_list(len(texts) for texts in per_locale)})[1 + {locale}]"
+        return f"({text_list(flat)})[1 + {start} + {draws.below(name, row, size)}]"
+
+
+def make_plan(draws: Draws, sizes: Sizes) -> list[str]:
+    """SQL statements that make `plan_leaders`, `plan_members` (buckets), `plan_campaigns` and `plan_messages` (buckets).
+
+    All tables are small: a row per Leader, campaign or bucket. Sums are integers, so they do not depend on the order
+    in which threads add them.
+    """
+    return [
+        _leaders(draws, sizes),
+        _buckets(
+            "plan_members",
+            "plan_leaders",
+            number="leader_number",
+            start="member_start",
+            end="member_end",
+            size=MEMBER_BUCKET,
+        ),
+        _campaigns(draws, sizes),
+        _buckets(
+            "plan_messages",
+            "plan_campaigns",
+            number="campaign_number",
+            start="message_start",
+            end="message_end",
+            size=MESSAGE_BUCKET,
+        ),
+    ]
+
+
+def _leaders(draws: Draws, sizes: Sizes) -> str:
+    row = "leader_number"
+    place = Places.from_locale(
+        draws,
+        "leader/place",
+        row,
+        "locale",
+        [[city for _, _, cities in locale.states for city in cities] for locale in LOCALES],
+    )
+    family = Places.from_locale(draws, "leader/family", row, "locale", [list(locale.family) for locale in LOCALES])
+    # The last Leader of a platform with a long tail has no Members at all: its files hold the header alone.
+    empty = sizes.leaders - 1 if sizes.leaders >= 10 else -1
+    return f"""
+        CREATE TABLE plan_leaders AS
+        WITH weights AS (
+            SELECT range AS leader_number,
+                   CASE WHEN range = {empty} THEN 0 ELSE (1e12 / pow(range + 1, {SKEW}))::BIGINT END::HUGEINT AS weight,
+                   {Places.locale(draws, "leader/locale", "range")} AS locale
+            FROM range({sizes.leaders})
+        ), sums AS (
+            SELECT *, sum(weight) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING)::HUGEINT AS until,
+                   sum(weight) OVER ()::HUGEINT AS whole
+            FROM weights
+        )
+        SELECT leader_number, {draws.uuid("leader", row)} AS leader_id, locale,
+               replace(replace({draws.one_of("leader/kind", row, LEADER_KINDS)}, '{{place}}', {place}), '{{family}}', {family}) AS leader_name,
+               CASE WHEN leader_number > 0 AND {draws.chance("leader/child", row, 0.55)}
+                    THEN {draws.uuid("leader", draws.below("leader/parent", row, "(leader_number + 3) // 4"))} END AS parent_leader_id,
+               ({sizes.members} * (until - weight) // whole)::BIGINT AS member_start,
+               ({sizes.members} * until // whole)::BIGINT AS member_end,
+               member_end - member_start AS members
+        FROM sums ORDER BY leader_number
+    """
+
+
+def _campaigns(draws: Draws, sizes: Sizes) -> str:
+    per_member = CAMPAIGN_SHARE * sizes.messages / max(1, sizes.members)
+    mean_campaigns = max(3.0, per_member / 0.45)
+    reach = min(1.0, per_member / mean_campaigns)
+    row = "campaign_number"
+    return f"""
+        CREATE TABLE plan_campaigns AS
+        WITH counts AS (
+            SELECT *, CASE WHEN members = 0 THEN 0
+                           ELSE 1 + floor({mean_campaigns!r} * (0.5 + {draws.share("leader/campaigns", "leader_number")}))::BIGINT END AS campaigns
+            FROM plan_leaders
+        ), starts AS (
+            SELECT *, (sum(campaigns) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING) - campaigns)::BIGINT AS campaign_start
+            FROM counts
+        ), each AS (
+            SELECT *, campaign_start + unnest(range(campaigns)) AS campaign_number FROM starts
+        ), planned AS (
+            SELECT *, {draws.chance("campaign/test", row, 0.03)} AS is_test, {draws.chance("campaign/filtered", row, 0.02)} AS is_filtered,
+                   {draws.chance("campaign/whatsapp", row, 0.08)} AS is_whatsapp, {draws.chance("campaign/media", row, 0.18)} AS has_media,
+                   CASE WHEN {draws.chance("campaign/unsent", row, 0.04)} THEN 0
+                        WHEN {draws.chance("campaign/test", row, 0.03)} THEN least(3, members)
+                        ELSE least(members, 1 + floor(members * {reach!r} * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
+                   CASE WHEN NOT ({draws.chance("campaign/media", row, 0.18)} AND {draws.chance("campaign/silent", row, 0.1)})
+                        THEN replace({draws.one_of("campaign/text", row, CAMPAIGN_TEXTS)}, '{{leader}}', leader_name) END AS text
+            FROM each
+        ), summed AS (
+            SELECT *, sum(planned) OVER (ORDER BY campaign_number ROWS UNBOUNDED PRECEDING)::BIGINT AS planned_until FROM planned
+        ), cut AS (
+            SELECT *, CASE WHEN planned_until > {int(sizes.messages * 0.9)} THEN 0 ELSE planned END AS audience FROM summed
+        )
+        SELECT campaign_number, {draws.uuid("campaign", row)} AS campaign_id, leader_number, leader_id, member_start, members,
+               is_test, is_filtered, has_media, text,
+               CASE WHEN is_whatsapp THEN 'whatsapp' ELSE 'sms' END AS channel,
+               CASE WHEN is_whatsapp THEN 'whatsapp' WHEN has_media THEN 'mms' ELSE 'sms' END AS usage_channel,
+               audience, (sum(audience) OVER (ORDER BY campaign_number ROWS UNBOUNDED PRECEDING))::BIGINT AS message_end,
+               message_end - audience AS message_start
+        FROM cut ORDER BY campaign_number
+    """
+
+
+def _buckets(table: str, owners: str, *, number: str, start: str, end: str, size: int) -> str:
+    return f"""
+        CREATE TABLE {table} AS
+        SELECT unnest(range({start} // {size}, ({end} - 1) // {size} + 1)) AS bucket, {number}, {start}, {end}
+        FROM {owners} WHERE {end} > {start} ORDER BY {number}, bucket
+    """

@@ -1,0 +1,163 @@
+"""The demo platform: the contract's columns, the same bytes for the same seed, and the shapes it promises."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.platform import PlatformProgress, PlatformSummary, make_platform
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+SQL_TYPES = {
+    ColumnType.UUID: "UUID",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BIGINT: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP WITH TIME ZONE",
+}
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> PlatformSummary:
+    return make_platform(tmp_path_factory.mktemp("platform"), leaders=40, members=20_000, messages=60_000, as_of=AS_OF)
+
+
+@pytest.fixture
+def tables(platform: PlatformSummary) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for table in platform.rows:
+            connection.execute(
+                f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{platform.folder}/{table}.parquet')"
+            )
+        yield connection
+
+
+def count(tables: duckdb.DuckDBPyConnection, query: str) -> int:
+    found = tables.execute(query).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_tables_have_the_columns_and_types_of_the_source_schema(tables: duckdb.DuckDBPyConnection) -> None:
+    for table in SOURCE_TABLES:
+        described = tables.execute(f"DESCRIBE {table.name}").fetchall()
+        assert [(name, kind) for name, kind, *_ in described] == [(c.name, SQL_TYPES[c.type]) for c in table.columns]
+
+
+def test_no_null_where_the_schema_forbids_it_and_keys_are_unique(tables: duckdb.DuckDBPyConnection) -> None:
+    for table in SOURCE_TABLES:
+        for column in table.columns:
+            nulls = count(tables, f"SELECT count(*) FROM {table.name} WHERE {column.name} IS NULL")
+            assert column.nullable or nulls == 0, (table.name, column.name)
+        if table.primary_key:
+            key = ", ".join(table.primary_key)
+            assert count(tables, f"SELECT count(*) - count(DISTINCT ({key})) FROM {table.name}") == 0, table.name
+
+
+def test_same_seed_gives_the_same_files_whatever_the_threads(tmp_path: Path) -> None:
+    def digests(name: str, threads: int, seed: int) -> dict[str, str]:
+        summary = make_platform(
+            tmp_path / name, leaders=12, members=3_000, messages=9_000, seed=seed, as_of=AS_OF, threads=threads
+        )
+        return {table: sha256((summary.folder / f"{table}.parquet").read_bytes()).hexdigest() for table in summary.rows}
+
+    first = digests("one", 1, seed=3)
+    assert digests("four", 4, seed=3) == first
+    assert digests("other", 1, seed=4) != first
+
+
+def test_every_reference_has_its_row(tables: duckdb.DuckDBPyConnection) -> None:
+    for child, column, parent in [
+        ("members", "leader_id", "leaders"),
+        ("leaders", "parent_leader_id", "leaders"),
+        ("campaigns", "leader_id", "leaders"),
+        ("outbound_messages", "campaign_id", "campaigns"),
+        ("inbound_messages", "campaign_id", "campaigns"),
+        ("campaign_links", "campaign_id", "campaigns"),
+        ("link_hits", "link_id", "campaign_links"),
+        ("member_term_accepts", "term_id", "terms"),
+        ("community_memberships", "community_id", "communities"),
+    ]:
+        key = column.replace("parent_", "")
+        orphans = f"""
+            SELECT count(*) FROM {child} c
+            WHERE {column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {parent} p WHERE p.{key} = c.{column})
+        """
+        assert count(tables, orphans) == 0, (child, column)
+    for child in (
+        "member_state_changes",
+        "outbound_messages",
+        "inbound_messages",
+        "member_term_accepts",
+        "custom_field_values",
+    ):
+        strangers = f"""
+            SELECT count(*) FROM {child} c LEFT JOIN members m USING (member_id)
+            WHERE m.leader_id IS DISTINCT FROM c.leader_id
+        """
+        assert count(tables, strangers) == 0, child
+
+
+def test_leaders_are_uneven_and_one_has_nothing(platform: PlatformSummary, tables: duckdb.DuckDBPyConnection) -> None:
+    assert platform.largest_leaders_share > 0.4
+    assert count(tables, "SELECT count(*) FROM leaders WHERE leader_id NOT IN (SELECT leader_id FROM members)") == 1
+    assert count(tables, "SELECT count(*) FROM leaders WHERE parent_leader_id IS NOT NULL") > 5
+
+
+def test_hostile_and_late_rows_are_there(tables: duckdb.DuckDBPyConnection) -> None:
+    as_of = f"TIMESTAMPTZ '{AS_OF.isoformat()}'"
+    for query in [
+        "SELECT count(*) FROM campaigns WHERE contains(text, chr(10))",
+        "SELECT count(*) FROM campaigns WHERE contains(text, '\"')",
+        "SELECT count(*) FROM campaigns WHERE text IS NULL",
+        "SELECT count(*) FROM campaigns WHERE text = ''",
+        "SELECT count(*) FROM members WHERE email = ''",
+        "SELECT count(*) FROM members WHERE subscription_state = 'deleted' AND last_name IS NOT NULL",
+        f"SELECT count(*) FROM outbound_messages WHERE sent_at > {as_of}",
+        f"SELECT count(*) FROM community_memberships WHERE left_at > {as_of}",
+        f"SELECT count(*) FROM community_memberships WHERE joined_at > {as_of}",
+        f"SELECT count(*) FROM member_term_accepts WHERE accepted_at = {as_of} - INTERVAL 90 DAY",
+        f"SELECT count(*) FROM member_term_accepts WHERE accepted_at = {as_of}",
+        "SELECT count(*) - count(DISTINCT (community_id, member_id)) FROM community_memberships",
+        "SELECT count(*) - count(DISTINCT (campaign_id, link_type, link_url)) FROM campaign_links",
+    ]:
+        assert count(tables, query) > 0, query
+
+
+def test_phone_numbers_are_e164(tables: duckdb.DuckDBPyConnection) -> None:
+    assert (
+        count(tables, r"SELECT count(*) FROM members WHERE NOT regexp_full_match(phone_number, '\+[1-9][0-9]{9,14}')")
+        == 0
+    )
+
+
+def test_the_last_state_change_is_the_state(tables: duckdb.DuckDBPyConnection) -> None:
+    wrong = """
+        SELECT count(*) FROM members JOIN (
+            SELECT member_id, arg_max(subscription_state, state_changed_at) AS last_state
+            FROM member_state_changes GROUP BY member_id
+        ) USING (member_id) WHERE last_state <> subscription_state
+    """
+    assert count(tables, wrong) == 0
+
+
+def test_progress_tells_each_table(tmp_path: Path) -> None:
+    told: list[PlatformProgress] = []
+    make_platform(tmp_path, leaders=1, members=1, messages=1, as_of=AS_OF, on_progress=told.append)
+    assert [(p.tables_done, p.tables_total) for p in told] == [(n, 13) for n in range(1, 14)]
+    assert {p.table for p in told} == {table.name for table in SOURCE_TABLES}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{p.table}.parquet" for p in told)
+
+
+def test_bad_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        make_platform(tmp_path, leaders=0, as_of=AS_OF)
+    with pytest.raises(ValueError, match="time zone"):
+        make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))  # noqa: DTZ001

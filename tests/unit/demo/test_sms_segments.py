@@ -1,0 +1,52 @@
+"""Segment counts: the rule in Python at its edges, and the SQL twin against it."""
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybreak.demo.sms_segments import GSM7_BASIC, GSM7_EXTENSION, segment_count, segment_count_sql
+
+
+@pytest.mark.parametrize(
+    ("text", "segments"),
+    [
+        ("", 1),
+        ("a" * 160, 1),
+        ("a" * 161, 2),
+        ("a" * 306, 2),
+        ("a" * 307, 3),
+        ("€" * 80, 1),
+        ("€" * 81, 2),
+        ("я" * 70, 1),
+        ("я" * 71, 2),
+        ("я" * 134, 2),
+        ("я" * 135, 3),
+        ("🎉" * 35, 1),
+        ("🎉" * 36, 2),
+        ("a" * 69 + "\u2019", 1),
+        ("a" * 70 + "\u2019", 2),
+        ("a\tb", 1),
+    ],
+)
+def test_segments_follow_gsm7_and_ucs2_limits(text: str, segments: int) -> None:
+    assert segment_count(text) == segments
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.text(alphabet=GSM7_BASIC + GSM7_EXTENSION, max_size=400),
+            st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=200),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_sql_counts_as_python_does(texts: list[str]) -> None:
+    with duckdb.connect() as connection:
+        rows = connection.execute(
+            f"SELECT t, {segment_count_sql('t')} FROM unnest(?::VARCHAR[]) AS texts(t)", [texts]
+        ).fetchall()
+    assert [(text, count) for text, count in rows] == [(text, segment_count(text)) for text in texts]
