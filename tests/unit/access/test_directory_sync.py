@@ -1,0 +1,111 @@
+"""What a sync changes, what it refuses, and what a bad row is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from daybreak.access.directory_sync import directory_changes, require_modest
+from daybreak.access.platform_directory import directory_from_rows
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports import Directory
+
+ACCOUNT = Account("a" * 8 + "-0000-4000-8000-000000000001", "Ada", "Lo", "+15550100", "long_code")
+OTHER = replace(ACCOUNT, client_id="a" * 8 + "-0000-4000-8000-000000000002", first_name="Bo")
+SEAT = Seat("b" * 8 + "-0000-4000-8000-000000000001", "ada@example.org")
+GRANT = Grant(SEAT.seat_id, ACCOUNT.client_id, ("owner",), data_export=True)
+NOBODY = Directory((), (), ())
+FULL = Directory((ACCOUNT, OTHER), (SEAT,), (GRANT,))
+
+
+def test_an_empty_state_takes_everything_and_the_same_again_changes_nothing() -> None:
+    changes = directory_changes(NOBODY, FULL, whole=True)
+    assert (changes.added_accounts, changes.added_seats, changes.added_grants) == (
+        FULL.accounts,
+        FULL.seats,
+        FULL.grants,
+    )
+    assert directory_changes(FULL, FULL, whole=True).is_empty
+
+
+def test_a_sync_takes_away_what_is_not_named_and_an_import_does_not() -> None:
+    wanted = Directory((ACCOUNT,), (), ())
+    synced = directory_changes(FULL, wanted, whole=True)
+    assert [account.client_id for account in synced.deactivated_accounts] == [OTHER.client_id]
+    assert [seat.email for seat in synced.disabled_seats] == [SEAT.email]
+    assert synced.removed_grants == (GRANT,)
+    assert directory_changes(FULL, wanted, whole=False).is_empty
+
+
+def test_an_import_that_names_a_seat_settles_its_grants() -> None:
+    changes = directory_changes(FULL, Directory((), (SEAT,), ()), whole=False)
+    assert changes.removed_grants == (GRANT,)
+
+
+def test_the_operator_role_and_the_second_factor_are_not_the_lists_to_change() -> None:
+    current = replace(FULL, seats=(replace(SEAT, operator=True, second_factor_enrolled=True, password_hash="x"),))
+    assert directory_changes(current, FULL, whole=True).is_empty
+
+
+def test_deactivation_and_disabling_by_name_count_as_removals() -> None:
+    wanted = Directory((replace(ACCOUNT, active=False), OTHER), (replace(SEAT, disabled=True),), (GRANT,))
+    changes = directory_changes(FULL, wanted, whole=True)
+    assert len(changes.deactivated_accounts) == len(changes.disabled_seats) == 1
+    assert not changes.changed_accounts
+    assert not changes.changed_seats
+
+
+def test_a_sync_that_would_take_away_too_much_is_refused() -> None:
+    changes = directory_changes(FULL, Directory((ACCOUNT,), (SEAT,), (GRANT,)), whole=True)
+    require_modest(changes, FULL, 0.5)
+    with pytest.raises(OperatorError, match="1 of 2 accounts"):
+        require_modest(changes, FULL, 0.49)
+
+
+def test_rows_become_a_directory() -> None:
+    directory = directory_from_rows(
+        [
+            {
+                "CLIENT_ID": ACCOUNT.client_id.upper(),
+                "first_name": "Ada",
+                "last_name": "Lo",
+                "phone_number": "+15550100",
+                "phone_number_type": "long_code",
+            }
+        ],
+        [{"seat_id": SEAT.seat_id, "email": SEAT.email}],
+        [
+            {
+                "seat_id": SEAT.seat_id,
+                "client_id": ACCOUNT.client_id,
+                "roles": "owner, admin",
+                "data_export": True,
+            }
+        ],
+    )
+    assert directory.accounts == (ACCOUNT,)
+    assert directory.seats == (SEAT,)
+    assert directory.grants == (replace(GRANT, roles=("owner", "admin")),)
+
+
+def test_every_fault_of_the_rows_is_named() -> None:
+    with pytest.raises(OperatorError) as caught:
+        directory_from_rows(
+            [{"client_id": "nonsense", "first_name": "A", "last_name": None, "phone_number": "1"}],
+            [{"seat_id": SEAT.seat_id, "email": "x"}, {"seat_id": SEAT.seat_id, "email": "X"}],
+            [{"seat_id": SEAT.seat_id, "client_id": OTHER.client_id, "roles": "king"}],
+        )
+    for part in (
+        "accounts row 1: client_id is not a UUID",
+        "accounts row 1: last_name is missing",
+        "accounts row 1: phone_number is '1'",
+        "accounts row 1: phone_number_type is missing",
+        "seats row 1: email is 'x'",
+        "seats: seat_id is not unique",
+        "seats: email is not unique",
+        "role 'king'",
+        "which the other queries do not",
+    ):
+        assert part in caught.value.message
