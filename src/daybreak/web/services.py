@@ -54,7 +54,8 @@ class WebSettings:
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything a route may call. One per worker process; `clock` gives aware UTC instants and
-    `random` that many random bytes."""
+    `random` that many random bytes.
+    """
 
     settings: WebSettings
     state: State

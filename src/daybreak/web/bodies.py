@@ -1,0 +1,110 @@
+"""Request bodies: JSON, small, in time, of the shape that the route asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from daybreak.domain.errors import FieldFault, InvalidRequest, RequestError
+from daybreak.web.services import WebSettings
+
+T = TypeVar("T")
+MAX_DEPTH = 16
+_MISSING = re.compile(r"missing required field `([^`]*)`")
+_AT = re.compile(r" - at `\$([^`]*)`$")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
+
+
+async def read_json(request: Request, shape: type[T], settings: WebSettings) -> T:
+    """The body as a `shape`; fields it does not know are ignored.
+
+    Raises RequestError (`unsupported_media_type`, `body_too_large`, `request_timeout`) and
+    InvalidRequest, which names the field at fault.
+    """
+    _check_media_type(request)
+    body = await _read(request, settings.body_limit_bytes, settings.body_deadline_seconds)
+    return parse_json(body, shape)
+
+
+def parse_json(body: bytes, shape: type[T]) -> T:
+    """JSON octets as a `shape`. Raises InvalidRequest, which names the field at fault."""
+    _check_depth(body)
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as fault:
+        raise _field_fault(str(fault)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidRequest("The body is not valid JSON.") from None
+
+
+def _check_media_type(request: Request) -> None:
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in {"", "identity"}:
+        raise RequestError("A compressed body is not taken: send it plain.", code="unsupported_media_type")
+    given = request.headers.get("content-type", "")
+    media_type, _, parameters = given.partition(";")
+    if media_type.strip().lower() != "application/json":
+        raise RequestError(
+            "Send the body as JSON, with the header Content-Type: application/json.",
+            code="unsupported_media_type",
+        )
+    name, _, charset = parameters.strip().partition("=")
+    if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:
+        raise RequestError("JSON is sent as UTF-8.", code="unsupported_media_type")
+
+
+async def _read(request: Request, limit: int, deadline_seconds: float) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(deadline_seconds):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                pieces.append(piece)
+    except TimeoutError:
+        raise RequestError("The body did not arrive in time.", code="request_timeout") from None
+    except ClientDisconnect:
+        # Also what a malformed chunk looks like from here; then somebody still listens.
+        raise InvalidRequest("The body did not arrive whole.") from None
+    return b"".join(pieces)
+
+
+def _check_depth(body: bytes) -> None:
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for bracket in _BRACKETS.findall(_STRING.sub(b'""', body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise InvalidRequest("The body is nested too deeply.")
+
+
+def _field_fault(text: str) -> InvalidRequest:
+    """Msgspec's message as a fault with a JSON pointer (RFC 6901)."""
+    place = _AT.search(text)
+    pointer = "" if place is None else _pointer(place.group(1))
+    said = text if place is None else text[: place.start()]
+    missing = _MISSING.search(said)
+    if missing is not None:
+        pointer += f"/{missing.group(1)}"
+        return InvalidRequest(f"The field {pointer[1:]} is missing.", faults=(FieldFault(pointer, "is required"),))
+    named = f"The field {pointer[1:]} is wrong." if pointer else "The body has the wrong shape."
+    return InvalidRequest(named, faults=(FieldFault(pointer, said.replace("`", "'")),))
+
+
+def _pointer(path: str) -> str:
+    return path.replace("[", ".").replace("]", "").replace(".", "/")
+
+
+def _too_large(limit: int) -> RequestError:
+    return RequestError(f"A body has at most {limit} octets.", code="body_too_large")

@@ -1,0 +1,307 @@
+"""Stored files as HTTP answers: whole, in parts, or not at all when they are not what was stored.
+
+Small files go out in one piece; larger whole ones are handed to the server to send; parts are read
+in pieces whose size follows the reader: a slow one holds little memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import errno
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from daybreak.domain.errors import FileDamaged, FileStoreError, RequestError
+from daybreak.domain.snapshot import CurrentFile
+from daybreak.ports import FileStore
+from daybreak.web.negotiation import Representation
+from daybreak.web.preconditions import http_date, judge, range_stands
+from daybreak.web.ranges import Span, Unsatisfiable, parse_ranges
+
+INLINE_BYTES = 64 * 1024
+# The server queues several pieces a connection: small ones first keep slow readers cheap.
+_FIRST_PIECE = 32 * 1024
+_LARGEST_PIECE = 1024 * 1024
+_PIECES_BEFORE_GROWTH = 16
+_SLOW_SECONDS = 0.05
+_CHECKED_AT_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """A file on disk as it was when its digest was right."""
+
+    inode: int
+    modified_ns: int
+    bytes: int
+    sha256: str
+
+
+class DigestGuard:
+    """Checks the digest of each file before this process serves it for the first time, and again
+    when it is another file on disk than the one that was checked.
+    """
+
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+        self._good: OrderedDict[str, _Identity] = OrderedDict()
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+        # Digests of large files must not queue before the short work of other requests.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="digest")
+
+    async def check(self, path: Path, file: CurrentFile) -> None:
+        """Raises FileDamaged when the octets on disk are not those of the manifest, FileStoreError
+        when the file is not there.
+        """
+        key = file.stored.key
+        identity = _identity(path, file)
+        if self._good.get(key) == identity:
+            return
+        while key in self._under_way:
+            await asyncio.wait((self._under_way[key],))
+            if self._good.get(key) == identity:
+                return
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._under_way[key] = done
+        try:
+            await loop.run_in_executor(self._threads, self._files.check, key, file.stored.bytes, file.stored.sha256)
+        finally:
+            del self._under_way[key]
+            done.set_result(None)
+        self._good[key] = identity
+        if len(self._good) > _CHECKED_AT_MOST:
+            self._good.popitem(last=False)
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _identity(path: Path, file: CurrentFile) -> _Identity:
+    try:
+        found = path.stat()
+    except OSError as fault:
+        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+    if found.st_size != file.stored.bytes:
+        raise FileDamaged(f"{path} has {found.st_size} octets, not {file.stored.bytes}")
+    return _Identity(found.st_ino, found.st_mtime_ns, found.st_size, file.stored.sha256)
+
+
+def etag_of(file: CurrentFile, representation: Representation) -> str:
+    """A strong entity tag: the digest of the octets, and which representation they are."""
+    return f'"{file.stored.sha256[:40]}-{representation.tag}"'
+
+
+def file_headers(file: CurrentFile, representation: Representation) -> dict[str, str]:
+    """The headers of a file, whatever part of it is sent; without its length."""
+    digest = base64.b64encode(bytes.fromhex(file.stored.sha256)).decode("ascii")
+    headers = {
+        "Content-Type": representation.content_type,
+        "Content-Disposition": f'attachment; filename="{representation.file_name}"',
+        "ETag": etag_of(file, representation),
+        "Last-Modified": http_date(file.published_at),
+        "Accept-Ranges": "bytes",
+        "Repr-Digest": f"sha-256=:{digest}:",
+        "X-Row-Count": str(file.rows),
+        "X-Snapshot-Id": file.snapshot_id,
+        "Cache-Control": "private, no-cache, no-transform",
+    }
+    if representation.content_encoding is not None:
+        headers["Content-Encoding"] = representation.content_encoding
+    if representation.varies:
+        headers["Vary"] = "Accept, Accept-Encoding"
+    return headers
+
+
+def file_response(
+    path: Path,
+    file: CurrentFile,
+    representation: Representation,
+    request_headers: Mapping[str, str],
+    *,
+    method: str,
+) -> Response:
+    """The answer with a file's octets to GET or HEAD, conditions and ranges observed.
+
+    `request_headers` have lower-case names. Raises RequestError `precondition_failed`.
+    """
+    headers = file_headers(file, representation)
+    etag, size = headers["ETag"], file.stored.bytes
+    verdict = judge(request_headers, etag=etag, modified=file.published_at)
+    if verdict == "failed":
+        raise RequestError("The file is not the one that your condition names.", code="precondition_failed")
+    if verdict == "not_modified":
+        for name in ("Content-Type", "Content-Disposition", "Content-Encoding"):
+            headers.pop(name, None)
+        return Response(status_code=304, headers=headers)
+    if method == "GET" and "range" in request_headers:
+        stands = range_stands(request_headers.get("if-range"), etag=etag, modified=file.published_at)
+        asked = parse_ranges(request_headers["range"], size) if stands else None
+        if isinstance(asked, Unsatisfiable):
+            raise RangeNotSatisfiable(asked.reason, size)
+        if asked is not None:
+            return _parts(path, asked, size, headers)
+    if method == "HEAD":
+        return _Bodiless(headers, size)
+    if size <= INLINE_BYTES:
+        return _inline(path, size, headers)
+    return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers, whole=True)
+
+
+class RangeNotSatisfiable(RequestError):
+    """No part that was asked for is in the file (416); `size` goes into Content-Range."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Octets to send: `before`, then `length` octets of the file from `start`."""
+
+    before: bytes
+    start: int
+    length: int
+
+
+class StoredBytes(Response):
+    """Sends segments of a file. The length is known before, so a cut transfer shows."""
+
+    def __init__(
+        self,
+        path: Path,
+        segments: tuple[Segment, ...],
+        length: int,
+        status_code: int,
+        headers: Mapping[str, str],
+        *,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(status_code=status_code, headers=dict(headers))
+        self.headers["Content-Length"] = str(length)
+        self._path = path
+        self._segments = segments
+        self._whole = whole
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Opens the file before the answer starts: one that is gone is a problem, not a stump."""
+        try:
+            handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as fault:
+            raise FileStoreError(f"{self._path} cannot be read: {fault.strerror}") from fault
+        try:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": self.status_code,
+                    "headers": self.raw_headers,
+                }
+            )
+            if self._whole and "http.response.pathsend" in scope.get("extensions", {}):
+                await send({"type": "http.response.pathsend", "path": str(self._path)})
+                return
+            gone = asyncio.ensure_future(_client_gone(receive))
+            try:
+                for segment in self._segments:
+                    await self._send_segment(handle, segment, send, gone)
+                if not gone.done():
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                gone.cancel()
+        finally:
+            os.close(handle)
+
+    async def _send_segment(self, handle: int, segment: Segment, send: Send, gone: asyncio.Future[None]) -> None:
+        if segment.before:
+            await _send_piece(send, segment.before)
+        piece, sent, offset = _FIRST_PIECE, 0, segment.start
+        end = segment.start + segment.length
+        while offset < end and not gone.done():
+            octets = await _read(handle, min(piece, end - offset), offset)
+            if not octets:
+                raise FileDamaged(f"{self._path} is shorter than it was")
+            started = time.monotonic()
+            await _send_piece(send, octets)
+            offset += len(octets)
+            sent += 1
+            if time.monotonic() - started > _SLOW_SECONDS:
+                piece = max(_FIRST_PIECE, piece // 2)
+            elif sent >= _PIECES_BEFORE_GROWTH:
+                piece = min(_LARGEST_PIECE, piece * 2)
+            # The server takes octets for a connection that is gone without a word: look.
+            await asyncio.sleep(0)
+
+
+class _Bodiless(Response):
+    """The headers of a file with its length, for HEAD."""
+
+    def __init__(self, headers: Mapping[str, str], size: int) -> None:
+        super().__init__(headers=dict(headers))
+        self.headers["Content-Length"] = str(size)
+
+
+def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
+    try:
+        content = path.read_bytes()
+    except OSError as fault:
+        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+    if len(content) != size:
+        raise FileDamaged(f"{path} has {len(content)} octets, not {size}")
+    return Response(content, headers=dict(headers))
+
+
+def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> StoredBytes:
+    if len(spans) == 1:
+        span = spans[0]
+        headers["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
+        return StoredBytes(path, (Segment(b"", span.start, span.length),), span.length, 206, headers)
+    boundary = os.urandom(12).hex()
+    content_type = headers["Content-Type"]
+    segments = []
+    for span in spans:
+        before = (
+            f"\r\n--{boundary}\r\nContent-Type: {content_type}\r\n"
+            f"Content-Range: bytes {span.start}-{span.stop - 1}/{size}\r\n\r\n"
+        )
+        segments.append(Segment(before.encode("ascii"), span.start, span.length))
+    segments.append(Segment(f"\r\n--{boundary}--\r\n".encode("ascii"), size, 0))
+    headers["Content-Type"] = f"multipart/byteranges; boundary={boundary}"
+    length = sum(len(segment.before) + segment.length for segment in segments)
+    return StoredBytes(path, tuple(segments), length, 206, headers)
+
+
+async def _send_piece(send: Send, octets: bytes) -> None:
+    await send({"type": "http.response.body", "body": octets, "more_body": True})
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read(handle: int, length: int, offset: int) -> bytes:
+    """From the page cache at once; what has to come from the disk, in a thread."""
+    buffer = bytearray(length)
+    try:
+        count = os.preadv(handle, [buffer], offset, os.RWF_NOWAIT)
+    except OSError as fault:
+        if fault.errno not in {errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS}:
+            raise
+        return await asyncio.to_thread(os.pread, handle, length, offset)
+    if count == 0:
+        return await asyncio.to_thread(os.pread, handle, length, offset)
+    del buffer[count:]
+    return bytes(buffer)

@@ -1,0 +1,111 @@
+"""What is known of a request before any route sees it: who sent it, how, under which id."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from daybreak.domain.identity import Caller
+
+SCOPE_KEY = "daybreak.facts"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
+_HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
+Networks = Sequence[IPv4Network | IPv6Network]
+
+
+@dataclass(slots=True)
+class RequestFacts:
+    """`address` is the client's own, proxies that are trusted taken away; `secure` when it came by
+    https; `subject` and `client_id` are filled in once known, for the access log.
+    """
+
+    request_id: str
+    address: str
+    user_agent: str
+    secure: bool
+    from_loopback: bool
+    subject: str = ""
+    client_id: str = ""
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.address, self.user_agent, self.request_id)
+
+
+def facts_of(request: Request) -> RequestFacts:
+    """The facts that the hardening layer put with the request."""
+    found = request.scope[SCOPE_KEY]
+    assert isinstance(found, RequestFacts)  # the hardening layer wraps every route
+    return found
+
+
+def gather(scope: Scope, trusted: Networks) -> RequestFacts:
+    """Reads a connection's scope. Forwarded headers count only when a trusted proxy sent them."""
+    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    forwarded_for: list[bytes] = []
+    proto = request_id = user_agent = b""
+    for name, value in headers:
+        if name == b"user-agent":
+            user_agent = value
+        elif name == b"x-forwarded-for":
+            forwarded_for.append(value)
+        elif name == b"x-forwarded-proto":
+            proto = value
+        elif name == b"x-request-id":
+            request_id = value
+    peer = _parse_address((scope.get("client") or ("", 0))[0])
+    secure = scope.get("scheme") == "https"
+    client, by_proxy = peer, peer is not None and _within(peer, trusted)
+    if by_proxy:
+        secure = proto.split(b",")[-1].strip().lower() == b"https" if proto else secure
+        client = _first_untrusted(b",".join(forwarded_for), trusted) or peer
+    known = by_proxy and _REQUEST_ID.fullmatch(request_id) is not None
+    return RequestFacts(
+        request_id=request_id.decode("ascii") if known else secrets.token_hex(12),
+        address=str(client) if client is not None else "",
+        user_agent=user_agent[:300].decode("latin-1"),
+        secure=secure,
+        from_loopback=client is not None and client.is_loopback,
+    )
+
+
+def host_is_good(scope: Scope) -> bool:
+    """Exactly one Host header, of a name or an address with or without a port (RFC 9112 §3.2)."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+
+
+def _first_untrusted(chain: bytes, trusted: Networks) -> IPv4Address | IPv6Address | None:
+    """From the right, the first address that is not a trusted proxy's; what stands left of it was
+    written by the client and proves nothing. None when a member is no address.
+    """
+    found = None
+    for member in reversed(chain[-2048:].split(b",")):
+        found = _parse_address(member.strip().decode("latin-1"))
+        if found is None or not _within(found, trusted):
+            return found
+    return found
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
+
+
+def _within(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
+    return any(address in network for network in networks)
