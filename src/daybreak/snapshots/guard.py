@@ -1,0 +1,92 @@
+"""The guard between a complete snapshot and its publication: it looks for what an operator would want to look at first.
+
+Figures are compared with the snapshot that is served. What is found holds the publication back; yesterday's files stay
+served until the operator accepts or discards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.snapshots.plan import GuardRules
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is suspicious. `before` and `now` are rows, or a share of NULLs for `nulls`."""
+
+    kind: Literal["rows", "leader_rows", "nulls", "references"]
+    resource: str
+    detail: str
+    client_id: str | None = None
+    column: str | None = None
+    before: float | None = None
+    now: float | None = None
+
+    def as_json(self) -> dict[str, object]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def row_drops(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
+    """Resources that lost too large a share of their rows. Takes two run reports."""
+    for resource, old in resources_of(before).items():
+        old_rows, new_rows = _count(old, "rows"), _count(resources_of(now).get(resource, {}), "rows")
+        share = rules.drop_share_of(resource)
+        if old_rows >= max(rules.drop_least_rows, 1) and old_rows - new_rows > share * old_rows:
+            lost = (old_rows - new_rows) / old_rows
+            detail = f"{resource} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {share:.0%})."
+            yield Finding("rows", resource, detail, before=old_rows, now=new_rows)
+
+
+def null_growth(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
+    """Columns whose share of NULLs grew too much. Takes two run reports."""
+    for resource, new in resources_of(now).items():
+        old = resources_of(before).get(resource, {})
+        old_rows, new_rows = _count(old, "rows"), _count(new, "rows")
+        if min(old_rows, new_rows) < max(rules.drop_least_rows, 1):
+            continue
+        old_nulls, new_nulls = _mapping(old.get("nulls")), _mapping(new.get("nulls"))
+        for column in new_nulls:
+            if column not in old_nulls:
+                continue
+            was, is_now = _count(old_nulls, column) / old_rows, _count(new_nulls, column) / new_rows
+            if is_now - was > rules.null_share:
+                detail = f"{resource}.{column} is NULL in {is_now:.0%} of the rows where it was in {was:.0%}."
+                yield Finding("nulls", resource, detail, column=column, before=round(was, 4), now=round(is_now, 4))
+
+
+def leader_drops(
+    resource: str, before: Iterable[ManifestEntry], now: Iterable[ManifestEntry], rules: GuardRules
+) -> Iterator[Finding]:
+    """Large Leaders that lost too many rows of a resource. Takes both manifests, ordered by client_id: read side by
+    side, nothing is kept.
+    """
+    new_entries = iter(now)
+    new = next(new_entries, None)
+    for old in before:
+        while new is not None and new.client_id < old.client_id:
+            new = next(new_entries, None)
+        if old.client_id == "" or old.rows < max(rules.leader_least_rows, 1):
+            continue
+        rows = new.rows if new is not None and new.client_id == old.client_id else 0
+        if old.rows - rows > rules.leader_drop_share * old.rows:
+            lost = (old.rows - rows) / old.rows
+            detail = f"Leader {old.client_id} has {rows} rows of {resource} where it had {old.rows}: {lost:.0%} fewer."
+            yield Finding("leader_rows", resource, detail, client_id=old.client_id, before=old.rows, now=rows)
+
+
+def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
+    """The report's figures by resource."""
+    return {name: _mapping(entry) for name, entry in _mapping(report.get("resources")).items()}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(figures: Mapping[str, object], name: str) -> int:
+    value = figures.get(name)
+    return int(value) if isinstance(value, int | float) else 0

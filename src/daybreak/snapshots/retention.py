@@ -1,0 +1,90 @@
+"""Which snapshots keep their files, and the removal of the others and of what dead runs left.
+
+Nothing that a live link can reach is ever removed: a link may be asked for until the moment a snapshot is retired, and
+lives `link_lifetime` from then. The database forgets a snapshot first and its files go afterwards, outside of any
+transaction: a clean-up that is killed in between leaves files that nobody is told of, and the next one finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.ports import FileStore, State, Stores
+from daybreak.snapshots.plan import RunPlan
+
+_LOOK_BACK = 200
+_WANTED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a clean-up did: snapshots whose files went, leftovers that went, and files in all."""
+
+    retired: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    files: int = 0
+
+
+def may_go(served: Sequence[Snapshot], plan: RunPlan, now: datetime) -> list[Snapshot]:
+    """The snapshots whose files may be removed. `served` is newest publication first, the served one at its head.
+
+    A snapshot is retired at the moment its follower is published. A follower without that moment proves nothing.
+    """
+    going = []
+    reach: timedelta = plan.link_lifetime + plan.link_margin
+    for place, snapshot in enumerate(served):
+        if place < max(plan.keep, 1) or snapshot.state is not SnapshotState.RETIRED:
+            continue
+        retired_at = served[place - 1].published_at
+        if retired_at is not None and now >= retired_at + reach:
+            going.append(snapshot)
+    return going
+
+
+def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: str | None = None) -> Cleaned:
+    """Removes files beyond retention and leftovers of runs that are over. `own` is the caller's own run: while any
+    other run is under way nothing is retired, because it may be carrying files over.
+    Raises FileStoreError, Unavailable.
+    """
+    # The store is listed before the database is asked: a run that starts in between is known by then.
+    lying = store.leftovers(frozenset())
+
+    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot]]:
+        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK)
+
+    served, recent = state.read(read)
+    building = [run for run in recent if run.state is SnapshotState.BUILDING and _alive(run, now)]
+    going = [] if any(run.snapshot_id != own for run in building) else may_go(served, plan, now)
+    gone = {snapshot.snapshot_id for snapshot in going}
+    living = {snapshot.snapshot_id for snapshot in [*served, *building]} | {
+        run.snapshot_id for run in recent if run.state in _WANTED
+    }
+    if own is not None:
+        living.add(own)
+    living -= gone
+    leftovers = [found for found in lying if found not in living and found not in gone]
+    if not going and not leftovers:
+        return Cleaned()
+    for snapshot in going:
+        state.write(lambda stores, gone_id=snapshot.snapshot_id: stores.snapshots.forget(gone_id))  # type: ignore[misc]
+    doomed = frozenset([*gone, *leftovers])
+    keep_keys = state.read(lambda stores: _carried(stores, sorted(living), doomed))
+    files = sum(store.remove(found, keep_keys.get(found, frozenset())) for found in sorted(doomed))
+    return Cleaned(retired=tuple(sorted(gone)), leftovers=tuple(leftovers), files=files)
+
+
+def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> dict[str, frozenset[str]]:
+    """The keys that lie in doomed snapshots' folders and that living ones name, by folder."""
+    kept: dict[str, set[str]] = {}
+    for key in stores.snapshots.keys_in_use(living):
+        owner = key.split("/", 2)[1] if key.startswith("snapshots/") else ""
+        if owner in doomed:
+            kept.setdefault(owner, set()).add(key)
+    return {owner: frozenset(keys) for owner, keys in kept.items()}
+
+
+def _alive(run: Snapshot, now: datetime) -> bool:
+    return run.lease_until is None or run.lease_until > now

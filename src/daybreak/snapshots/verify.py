@@ -1,0 +1,101 @@
+"""Reading files back: that every file of a snapshot is there, has its length and holds the bytes it was given.
+
+A run reads its own files back before they may be published; `daybreakd snapshot verify` reads any snapshot's, and finds
+what a disk has lost since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.errors import FileStoreError, OperatorError
+from daybreak.domain.snapshot import StoredFormat
+from daybreak.ports import FileStore, State, Stores
+
+_AT_ONCE = 256
+SAMPLE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One file that is not what the manifest says, and why."""
+
+    resource: str
+    client_id: str
+    format: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a verification read, and what it found."""
+
+    files: int
+    bytes: int
+    damaged: tuple[Damage, ...]
+
+
+def damaged_files(
+    store: FileStore, files: Iterable[tuple[Damage, StoredFormat]], threads: int
+) -> Iterator[Damage | StoredFormat]:
+    """Reads files whole, in parallel; gives for each the StoredFormat that is good, or the Damage with its reason.
+    Raises Unavailable when the store is away.
+    """
+
+    def read(item: tuple[Damage, StoredFormat]) -> Damage | StoredFormat:
+        damage, stored = item
+        try:
+            store.check(stored.key, stored.bytes, stored.sha256)
+        except FileStoreError as error:
+            return Damage(damage.resource, damage.client_id, damage.format, damage.key, error.message)
+        return stored
+
+    rest = iter(files)
+    with ThreadPoolExecutor(max(threads, 1), "verify") as pool:
+        while batch := list(islice(rest, _AT_ONCE)):
+            yield from pool.map(read, batch)
+
+
+def verify_snapshot(
+    state: State,
+    store: FileStore,
+    snapshot_id: str,
+    *,
+    threads: int = 2,
+    watch: Callable[[int, int], None] | None = None,
+) -> Verified:
+    """Reads every file that a snapshot's manifest names. `watch` is told files and bytes so far.
+    Raises OperatorError when there is no such snapshot, Unavailable.
+    """
+    if state.read(lambda stores: stores.snapshots.get(snapshot_id)) is None:
+        raise OperatorError(f"There is no snapshot {snapshot_id}: see `daybreakd snapshot list`.")
+    count = size = 0
+    damaged: list[Damage] = []
+    for resource in RESOURCE_NAMES:
+        for found in damaged_files(store, _files(state, snapshot_id, resource), threads):
+            count += 1
+            if isinstance(found, Damage):
+                damaged.append(found)
+            else:
+                size += found.bytes
+            if watch is not None:
+                watch(count, size)
+    return Verified(count, size, tuple(damaged))
+
+
+def _files(state: State, snapshot_id: str, resource: str) -> list[tuple[Damage, StoredFormat]]:
+    """One resource's files, read in one transaction that ends before the files are looked at."""
+
+    def read(stores: Stores) -> list[tuple[Damage, StoredFormat]]:
+        return [
+            (Damage(resource, entry.client_id, format_name, stored.key, ""), stored)
+            for entry in stores.snapshots.entries(snapshot_id, resource)
+            for format_name, stored in entry.formats.items()
+        ]
+
+    return state.read(read)
