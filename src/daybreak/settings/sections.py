@@ -215,9 +215,9 @@ class AccessSettings:
     )
     login_per_seat: Rate = setting(RATE, "10/5m", "Logins tried for one seat from one address.")
     login_per_address: Rate = setting(
-        RATE, "30/5m", "Logins tried from one address (IPv6: one /64), whatever the seat."
+        RATE, "100/5m", "Logins tried from one address (IPv6: one /64), whatever the seat."
     )
-    login_overall: Rate = setting(RATE, "3000/5m", "Logins tried in all.")
+    login_overall: Rate = setting(RATE, "6000/5m", "Logins tried in all.")
     second_factor_per_seat: tuple[Rate, ...] = setting(
         list_of(RATE), ["5/5m", "20/1h", "50/1d"], "Second-factor codes tried for one seat; all limits hold."
     )

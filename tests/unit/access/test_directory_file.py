@@ -1,0 +1,130 @@
+"""The directory document: there and back, and every fault with its position."""
+
+import json
+from typing import Any
+
+import pytest
+
+from daybreak.access.directory_file import read_directory, write_directory
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import BillingState
+
+CLIENT = "0b8f6a2e-3b1c-4f0d-9a57-0d7a1f3f9c01"
+SEAT = "1b8f6a2e-3b1c-4f0d-9a57-0d7a1f3f9c02"
+
+
+def document() -> dict[str, Any]:
+    return {
+        "accounts": [
+            {
+                "client_id": CLIENT,
+                "first_name": 'Zoë "Z"',
+                "last_name": "",
+                "phone_number": "+15550100000",
+                "phone_number_type": "toll_free",
+                "status": "inactive",
+                "campaign_messages_monthly_threshold": 10,
+                "campaign_messages_monthly_used": 3,
+                "api_tokens_enabled": True,
+                "second_factor_required": True,
+                "onboarding_billing_state": {
+                    "billing_provided": True,
+                    "billing_required": False,
+                    "trial_length_days": 14,
+                    "trial_started": True,
+                },
+            }
+        ],
+        "seats": [
+            {
+                "seat_id": SEAT,
+                "email": "ana@example.org",
+                "disabled": True,
+                "access": [{"client_id": CLIENT, "roles": ["owner"], "data_export": True, "async_rest_api": False}],
+            }
+        ],
+    }
+
+
+def faults(text: str) -> str:
+    with pytest.raises(OperatorError) as caught:
+        read_directory(text)
+    assert caught.value.code == "directory_faults"
+    return caught.value.message
+
+
+def test_what_is_written_is_what_was_read() -> None:
+    read = read_directory(json.dumps(document()))
+    assert json.loads(write_directory(read.directory)) == document()
+    assert read_directory(write_directory(read.directory)).directory == read.directory
+
+
+def test_defaults_and_passwords() -> None:
+    given = document()
+    given["accounts"][0] = {
+        "client_id": CLIENT.upper(),
+        "first_name": "A",
+        "last_name": "B",
+        "phone_number": "+15550100000",
+        "phone_number_type": "long_code",
+    }
+    given["seats"][0] |= {"password": "nine lanterns in fog", "disabled": False}
+    read = read_directory(json.dumps(given))
+    account = read.directory.accounts[0]
+    assert account.client_id == CLIENT
+    assert account.active
+    assert account.billing == BillingState()
+    assert read.passwords == {SEAT: "nine lanterns in fog"}
+    assert "lanterns" not in write_directory(read.directory)
+
+
+def test_every_fault_is_listed_with_its_position() -> None:
+    given = document()
+    given["accounts"][0] |= {
+        "client_id": "17",
+        "status": "gone",
+        "phone_number": "555",
+        "campaign_messages_monthly_used": -1,
+        "api_tokens_enabled": "yes",
+        "colour": "blue",
+    }
+    del given["accounts"][0]["first_name"]
+    given["accounts"][0]["onboarding_billing_state"]["trial_days"] = 3
+    given["seats"][0] |= {"email": "nobody", "password": "1234567890"}
+    given["seats"][0]["access"][0]["roles"] = ["king"]
+    given["extra"] = []
+    message = faults(json.dumps(given))
+    for position in (
+        "$.accounts[0].client_id",
+        "$.accounts[0].status",
+        "$.accounts[0].phone_number",
+        "$.accounts[0].campaign_messages_monthly_used",
+        "$.accounts[0].api_tokens_enabled",
+        "$.accounts[0].colour",
+        "$.accounts[0].first_name",
+        "$.accounts[0].onboarding_billing_state.trial_days",
+        "$.seats[0].email",
+        "$.seats[0].password",
+        "$.seats[0].access[0].roles",
+        "$.extra",
+    ):
+        assert position in message, position
+
+
+def test_repeated_and_dangling_ids_are_refused() -> None:
+    given = document()
+    given["accounts"].append(given["accounts"][0])
+    given["seats"].append(given["seats"][0])
+    assert "there twice" in faults(json.dumps(given))
+    given = document()
+    given["seats"][0]["access"][0]["client_id"] = SEAT
+    assert "does not list" in faults(json.dumps(given))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"accounts": []}', '{"accounts": 1, "seats": []}', "[" * 100_000])
+def test_what_is_no_directory_is_refused(text: str) -> None:
+    faults(text)
+
+
+def test_a_field_given_twice_is_refused() -> None:
+    assert "twice" in faults('{"accounts": [], "accounts": [], "seats": []}')

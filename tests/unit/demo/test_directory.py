@@ -1,0 +1,49 @@
+"""The demo's directory: importable, the same for the same seed, with every kind of seat the tour needs."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from daybreak.access.directory_file import read_directory
+from daybreak.demo.directory import (
+    ROLE_ANALYST,
+    ROLE_CAREFUL,
+    ROLE_OPERATOR,
+    ROLE_OWNER,
+    ROLE_VISITOR,
+    make_directory,
+)
+from daybreak.demo.platform import make_platform
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+
+
+def test_seats_and_accounts_of_the_tour(tmp_path: Path) -> None:
+    make_platform(tmp_path, leaders=12, members=600, messages=600, as_of=AS_OF)
+    made = make_directory(tmp_path, seed=7)
+    assert make_directory(tmp_path, seed=7) == made
+    read = read_directory(made.document)
+    accounts = {account.client_id: account for account in read.directory.accounts}
+    assert len(accounts) == 12
+    assert [client_id for client_id, account in accounts.items() if not account.active] == [made.inactive_client_id]
+    requiring = [client_id for client_id, account in accounts.items() if account.second_factor_required]
+    assert requiring == [made.second_factor_client_id]
+    assert made.seat(ROLE_CAREFUL).client_ids == (made.second_factor_client_id,)
+    assert made.seat(ROLE_CAREFUL).totp_seed is not None
+    assert made.second_factor_client_id not in made.seat(ROLE_OWNER).client_ids
+    assert len(made.seat(ROLE_OWNER).client_ids) == 6
+    assert made.seat(ROLE_OPERATOR).operator
+    grants = {(grant.seat_id, grant.client_id): grant for grant in read.directory.grants}
+    visitor = made.seat(ROLE_VISITOR)
+    assert not grants[visitor.seat_id, visitor.client_ids[0]].data_export
+    owner, analyst = made.seat(ROLE_OWNER), made.seat(ROLE_ANALYST)
+    assert grants[owner.seat_id, owner.client_ids[0]].async_rest_api
+    assert accounts[owner.client_ids[0]].api_tokens_enabled
+    assert not grants[analyst.seat_id, analyst.client_ids[0]].async_rest_api
+    assert read.passwords == {seat.seat_id: seat.password for seat in made.seats}
+
+
+def test_a_platform_of_one_leader_has_a_directory_too(tmp_path: Path) -> None:
+    make_platform(tmp_path, leaders=1, members=3, messages=3, as_of=AS_OF)
+    read = read_directory(make_directory(tmp_path, seed=1).document)
+    assert [account.active for account in read.directory.accounts] == [True]
+    assert not read.directory.accounts[0].second_factor_required
