@@ -260,6 +260,9 @@ class SnapshotStore(Protocol):
     def served(self) -> list[Snapshot]:
         """Published and retired snapshots whose files still stand, newest publication first."""
 
+    def abandoned(self) -> list[Snapshot]:
+        """Failed and discarded runs whose manifest rows still stand, oldest first."""
+
     def forget(self, snapshot_id: str) -> None:
         """Deletes manifest rows; the run's own row stays for history, as retired without files."""
 
@@ -398,6 +401,11 @@ class StoreLink:
 
 class FileStore(Protocol):
     """Where published files live: local disk or an object store."""
+
+    @property
+    def reads_cheaply(self) -> bool:
+        """Whether reading every file back costs little. A store that is far away checks digests as files arrive, and
+        a run reads back a sample."""
 
     def stage(self, snapshot_id: str) -> FileSink: ...
 

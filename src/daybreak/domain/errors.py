@@ -138,9 +138,17 @@ class SourceUnavailable(SourceError):
 
 
 class RunError(DaybreakError):
-    """A run that cannot go on. Codes: `run_failed`, `disk_short`, `verification_failed`."""
+    """A run that cannot go on. Codes: `run_failed`, `disk_short`, `verification_failed`,
+    `run_stopped` (the process is ending)."""
 
     code = "run_failed"
+
+
+class CarryFailed(RunError):
+    """A file of an earlier snapshot cannot be carried over; the run is tried again and writes all files anew."""
+
+    code = "carry_failed"
+    transient = True
 
 
 class RunFenced(RunError):

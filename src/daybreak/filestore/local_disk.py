@@ -49,6 +49,10 @@ class LocalDisk:
         except OSError as error:
             raise _fault(error, f"The folder {self._root} cannot be used for files") from error
 
+    @property
+    def reads_cheaply(self) -> bool:
+        return True
+
     def stage(self, snapshot_id: str) -> FileSink:
         """Where one run writes. Raises FileStoreError when a folder of that id is there already."""
         final = self._root / snapshot_folder(snapshot_id)

@@ -52,10 +52,10 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     # The store is listed before the database is asked: a run that starts in between is known by then.
     lying = store.leftovers(frozenset())
 
-    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot]]:
-        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK)
+    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot]]:
+        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned()
 
-    served, recent = state.read(read)
+    served, recent, abandoned = state.read(read)
     building = [run for run in recent if run.state is SnapshotState.BUILDING and _alive(run, now)]
     going = [] if any(run.snapshot_id != own for run in building) else may_go(served, plan, now)
     gone = {snapshot.snapshot_id for snapshot in going}
@@ -66,10 +66,10 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
         living.add(own)
     living -= gone
     leftovers = [found for found in lying if found not in living and found not in gone]
+    for snapshot in [*going, *abandoned]:
+        state.write(lambda stores, gone_id=snapshot.snapshot_id: stores.snapshots.forget(gone_id))  # type: ignore[misc]
     if not going and not leftovers:
         return Cleaned()
-    for snapshot in going:
-        state.write(lambda stores, gone_id=snapshot.snapshot_id: stores.snapshots.forget(gone_id))  # type: ignore[misc]
     doomed = frozenset([*gone, *leftovers])
     keep_keys = state.read(lambda stores: _carried(stores, sorted(living), doomed))
     files = sum(store.remove(found, keep_keys.get(found, frozenset())) for found in sorted(doomed))

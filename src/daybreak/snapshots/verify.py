@@ -77,7 +77,7 @@ def verify_snapshot(
     count = size = 0
     damaged: list[Damage] = []
     for resource in RESOURCE_NAMES:
-        for found in damaged_files(store, _files(state, snapshot_id, resource), threads):
+        for found in damaged_files(store, files_of(state, snapshot_id, resource), threads):
             count += 1
             if isinstance(found, Damage):
                 damaged.append(found)
@@ -88,7 +88,7 @@ def verify_snapshot(
     return Verified(count, size, tuple(damaged))
 
 
-def _files(state: State, snapshot_id: str, resource: str) -> list[tuple[Damage, StoredFormat]]:
+def files_of(state: State, snapshot_id: str, resource: str) -> list[tuple[Damage, StoredFormat]]:
     """One resource's files, read in one transaction that ends before the files are looked at."""
 
     def read(stores: Stores) -> list[tuple[Damage, StoredFormat]]:

@@ -1,0 +1,158 @@
+"""The builder: a process of its own that looks at the clock and does what is due.
+
+Any number may run, on any number of nodes. None of them is special: the database decides who has a day, and a
+publication happens once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from types import FrameType
+
+import psutil
+import structlog
+
+from daybreak.domain.errors import DaybreakError, RunError, RunFenced
+from daybreak.domain.snapshot import Snapshot
+from daybreak.ports import Node, Stores
+from daybreak.snapshots.freshness import judge
+from daybreak.snapshots.publish import publish
+from daybreak.snapshots.retention import clean
+from daybreak.snapshots.run import run_day
+from daybreak.snapshots.schedule import STOPPED, Build, Publish, Wait, decide
+from daybreak.snapshots.workshop import Workshop
+
+_log = structlog.get_logger("daybreak.snapshots")
+_HISTORY = 60
+# The clock may step and other builders may die: nobody sleeps for longer than this before looking again.
+_LOOK_SECONDS = 5.0
+_AFTER_ERROR_SECONDS = 15.0
+_CLEAN_EVERY_SECONDS = 3600.0
+_BEAT_SECONDS = 15.0
+
+
+class Builder:
+    """The main loop. `run` returns when the workshop's `stop` is set."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._shop = workshop
+        self._cleaned_at: float | None = None
+        self._said_late: str | None = None
+
+    def run(self) -> None:
+        """Looks at the clock until it is told to stop. Errors are logged and tried again: a builder that ended because
+        the database was away for a minute would be missed at the hour of publication.
+        """
+        _log.info("builder.started", builder=self._shop.builder)
+        while not self._shop.stop.is_set():
+            try:
+                seconds = self.step()
+            except RunError as error:
+                if error.code == STOPPED:
+                    break
+                _log.error("builder.run_failed", code=error.code, reason=error.message)
+                seconds = _AFTER_ERROR_SECONDS if not isinstance(error, RunFenced) else 0.0
+            except DaybreakError as error:
+                _log.error("builder.error", code=error.code, reason=error.message)
+                seconds = _AFTER_ERROR_SECONDS
+            self._shop.stop.wait(seconds)
+        _log.info("builder.stopped", builder=self._shop.builder)
+
+    def step(self) -> float:
+        """Does what is due now; gives the seconds until the next look. Raises DaybreakError."""
+        shop = self._shop
+        now = shop.clock()
+        current, history = shop.state.read(_look)
+        self._say_late(current, history, now)
+        decision = decide(now, shop.plan, current, history)
+        if isinstance(decision, Wait):
+            self._clean_sometimes()
+            # The last stretch is waited for to the millisecond: publication is at the hour sharp.
+            return max(min((decision.until - shop.clock()).total_seconds(), _LOOK_SECONDS), 0.001)
+        if isinstance(decision, Publish):
+            if publish(shop.state, decision.snapshot, now):
+                late = (shop.clock() - now).total_seconds()
+                _log.info("snapshot.published", snapshot_id=decision.snapshot.snapshot_id, took_seconds=round(late, 3))
+            return 0.0
+        assert isinstance(decision, Build)
+        lapsed = shop.state.write(lambda stores: stores.snapshots.lapse(now))
+        for run in lapsed:
+            _log.warning("run.lapsed", snapshot_id=run.snapshot_id, builder=run.builder)
+        if run_day(shop, decision.day) is None:
+            return 1.0
+        self._cleaned_at = None
+        return 0.0
+
+    def _clean_sometimes(self) -> None:
+        ticks = self._shop.ticks()
+        if self._cleaned_at is None or ticks - self._cleaned_at >= _CLEAN_EVERY_SECONDS:
+            self._cleaned_at = ticks
+            cleaned = clean(self._shop.state, self._shop.store, self._shop.plan, self._shop.clock())
+            if cleaned.files:
+                _log.info(
+                    "snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers
+                )
+
+    def _say_late(self, current: Snapshot | None, history: list[Snapshot], now: datetime) -> None:
+        """Logs lateness when it begins, when its reason changes and when it is over."""
+        fresh = judge(current, history, now, self._shop.plan.publish_at)
+        reason = fresh.reason if fresh.late else None
+        said = reason.split(" (")[0] if reason else None
+        if said == self._said_late:
+            return
+        self._said_late = said
+        if reason is not None:
+            _log.warning("files.late", reason=reason, expected_at=fresh.next_expected_at.isoformat())
+        else:
+            _log.info("files.fresh", next_at=fresh.next_expected_at.isoformat())
+
+
+def _look(stores: Stores) -> tuple[Snapshot | None, list[Snapshot]]:
+    return stores.snapshots.current(), stores.snapshots.recent(_HISTORY)
+
+
+def beat_until_stopped(workshop: Workshop, node: Callable[[datetime], Node]) -> None:
+    """Says that this node lives, until the workshop's `stop` is set."""
+    while True:
+        now = workshop.clock()
+        with contextlib.suppress(DaybreakError):
+            workshop.state.write(lambda stores, now=now: stores.nodes.beat(node(now)))  # type: ignore[misc]
+        if workshop.stop.wait(_BEAT_SECONDS):
+            return
+
+
+def take_low_priority() -> None:
+    """Lets requests go first: the processor and the disk serve this process when nobody else wants them. What the
+    system refuses is left out.
+    """
+    with contextlib.suppress(OSError):
+        os.nice(10)
+    with contextlib.suppress(psutil.Error, OSError, AttributeError):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, 7)
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """SIGTERM and SIGINT end the loop at the next file; a second one ends the process at once."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+
+
+def run_builder(workshop: Workshop, node: Callable[[datetime], Node] | None = None) -> None:
+    """The builder process: low priority, a heartbeat, and the loop until SIGTERM."""
+    take_low_priority()
+    stop_on_signals(workshop.stop)
+    if node is not None:
+        threading.Thread(target=beat_until_stopped, args=(workshop, node), name="beat", daemon=True).start()
+    Builder(workshop).run()

@@ -1,0 +1,39 @@
+"""A file sink that counts what passes, and stops a run that lost its claim or is to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from daybreak.ports import FileSink, WrittenFile
+from daybreak.snapshots.progress import Progress
+
+
+class WatchedSink:
+    """Passes everything on. `check` is called before each file and each piece of one, and raises to stop the run."""
+
+    def __init__(self, sink: FileSink, progress: Progress, check: Callable[[], None]) -> None:
+        self._sink, self._progress, self._check = sink, progress, check
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        written = self._sink.write(client_id, resource, format, self._checked(pieces))
+        self._progress.add_file(written.bytes)
+        return written
+
+    def carry(self, key: str) -> str:
+        self._check()
+        new_key = self._sink.carry(key)
+        self._progress.add_file(0, carried=True)
+        return new_key
+
+    def seal(self) -> None:
+        self._check()
+        self._sink.seal()
+
+    def discard(self) -> None:
+        self._sink.discard()
+
+    def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        self._check()
+        for piece in pieces:
+            yield piece
+            self._check()

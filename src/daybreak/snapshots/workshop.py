@@ -1,0 +1,35 @@
+"""What a run works with: one frozen bundle, made by `bootstrap` and by tests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from daybreak.ports import FileStore, RowSource, State
+from daybreak.snapshots.plan import RunPlan
+
+
+def _unwatched(_progress: Mapping[str, object]) -> None:
+    """Nobody looks on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Adapters, settings and the outside world of a builder.
+
+    `clock` gives aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
+    process to operators. `stop` is set when the process is to end. `watch` is told the progress about once a second.
+    """
+
+    state: State
+    store: FileStore
+    source: RowSource
+    plan: RunPlan
+    builder: str
+    clock: Callable[[], datetime]
+    ticks: Callable[[], float]
+    new_id: Callable[[], str]
+    stop: threading.Event = field(default_factory=threading.Event)
+    watch: Callable[[Mapping[str, object]], None] = _unwatched
