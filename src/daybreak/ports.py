@@ -82,8 +82,8 @@ class SeatStore(Protocol):
 
     def reset_second_factor(self, seat_id: str) -> None: ...
 
-    def reseal_seeds(self, reseal: Callable[[str], str | None]) -> int:
-        """Writes each sealed seed anew where `reseal` gives another text; how many."""
+    def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
+        """Writes each sealed seed anew where `reseal(seat_id, sealed)` gives another; how many."""
 
 
 class SessionStore(Protocol):

@@ -1,1 +1,1 @@
-"""Who may do what: logins, second factors, sessions, API tokens, throttles, the directory."""
+"""Who may come in, as whom, and what they may do there."""

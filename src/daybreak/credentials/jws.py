@@ -18,7 +18,7 @@ _ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 _HEADER_MEMBERS = frozenset({"alg", "typ", "kid"})
 
 
-class InvalidToken(Exception):  # noqa: N818 (what it is, not that it is an error)
+class InvalidToken(Exception):
     """A token that is not good. `reason` is a short stable word for logs, never shown outside."""
 
     def __init__(self, reason: str) -> None:

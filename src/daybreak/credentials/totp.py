@@ -22,7 +22,7 @@ RECOVERY_CODES = 10
 _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 
 
-class SealBroken(Exception):  # noqa: N818 (what it is, not that it is an error)
+class SealBroken(Exception):
     """A sealed seed that no key of the keyring opens."""
 
 

@@ -1,0 +1,132 @@
+"""What operators do to seats: each a function over one transaction, with its line on the trail.
+
+Called as `state.write(lambda stores: operators.set_disabled(stores, seat, ...))`. `actor` is who
+did it: `operator` for the command line, an email for a seat with the operator role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from daybreak.access.second_factor import Enrolment, enrolment_of, recovery_hashes
+from daybreak.credentials import totp
+from daybreak.credentials.keyring import Keyring
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Seat
+from daybreak.ports import Stores
+
+
+def seat_named(stores: Stores, email: str) -> Seat:
+    """The seat of an email. Raises OperatorError."""
+    seat = stores.seats.by_email(email.strip())
+    if seat is None:
+        raise OperatorError(f"There is no seat with the email {email}.")
+    return seat
+
+
+def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datetime, *, actor: str) -> int:
+    """A new password for a seat, hashed already; ends all its sessions: how many."""
+    stores.seats.set_password_hash(seat.seat_id, password_hash, now)
+    ended = stores.sessions.end_all(seat.seat_id, now, "password set by an operator")
+    _record(stores, seat, "password.set", now, actor)
+    return ended
+
+
+def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, actor: str) -> None:
+    """Shuts a seat out, sessions and API tokens included, or lets it in again."""
+    stores.seats.set_disabled(seat.seat_id, disabled)
+    if disabled:
+        stores.sessions.end_all(seat.seat_id, now, "seat disabled")
+    _record(stores, seat, "seat.disabled" if disabled else "seat.enabled", now, actor)
+
+
+def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, actor: str) -> None:
+    """Gives or takes the operator role."""
+    stores.seats.set_operator(seat.seat_id, operator)
+    action = "seat.operator_granted" if operator else "seat.operator_withdrawn"
+    _record(stores, seat, action, now, actor)
+
+
+def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
+    """Takes the second factor away, for somebody who lost it; ends all sessions: how many."""
+    stores.seats.reset_second_factor(seat.seat_id)
+    ended = stores.sessions.end_all(seat.seat_id, now, "second factor reset")
+    _record(stores, seat, "second_factor.reset", now, actor)
+    return ended
+
+
+def begin_enrolment(
+    stores: Stores,
+    seat: Seat,
+    now: datetime,
+    *,
+    keyring: Keyring,
+    random: Callable[[int], bytes],
+    product: str = "Daybreak",
+) -> Enrolment:
+    """A new seed for a seat; nothing changes for it until the seed is confirmed."""
+    seed = random(totp.SEED_BYTES)
+    sealed = totp.seal(seed, seat_id=seat.seat_id, keyring=keyring, random=random)
+    stores.seats.begin_second_factor(seat.seat_id, sealed, now)
+    return enrolment_of(seed, product=product, email=seat.email)
+
+
+def confirm_enrolment(
+    stores: Stores,
+    seat: Seat,
+    code: str,
+    now: datetime,
+    *,
+    keyring: Keyring,
+    random: Callable[[int], bytes],
+    actor: str,
+) -> tuple[str, ...]:
+    """Makes the begun seed the seat's factor; its ten recovery codes. Raises OperatorError."""
+    sealed = stores.seats.pending_seed(seat.seat_id)
+    if sealed is None:
+        raise OperatorError(f"No enrolment was begun for {seat.email}.")
+    seed = totp.unseal(sealed, seat_id=seat.seat_id, keyring=keyring)
+    step = totp.matching_step(seed, code, now.timestamp())
+    if step is None:
+        raise OperatorError("The code is not right: check the app's clock and take a new one.")
+    codes = totp.new_recovery_codes(random)
+    stores.seats.confirm_second_factor(seat.seat_id, step, recovery_hashes(codes, seat.seat_id), now)
+    stores.sessions.end_all(seat.seat_id, now, "second factor enrolled")
+    _record(stores, seat, "second_factor.enrolled", now, actor)
+    return codes
+
+
+def reseal_seeds(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) -> int:
+    """Brings every sealed seed under the key that signs now, so that old keys can go; how many.
+
+    Run it after a rotation, with the new keyring.
+    """
+
+    def reseal(seat_id: str, sealed: str) -> str | None:
+        if totp.sealing_kid(sealed) == keyring.signing_kid:
+            return None
+        seed = totp.unseal(sealed, seat_id=seat_id, keyring=keyring)
+        return totp.seal(seed, seat_id=seat_id, keyring=keyring, random=random)
+
+    return stores.seats.reseal_seeds(reseal)
+
+
+def _record(
+    stores: Stores,
+    seat: Seat,
+    action: str,
+    now: datetime,
+    actor: str,
+) -> None:
+    stores.audit.append(
+        AuditEvent(
+            at=now,
+            action=action,
+            result="ok",
+            actor=actor,
+            seat_id=seat.seat_id,
+            details={"seat": seat.email},
+        )
+    )

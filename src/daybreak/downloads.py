@@ -1,0 +1,345 @@
+"""Downloads: a link for somebody who may have the file, and the file for whoever holds the link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+from daybreak.access.authorization import (
+    TABLE,
+    account_fault,
+    not_your_account,
+    permission_fault,
+    require,
+    session_fault,
+    token_fault,
+)
+from daybreak.access.trail import TrailBuffer, event, event_of
+from daybreak.catalogue.formats import FORMATS, Format
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.credentials import signed_link
+from daybreak.credentials.keyring import KeyringFile
+from daybreak.credentials.signed_link import LinkTarget, Refused
+from daybreak.domain.errors import Forbidden, NotFound, RequestError
+from daybreak.domain.identity import Caller, Principal, Seat
+from daybreak.domain.snapshot import (
+    CurrentFile,
+    Freshness,
+    ManifestEntry,
+    Snapshot,
+    SnapshotState,
+)
+from daybreak.ports import State, Stores
+
+LINK_PATH = "/download/v1/links"
+_GRACE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadSettings:
+    """`base_url` has no slash at its end; `formats` are those that are written; `publish_at` is
+    in UTC."""
+
+    base_url: str
+    formats: tuple[str, ...] = ("csv", "json")
+    link_lifetime: timedelta = timedelta(minutes=15)
+    publish_at: time = time(4, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadServices:
+    """What downloads work with; one per process. `trail` is closed with `await trail.aclose()`."""
+
+    settings: DownloadSettings
+    state: State
+    keyring: KeyringFile
+    trail: TrailBuffer
+    clock: Callable[[], datetime]
+    random: Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file by its name: one resource in one format."""
+
+    resource: Resource
+    format: Format
+
+    @property
+    def name(self) -> str:
+        """`members.csv.gz`."""
+        return self.resource.file_name(self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedLink:
+    """A link and what it opens."""
+
+    url: str
+    expires_at: datetime
+    named: NamedFile
+    file: CurrentFile
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """What a good link opens."""
+
+    client_id: str
+    named: NamedFile
+    file: CurrentFile
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One account's files of the snapshot that is served, and how fresh they are."""
+
+    freshness: Freshness
+    entries: tuple[ManifestEntry, ...]
+
+
+def file_named(name: str, formats: Sequence[str]) -> NamedFile:
+    """The file of a link's name, `campaigns.csv.gz`. Raises NotFound(unknown_file)."""
+    return _find(name, formats, Resource.file_name)
+
+
+def file_at(path: str, formats: Sequence[str]) -> NamedFile:
+    """The file of a documented download path, such as
+    `outbound_message_type_usage.csv.gz/segment-based-subscription`, or of its short name.
+
+    Raises NotFound(unknown_file).
+    """
+    try:
+        return _find(path, formats, Resource.path_for)
+    except NotFound:
+        return file_named(path, formats)
+
+
+async def issue_link(
+    services: DownloadServices,
+    principal: Principal,
+    client_id: str,
+    named: NamedFile,
+    caller: Caller,
+) -> IssuedLink:
+    """A new link to the file as it is served now. Each call gives another one.
+
+    Raises Forbidden (one answer for foreign and unknown accounts), NotFound(snapshot_not_ready)
+    with the seconds to the next publication.
+    """
+    now = services.clock()
+    refusal: RequestError | None = None
+    try:
+        require(principal, "download", client_id)
+    except Forbidden as fault:
+        refusal = fault
+    file = None
+    if refusal is None:
+        file = await services.state.aread(
+            lambda stores: stores.snapshots.file(None, client_id, named.resource.name, named.format.name)
+        )
+        if file is None:
+            refusal = await _not_ready(services, client_id, now)
+    details: dict[str, object] = {"file": named.name}
+    if file is not None:
+        details["snapshot_id"] = file.snapshot_id
+    await services.trail.record(
+        event_of(
+            principal,
+            "link.issued",
+            refusal.code if refusal is not None else "ok",
+            at=now,
+            caller=caller,
+            details=details,
+        )
+    )
+    if refusal is not None:
+        raise refusal
+    assert file is not None
+    expires = int((now + services.settings.link_lifetime).timestamp())
+    target = LinkTarget(
+        client_id=client_id,
+        snapshot_id=file.snapshot_id,
+        resource=named.resource.name,
+        subject=principal.subject,
+        expires=expires,
+    )
+    query = signed_link.sign(target, keyring=services.keyring.current(), random=services.random)
+    url = f"{services.settings.base_url}{LINK_PATH}/{client_id}/{file.snapshot_id}/{named.name}?{query}"
+    return IssuedLink(url, datetime.fromtimestamp(expires, UTC), named, file)
+
+
+async def open_link(
+    services: DownloadServices,
+    *,
+    client_id: str,
+    snapshot_id: str,
+    file_name: str,
+    parameters: Sequence[tuple[str, str]],
+    caller: Caller,
+    recorded: bool = True,
+) -> OpenedFile:
+    """The file of a link: signature, then expiry, then whether the credential that it came from
+    and its grant still stand. `recorded` is for the trail: False on HEAD and later ranges.
+
+    Raises Forbidden (`invalid_link`, `link_expired`, `link_revoked`), NotFound (`unknown_file`,
+    `file_gone`).
+    """
+    now = services.clock()
+    named = file_named(file_name, services.settings.formats)
+    judged = signed_link.verify(
+        client_id=client_id,
+        snapshot_id=snapshot_id,
+        resource=named.resource.name,
+        parameters=parameters,
+        keyring=services.keyring.current(),
+        now_seconds=now.timestamp(),
+    )
+    if isinstance(judged, Refused):
+        if judged.reason == "expired":
+            raise Forbidden(
+                "This link has expired. Ask for the file again to get another one.",
+                code="link_expired",
+            )
+        raise Forbidden("This link is not good.", code="invalid_link")
+
+    def look(stores: Stores) -> tuple[Seat | None, bool, CurrentFile | None]:
+        seat, stands = _standing(stores, judged, now)
+        if not stands:
+            return seat, False, None
+        return seat, True, stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
+
+    seat, stands, file = await services.state.aread(look)
+    result = "ok" if file is not None else ("file_gone" if stands else "link_revoked")
+    if recorded or result != "ok":
+        details: dict[str, object] = {"file": named.name, "snapshot_id": snapshot_id}
+        if file is not None:
+            details["bytes"] = file.stored.bytes
+        await services.trail.record(
+            event(
+                "file.fetched",
+                result,
+                at=now,
+                caller=caller,
+                seat=seat,
+                client_id=client_id,
+                subject=judged.subject,
+                details=details,
+            )
+        )
+    if not stands:
+        raise Forbidden(
+            "The session or token that this link came from has ended, or its access to the account has.",
+            code="link_revoked",
+        )
+    if file is None:
+        raise NotFound("This snapshot is no longer kept. Ask for the file again.", code="file_gone")
+    return OpenedFile(client_id, named, file)
+
+
+async def manifest(services: DownloadServices, principal: Principal, client_id: str) -> Manifest:
+    """Every file of an account in the snapshot that is served, and how fresh it is.
+
+    Raises Forbidden, NotFound(snapshot_not_ready).
+    """
+    require(principal, "see_files", client_id)
+    now = services.clock()
+
+    def look(stores: Stores) -> tuple[Freshness, list[ManifestEntry]]:
+        known = freshness(stores, now, services.settings.publish_at)
+        if known.snapshot is None:
+            return known, []
+        return known, stores.snapshots.manifest(known.snapshot.snapshot_id, client_id)
+
+    fresh, entries = await services.state.aread(look)
+    if not entries:
+        raise await _not_ready(services, client_id, now)
+    return Manifest(fresh, tuple(entries))
+
+
+def freshness(stores: Stores, now: datetime, publish_at: time) -> Freshness:
+    """What is served, when the next is due, and whether the one that is due now is there.
+
+    Late means: a minute after a publication was due there is none that new. The reason is fit for
+    the account's people; what exactly failed is in the operator's logs.
+    """
+    due = last_due(now, publish_at)
+    current = stores.snapshots.current()
+    published_at = current.published_at if current is not None else None
+    late = now > due + _GRACE and (published_at is None or published_at < due)
+    return Freshness(
+        snapshot=current,
+        next_expected_at=due + timedelta(days=1),
+        late=late,
+        reason=_reason(stores.snapshots.of_day(due.date()), current) if late else None,
+    )
+
+
+def last_due(now: datetime, publish_at: time) -> datetime:
+    """The latest publication time that is not after now, in UTC."""
+    utc = now.astimezone(UTC)
+    today = datetime.combine(utc.date(), publish_at, UTC)
+    return today if today <= utc else today - timedelta(days=1)
+
+
+def _reason(run: Snapshot | None, current: Snapshot | None) -> str:
+    if run is None:
+        if current is None:
+            return "The first snapshot has not been made yet."
+        return "Today's snapshot has not been started; it is made up for as soon as possible."
+    if run.state is SnapshotState.BUILDING:
+        return "Today's snapshot is still being made."
+    if run.state is SnapshotState.HELD:
+        return "Today's snapshot is held back until an operator has looked at it."
+    if run.state is SnapshotState.FAILED:
+        return "Making today's snapshot failed; it is tried again."
+    if run.state is SnapshotState.DISCARDED:
+        return "Today's snapshot was discarded by an operator."
+    return "Today's snapshot is complete and about to be published."
+
+
+async def _not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
+    def look(stores: Stores) -> tuple[Freshness, bool]:
+        known = freshness(stores, now, services.settings.publish_at)
+        snapshot = known.snapshot
+        unknown = snapshot is not None and not stores.snapshots.leader_known(snapshot.snapshot_id, client_id)
+        return known, unknown
+
+    fresh, unknown = await services.state.aread(look)
+    seconds = max(1, int((fresh.next_expected_at - now).total_seconds()))
+    if unknown:
+        detail = "The platform's data does not know this account, so there are no files of it."
+    elif fresh.snapshot is None:
+        detail = "There is no snapshot yet." if fresh.reason is None else fresh.reason
+    else:
+        detail = "The snapshot that is served does not hold this file."
+    return NotFound(detail, code="snapshot_not_ready", retry_after_seconds=seconds)
+
+
+def _standing(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat | None, bool]:
+    """Whether the credential of a link still opens the account, and whose it is."""
+    kind, _, credential_id = target.subject.partition(":")
+    requirement = TABLE["download"]
+    if kind == "session":
+        session = stores.sessions.standing(credential_id, target.client_id)
+        fault = session_fault(session, now)
+        if fault is None and session is not None:
+            fault = account_fault(session.account, session.grant, session.session)
+            if fault is None and session.account is not None and session.grant is not None:
+                fault = permission_fault(session.account, session.grant, requirement)
+        return (session.seat if session is not None else None), fault is None
+    token = stores.api_tokens.standing_by_id(credential_id)
+    fault = token_fault(token, now)
+    if fault is None and token is not None and token.token.client_id != target.client_id:
+        fault = not_your_account()
+    return (token.seat if token is not None else None), fault is None
+
+
+def _find(text: str, formats: Sequence[str], spelled: Callable[[Resource, Format], str]) -> NamedFile:
+    for known in FORMATS:
+        if known.name in formats:
+            for resource in RESOURCES:
+                if spelled(resource, known) == text:
+                    return NamedFile(resource, known)
+    raise NotFound("There is no such file.", code="unknown_file")
