@@ -56,8 +56,7 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     for path in sorted(models_dir.glob("*.sql")):
         if path.stem not in models:
             raise OperatorError(
-                f"snapshot.models_dir: {path.name} replaces nothing; the models are "
-                f"{', '.join(RESOURCE_NAMES)}."
+                f"snapshot.models_dir: {path.name} replaces nothing; the models are {', '.join(RESOURCE_NAMES)}."
             )
         sql = path.read_text("utf-8").strip().rstrip(";")
         models[path.stem] = Model(path.stem, sql, str(path))
@@ -81,9 +80,7 @@ def check_leader_chain(pairs: Iterable[tuple[str, str | None]]) -> None:
             if leader in on_path:
                 circle = [*path[path.index(leader) :], leader]
                 raise SourceError(
-                    "Table leaders: parent_leader_id goes round in a circle: "
-                    + " -> ".join(circle)
-                    + "."
+                    "Table leaders: parent_leader_id goes round in a circle: " + " -> ".join(circle) + "."
                 )
             path.append(leader)
             on_path.add(leader)

@@ -77,9 +77,7 @@ def _columns(
     for row in rows:
         name, kind, description = row[0], row[1], row[2]
         allowed = row[3] if len(row) == 4 else ()
-        columns.append(
-            Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, allowed)
-        )
+        columns.append(Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, allowed))
     return tuple(columns)
 
 

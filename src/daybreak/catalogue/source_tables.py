@@ -35,8 +35,7 @@ class SourceTable:
 def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     """(name, type with `?` when it may be NULL, description) to columns."""
     return tuple(
-        Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description)
-        for name, kind, description in rows
+        Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description) for name, kind, description in rows
     )
 
 

@@ -1,0 +1,55 @@
+"""The embedded engine: how it is opened, and what its faults mean to an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from daybreak.domain.errors import RunError, SourceError
+
+
+def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
+    """An empty engine in memory: UTC, bounded memory, spilling to `temp_dir`, no downloads."""
+    temp_dir.mkdir(parents=True, exist_ok=True)
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "memory_limit": f"{memory_bytes // 1_000_000}MB",
+            "threads": threads,
+            "temp_directory": str(temp_dir),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "preserve_insertion_order": False,
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+@contextmanager
+def engine_faults(what: str) -> Iterator[None]:
+    """Turns the engine's errors into ours; `what` begins the message."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise RunError(
+            f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. "
+            f"({_first_line(error)})"
+        ) from error
+    except duckdb.IOException as error:
+        if "No space left" in str(error):
+            raise RunError(
+                f"{what}: no space left for temporary files. ({_first_line(error)})",
+                code="disk_short",
+            ) from error
+        raise SourceError(f"{what} cannot be read: {_first_line(error)}") from error
+    except duckdb.Error as error:
+        raise SourceError(f"{what} cannot be read: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,78 @@
+"""One gzip member per file (RFC 1952), made of parts that may be compressed side by side.
+
+Content is cut every `PART_BYTES` bytes, counted from its first byte. Every part but the last is
+raw deflate (RFC 1951) that ends in a full flush, the last one ends the stream; so parts need
+nothing of each other, and the same content gives the same bytes whoever compresses them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from isal import isal_zlib
+from zlib_ng import zlib_ng
+
+PART_BYTES = 1 << 20
+HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
+
+_RAW = -15
+_MEMORY_LEVEL = 8
+
+
+class _Compressor(Protocol):
+    def compress(self, data: bytes | memoryview, /) -> bytes: ...
+
+    def flush(self, mode: int = ..., /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """A deflate implementation at one level. `name` goes into fingerprints: it shapes bytes."""
+
+    name: str
+    open: Callable[[], _Compressor]
+
+    def part(self, content: bytes | memoryview, *, last: bool) -> bytes:
+        """One part as raw deflate.
+
+        Fed in one call on purpose: how an input is cut into calls changes igzip's output. A fresh
+        object each time, because its one-shot function reads memory it never wrote.
+        """
+        compressor = self.open()
+        head = compressor.compress(content)
+        return head + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+
+    def member(self, content: bytes | memoryview) -> bytes:
+        """A whole member for content of at most `PART_BYTES` bytes."""
+        return b"".join((HEADER, self.part(content, last=True), trailer(crc32(content), len(content))))
+
+
+def codec_named(name: str) -> Codec:
+    """`igzip-0` to `-3`, `zlib-ng-1` to `-9`, `zlib-1` to `-9`. Raises ValueError."""
+    library, _, level_text = name.rpartition("-")
+    levels = {"igzip": range(4), "zlib-ng": range(1, 10), "zlib": range(1, 10)}.get(library)
+    if levels is None or not level_text.isdecimal() or int(level_text) not in levels:
+        raise ValueError(
+            f"{name!r} is not a compression: take igzip-0 to igzip-3, zlib-ng-1 to zlib-ng-9 or zlib-1 to zlib-9"
+        )
+    level = int(level_text)
+    makers: dict[str, Callable[..., _Compressor]] = {
+        "igzip": isal_zlib.compressobj,
+        "zlib-ng": zlib_ng.compressobj,
+        "zlib": zlib.compressobj,
+    }
+    make = makers[library]
+    return Codec(name, lambda: make(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL))
+
+
+def crc32(content: bytes | memoryview, start: int = 0) -> int:
+    """CRC-32 of the content, going on from `start`."""
+    return int(isal_zlib.crc32(content, start))
+
+
+def trailer(crc: int, length: int) -> bytes:
+    """The eight bytes that end a member: CRC-32 and length modulo 2^32, little endian."""
+    return crc.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")

@@ -1,0 +1,64 @@
+"""Checks across resources: what one file says must not contradict another."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from daybreak.export.engine import engine_faults
+from daybreak.export.lines import quoted
+from daybreak.ports import Reading, ReferentialFault
+
+_HOME = {"MEMBER_ID": "members", "CAMPAIGN_ID": "campaigns", "COMMUNITY_ID": "communities"}
+_GUESTS = (
+    ("member_state_changes", "MEMBER_ID"),
+    ("member_term_accepts", "MEMBER_ID"),
+    ("custom_member_data", "MEMBER_ID"),
+    ("member_communities", "MEMBER_ID"),
+    ("campaign_links", "CAMPAIGN_ID"),
+    ("member_communities", "COMMUNITY_ID"),
+)
+
+
+def referential_faults(reading: Reading) -> list[ReferentialFault]:
+    """The promises that the rows of known Leaders break, with how many rows and one example.
+
+    Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID of a file stands in the same Leader's home file,
+    and each MEMBER_COUNT equals the rows of member_communities.
+    """
+    faults: list[ReferentialFault] = []
+    with engine_faults("The referential checks"), closing(reading.cursor()) as cursor:
+        cursor.execute(
+            "CREATE OR REPLACE TEMP TABLE known_leaders AS SELECT CAST(unnest($1) AS UUID) AS leader_id",
+            [reading.leaders()],
+        )
+
+        def rows_of(resource: str) -> str:
+            return (
+                f"(SELECT r.* FROM ({reading.rows(resource).select}) AS r "
+                f'SEMI JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
+            )
+
+        def look(check: str, orphans: str) -> None:
+            count, example = cursor.execute(
+                f"SELECT count(*), min(CAST(example AS VARCHAR)) FROM ({orphans})"
+            ).fetchone()
+            if count:
+                faults.append(ReferentialFault(check, count, example))
+
+        for guest, column in _GUESTS:
+            name = quoted(column)
+            look(
+                f"every {column} of {guest} is in {_HOME[column]}",
+                f"SELECT g.{name} AS example FROM {rows_of(guest)} AS g "
+                f"ANTI JOIN {rows_of(_HOME[column])} AS h "
+                f'ON h.{name} = g.{name} AND h."LEADER_ID" = g."LEADER_ID"',
+            )
+        look(
+            "MEMBER_COUNT of communities equals the rows of member_communities",
+            f'SELECT c."COMMUNITY_ID" AS example FROM {rows_of("communities")} AS c '
+            f'LEFT JOIN (SELECT "COMMUNITY_ID", count(*) AS belonging '
+            f'FROM {rows_of("member_communities")} GROUP BY "COMMUNITY_ID") AS m '
+            f'ON m."COMMUNITY_ID" = c."COMMUNITY_ID" '
+            f'WHERE c."MEMBER_COUNT" <> coalesce(m.belonging, 0)',
+        )
+    return faults

@@ -1,0 +1,217 @@
+"""One resource, from its rows to the manifest entries of all Leaders."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.domain.errors import RunError
+from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.content import TextFormat, text_format
+from daybreak.export.engine import engine_faults
+from daybreak.export.file_making import FileMaking
+from daybreak.export.gzip_member import Codec, codec_named
+from daybreak.export.lines import quoted, shaped_columns
+from daybreak.export.splitting import record_batches, runs
+from daybreak.export.survey import LeaderRows, Survey, survey
+from daybreak.ports import FileSink, Reading, ResourceReport
+
+_BATCH_BYTES = 24 << 20
+_FEWEST_ROWS = 2048
+_MOST_ROWS = 131_072
+_ENTRIES_AT_ONCE = 2000
+
+_ENGINE_TYPES = {
+    ColumnType.UUID: "UUID",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BIGINT: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+
+
+def export_resource(
+    reading: Reading,
+    resource: Resource | str,
+    formats: Sequence[str],
+    sink: FileSink,
+    *,
+    previous: Mapping[str, str] | None = None,
+    threads: int = 2,
+    compression: str = "igzip-2",
+    on_entries: Callable[[list[ManifestEntry]], None],
+    on_carried: Callable[[list[str]], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> ResourceReport:
+    """Makes all files of one resource and hands them to the sink, which is not sealed here.
+
+    `formats` are names of the catalogue's formats. `previous` gives, per client_id, the fingerprint
+    in the snapshot before: Leaders whose rows and settings are the same are not written again but
+    named to `on_carried`. `on_entries` gets manifest entries in batches, first the shared
+    header-only one with client_id "". `on_progress` gets the rows done so far. All three are
+    called from the calling thread.
+
+    The same rows give the same bytes, whatever the threads. Raises SourceError when rows come out
+    of order or a model fails, RunError when rows are missing, and what the sink raises.
+    """
+    if isinstance(resource, str):
+        resource = resource_named(resource)
+    codec = codec_named(compression)
+    texts = [text_format(resource, name) for name in formats]
+    on_entries([_header_only(resource, texts, sink, codec)])
+    recipe = f"{compression} {','.join(formats)}"
+    progress = on_progress or _say_nothing
+    with engine_faults(f"Resource {resource.name}"), closing(reading.cursor()) as cursor:
+        relation = _shaped_relation(cursor, reading, resource)
+        found = survey(cursor, relation, resource, reading.leaders(), recipe)
+        before = previous or {}
+        carried = [x.client_id for x in found.leaders if before.get(x.client_id) == x.fingerprint]
+        if carried and on_carried is not None:
+            on_carried(carried)
+        kept = frozenset(carried)
+        wanted = [leader for leader in found.leaders if leader.client_id not in kept]
+        carried_rows = found.rows - sum(leader.rows for leader in wanted)
+        progress(carried_rows)
+        written = 0
+        if wanted:
+            written = _make_files(
+                cursor,
+                relation,
+                resource,
+                formats=texts,
+                sink=sink,
+                codec=codec,
+                wanted=wanted,
+                found=found,
+                threads=threads,
+                on_entries=on_entries,
+                on_progress=lambda rows: progress(carried_rows + rows),
+            )
+    return ResourceReport(
+        resource=resource.name,
+        rows=found.rows,
+        leaders=len(found.leaders),
+        carried=len(carried),
+        unknown_leader_rows=found.unknown_leader_rows,
+        unexpected_values=found.unexpected_values,
+        null_counts=found.null_counts,
+        bytes_written=written,
+    )
+
+
+def _say_nothing(rows: int) -> None:
+    del rows
+
+
+def _header_only(resource: Resource, formats: Sequence[TextFormat], sink: FileSink, codec: Codec) -> ManifestEntry:
+    stored = {}
+    for format in formats:
+        written = sink.write("", resource.name, format.name, (codec.member(format.empty),))
+        stored[format.name] = StoredFormat(
+            written.bytes,
+            written.sha256,
+            len(format.empty),
+            hashlib.sha256(format.empty).hexdigest(),
+            written.key,
+        )
+    return ManifestEntry("", resource.name, 0, "", stored)
+
+
+def _shaped_relation(cursor: Any, reading: Reading, resource: Resource) -> str:
+    """The resource's rows in our types, under a name the cursor knows."""
+    rows = reading.rows(resource.name)
+    columns = ", ".join(_cast(column) for column in resource.columns)
+    kind = "VIEW" if rows.repeatable else "TABLE"
+    name = f"rows_of_{resource.name}"
+    cursor.execute(f"CREATE OR REPLACE TEMP {kind} {name} AS SELECT {columns} FROM ({rows.select})")
+    return name
+
+
+def _cast(column: Column) -> str:
+    name = quoted(column.name)
+    return f"CAST({name} AS {_ENGINE_TYPES[column.type]}) AS {name}"
+
+
+def _make_files(
+    cursor: Any,
+    relation: str,
+    resource: Resource,
+    *,
+    formats: Sequence[TextFormat],
+    sink: FileSink,
+    codec: Codec,
+    wanted: Sequence[LeaderRows],
+    found: Survey,
+    threads: int,
+    on_entries: Callable[[list[ManifestEntry]], None],
+    on_progress: Callable[[int], None],
+) -> int:
+    """Streams the wanted Leaders' lines through FileMaking; the bytes written."""
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
+        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
+        "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
+        [[leader.client_id for leader in wanted]],
+    )
+    bytes_written = 0
+    rows_done = 0
+    last = -1
+
+    def deliver(entries: list[ManifestEntry]) -> None:
+        nonlocal bytes_written
+        if entries:
+            bytes_written += sum(f.bytes for entry in entries for f in entry.formats.values())
+            on_entries(entries)
+
+    with FileMaking(resource.name, formats, sink, codec, threads=threads) as making:
+        stream = record_batches(cursor.sql(_line_query(relation, resource, formats)), _rows_per_batch(resource, found))
+        collected: list[ManifestEntry] = []
+        for run in runs(stream, len(formats)):
+            if run.ordinal != last:
+                making.begin(wanted[run.ordinal])
+                last = run.ordinal
+            making.add(run)
+            rows_done += run.rows
+            on_progress(rows_done)
+            collected += making.finished()
+            if len(collected) >= _ENTRIES_AT_ONCE:
+                deliver(collected)
+                collected = []
+        making.finish()
+        if last != len(wanted) - 1 or rows_done != sum(leader.rows for leader in wanted):
+            raise RunError(
+                f"{resource.name}: {rows_done} rows of {last + 1} Leaders came where "
+                f"{len(wanted)} Leaders have rows: the stream was cut or the source changed."
+            )
+        making.flush()
+    deliver(collected + making.finished())
+    return bytes_written
+
+
+def _rows_per_batch(resource: Resource, found: Survey) -> int:
+    """Rows whose lines take about `_BATCH_BYTES` in CSV and JSON together."""
+    names = sum(len(column.name) + 4 for column in resource.columns)
+    line = 2 * found.text_bytes // max(found.rows, 1) + names + 2 * 20 * len(resource.columns)
+    return max(_FEWEST_ROWS, min(_MOST_ROWS, _BATCH_BYTES // max(line, 1)))
+
+
+def _line_query(relation: str, resource: Resource, formats: Sequence[TextFormat]) -> str:
+    """Ordered lines: (ordinal, one line column per format).
+
+    Rows are put in order by typed values, which is cheaper than by text, and made into lines
+    after; times are written as text once for all formats.
+    """
+    order = ", ".join(f"{quoted(name)} NULLS FIRST" for name in (*resource.key, *resource.tie_break))
+    lines = ", ".join(f"{format.line} AS line_{format.name}" for format in formats)
+    return (
+        f"SELECT ordinal, {lines} FROM ("
+        f"SELECT ordinal, {shaped_columns(resource)} FROM ("
+        f"SELECT ordinal, rows.* FROM {relation} AS rows "
+        f'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID" '
+        f"ORDER BY ordinal, {order}))"
+    )

@@ -1,0 +1,123 @@
+"""The first look at a resource's rows: one aggregation by Leader, before anything is encoded.
+
+It gives the rows per Leader, what the run report needs, and a fingerprint per Leader by which
+unchanged Leaders are carried over instead of written again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.export.lines import quoted
+
+_RECIPE_VERSION = 1
+"""Raised when the same rows and settings would give other bytes than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRows:
+    """One Leader's rows: how many, and a fingerprint of them and of what shapes their bytes."""
+
+    client_id: str
+    rows: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`leaders` are the known Leaders with rows, sorted. `text_bytes` is about what the text cells
+    of their rows hold together."""
+
+    leaders: tuple[LeaderRows, ...]
+    unknown_leader_rows: int
+    unexpected_values: Mapping[str, int]
+    null_counts: Mapping[str, int]
+    text_bytes: int
+
+    @property
+    def rows(self) -> int:
+        return sum(leader.rows for leader in self.leaders)
+
+
+def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str], recipe: str) -> Survey:
+    """Aggregates the relation by Leader. `recipe` is whatever else shapes the bytes."""
+    names = [column.name for column in resource.columns]
+    counted = [f"count({quoted(name)})" for name in names]
+    unexpected = [column for column in resource.columns if column.allowed]
+    odd = [
+        f"count(*) FILTER ({quoted(column.name)} NOT IN "
+        f"({', '.join(chr(39) + value + chr(39) for value in column.allowed)}))"
+        for column in unexpected
+    ]
+    first, second = _row_hashes(resource)
+    texts = [quoted(c.name) for c in resource.columns if c.type is ColumnType.TEXT]
+    length = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
+    query = (
+        f'SELECT CAST("LEADER_ID" AS VARCHAR), count(*), sum({first}), sum({second}), '
+        f"sum({length}), {', '.join([*counted, *odd])} "
+        f'FROM {relation} GROUP BY "LEADER_ID"'
+    )
+    version = cursor.execute("SELECT version()").fetchone()[0]
+    recipe_digest = hashlib.sha256(
+        f"{_RECIPE_VERSION}\0{version}\0{resource.name}\0{names}\0{recipe}".encode()
+    ).digest()
+    known_set = frozenset(known)
+    found: list[LeaderRows] = []
+    unknown = 0
+    text_bytes = 0
+    nulls = dict.fromkeys(names, 0)
+    odd_counts = {column.name: 0 for column in unexpected}
+    cursor.execute(query)
+    while batch := cursor.fetchmany(10_000):
+        for leader_id, rows, sum_one, sum_two, bytes_, *counts in batch:
+            if leader_id not in known_set:
+                unknown += rows
+                continue
+            text_bytes += bytes_
+            for name, present in zip(names, counts, strict=False):
+                nulls[name] += rows - present
+            for column, count in zip(unexpected, counts[len(names) :], strict=True):
+                odd_counts[column.name] += count
+            digest = hashlib.blake2b(digest_size=16, key=recipe_digest)
+            digest.update(f"{leader_id} {rows} {sum_one} {sum_two}".encode())
+            found.append(LeaderRows(leader_id, rows, digest.hexdigest()))
+    found.sort(key=lambda leader: leader.client_id)
+    return Survey(
+        tuple(found),
+        unknown,
+        {name: count for name, count in odd_counts.items() if count},
+        nulls,
+        int(text_bytes),
+    )
+
+
+def _row_hashes(resource: Resource) -> tuple[str, str]:
+    """Two 64-bit hashes of a whole row that share no step, to be summed without overflow.
+
+    The first combines a hash per cell. The second hashes the texts of all cells joined, together
+    with the cells' lengths, so that no two different rows give it the same input. Rows of a
+    Leader have one order, so a sum over them says as much as a hash over their sequence.
+    """
+    cells = [quoted(column.name) for column in resource.columns if column.name != "LEADER_ID"]
+    first = f"hash({', '.join(cells)})"
+    texts: list[str] = []
+    rest: list[str] = []
+    for column in resource.columns:
+        name = quoted(column.name)
+        if column.name == "LEADER_ID":
+            continue
+        if column.type in {ColumnType.TEXT, ColumnType.UUID}:
+            texts.append(name)
+        if column.type is ColumnType.TEXT:
+            rest.append(f"strlen({name})")
+        elif column.type is ColumnType.UUID:
+            rest.append(f"{name} IS NULL")
+        else:
+            rest.append(name)
+    second = f"hash(concat({', '.join(texts) or chr(39) * 2}), {', '.join(rest) or '0'})"
+    return first, second

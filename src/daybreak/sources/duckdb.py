@@ -1,0 +1,291 @@
+"""The embedded engine as a source: a DuckDB file, or a folder of Parquet files.
+
+A DuckDB file is attached read only, which also keeps writers of other processes out while it is
+read. Of a folder (`TABLE.parquet` or `TABLE/*.parquet`) the list of files is fixed at opening, and
+a reading in which one of them changed is not used. Once the source is in place the engine is locked:
+no SQL of a model reaches a file, an extension or a setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.export.engine import engine_faults, open_engine
+from daybreak.ports import ResourceRows
+from daybreak.sources.contract import Columns, model_faults, table_faults
+
+ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.UUID: ("UUID", "VARCHAR"),
+    ColumnType.TEXT: ("VARCHAR", "ENUM"),
+    ColumnType.BIGINT: (
+        "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UINTEGER", "USMALLINT", "UTINYINT",
+    ),
+    ColumnType.BOOLEAN: ("BOOLEAN",),
+    ColumnType.DATE: ("DATE",),
+    ColumnType.TIMESTAMP: (
+        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+    ),
+}  # fmt: skip
+
+_SQL_TYPES = {
+    ColumnType.UUID: "UUID",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BIGINT: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _FileState:
+    """A Parquet file as it was at opening."""
+
+    path: Path
+    size: int
+    modified_ns: int
+    inode: int
+
+
+class DuckdbSource:
+    """A RowSource over a DuckDB file or a folder of Parquet files.
+
+    `memory_bytes` is for the engine alone; `temp_dir` takes what does not fit, and is made when it
+    is not there. `models` come from `catalogue.models.load_models`.
+    """
+
+    engine = "duckdb"
+
+    def __init__(
+        self,
+        location: Path,
+        models: Mapping[str, Model],
+        *,
+        memory_bytes: int,
+        threads: int,
+        temp_dir: Path,
+    ) -> None:
+        self._location = location
+        self._models = models
+        self._memory_bytes = memory_bytes
+        self._threads = threads
+        self._temp_dir = temp_dir
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[DuckdbReading]:
+        """Opens the source for one reading. Raises SourceError, SourceUnavailable (transient)."""
+        files = _parquet_files(self._location)
+        connection = open_engine(memory_bytes=self._memory_bytes, threads=self._threads, temp_dir=self._temp_dir)
+        try:
+            if files is None:
+                _attach(connection, self._location)
+            else:
+                _show_parquet(connection, files)
+            states = tuple(state for parts in (files or {}).values() for state in parts)
+            _lock(connection, [state.path for state in states])
+            yield DuckdbReading(connection, self._location, as_of, self._models, states)
+        finally:
+            connection.close()
+
+
+class DuckdbReading:
+    """One reading of a DuckDB source; a `daybreak.ports.Reading`."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        location: Path,
+        as_of: datetime,
+        models: Mapping[str, Model],
+        files: tuple[_FileState, ...],
+    ) -> None:
+        self._connection = connection
+        self._location = location
+        self._as_of = as_of
+        self._models = models
+        self._files = files
+        self._leaders: list[str] | None = None
+        found = _columns_of_source(connection)
+        faults = table_faults(found, ACCEPTED_TYPES)
+        if faults:
+            raise SourceError(f"The source {location} is not as expected:\n  " + "\n  ".join(faults))
+        _make_typed_views(connection)
+
+    @property
+    def as_of(self) -> datetime:
+        return self._as_of
+
+    def check(self) -> None:
+        """Holds each model's columns to the catalogue and the leaders' chain to reason."""
+        faults: list[str] = []
+        with self._cursor() as cursor:
+            for resource in RESOURCES:
+                model = self._models[resource.name]
+                try:
+                    described = cursor.execute(f"DESCRIBE SELECT * FROM ({model.at(self._as_of)})").fetchall()
+                except duckdb.Error as error:
+                    faults.append(f"{model.origin}: {str(error).splitlines()[0]}")
+                    continue
+                got = [(row[0], row[1]) for row in described]
+                faults += model_faults(resource, model, got, ACCEPTED_TYPES)
+            if faults:
+                raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+            with engine_faults("Table leaders"):
+                pairs = cursor.execute(
+                    "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
+                ).fetchall()
+        check_leader_chain(pairs)
+
+    def leaders(self) -> list[str]:
+        """Every Leader of table leaders, sorted."""
+        if self._leaders is None:
+            with self._cursor() as cursor, engine_faults("Table leaders"):
+                rows = cursor.execute(
+                    "SELECT CAST(leader_id AS VARCHAR) FROM leaders WHERE leader_id IS NOT NULL ORDER BY leader_id"
+                ).fetchall()
+            self._leaders = [row[0] for row in rows]
+        return self._leaders
+
+    def input_bytes(self) -> int:
+        """Bytes of the file, or of all Parquet files."""
+        if self._files:
+            return sum(state.size for state in self._files)
+        return self._location.stat().st_size
+
+    def rows(self, resource: str) -> ResourceRows:
+        """The model's SELECT; plain filters and projections are run twice rather than kept."""
+        select = self._models[resource].at(self._as_of)
+        return ResourceRows(select, repeatable="GROUP BY" not in select.upper())
+
+    def cursor(self) -> Any:
+        return self._connection.cursor()
+
+    def confirm(self) -> None:
+        """Raises SourceUnavailable when a Parquet file changed since opening."""
+        changed = [str(state.path) for state in self._files if _state_or_none(state.path) != state]
+        if changed:
+            raise SourceUnavailable(
+                "These files changed while they were read; the run is not used:\n  " + "\n  ".join(changed)
+            )
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        cursor = self._connection.cursor()
+        try:
+            yield cursor
+        finally:
+            cursor.close()
+
+
+def _state_or_none(path: Path) -> _FileState | None:
+    try:
+        return _state(path)
+    except OSError:
+        return None
+
+
+def _state(path: Path) -> _FileState:
+    status = path.stat()
+    return _FileState(path, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _parquet_files(location: Path) -> dict[str, list[_FileState]] | None:
+    """Parquet files by lower-case table name; None when the location is a file."""
+    if location.is_file():
+        return None
+    if not location.is_dir():
+        raise SourceError(f"source.location: {location} is neither a DuckDB file nor a folder of Parquet files.")
+    files: dict[str, list[_FileState]] = {}
+    for entry in sorted(location.iterdir()):
+        if entry.is_dir():
+            parts = sorted(entry.glob("*.parquet"))
+            if parts:
+                files.setdefault(entry.name.lower(), []).extend(map(_state, parts))
+        elif entry.suffix == ".parquet":
+            files.setdefault(entry.stem.lower(), []).append(_state(entry))
+    return files
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
+    try:
+        connection.execute(f"ATTACH {_literal(str(location))} AS source (READ_ONLY)")
+    except duckdb.IOException as error:
+        if "lock" in str(error).lower():
+            raise SourceUnavailable(
+                f"The source {location} is open for writing in another process; "
+                f"close it or point source.location at a copy. ({_first_line(error)})"
+            ) from error
+        raise SourceError(f"The source {location} cannot be opened: {_first_line(error)}") from error
+    except duckdb.Error as error:
+        raise SourceError(f"The source {location} cannot be opened: {_first_line(error)}") from error
+
+
+def _show_parquet(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[_FileState]]) -> None:
+    """One view per table in the schema `source`. Parts may have their columns in any order."""
+    connection.execute("CREATE SCHEMA source")
+    for table, states in files.items():
+        paths = ", ".join(_literal(str(state.path)) for state in states)
+        try:
+            connection.execute(
+                f"CREATE VIEW source.{_identifier(table)} AS "
+                f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"
+            )
+        except duckdb.Error as error:
+            raise SourceError(f"Table {table} cannot be read: {_first_line(error)}") from error
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
+    """Nothing but the source's own files can be read from here on, no setting be changed."""
+    if paths:
+        listed = ", ".join(_literal(str(path)) for path in paths)
+        connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _columns_of_source(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
+    rows = connection.execute(
+        "SELECT lower(table_name), column_name, data_type FROM duckdb_columns() "
+        "WHERE (database_name = 'source' AND schema_name = 'main') "
+        "OR (database_name = 'memory' AND schema_name = 'source') "
+        "ORDER BY table_name, column_index"
+    ).fetchall()
+    found: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in rows:
+        found.setdefault(table, []).append((column, kind))
+    return dict(found)
+
+
+def _make_typed_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """The thirteen tables under their plain names, in our types."""
+    for table in SOURCE_TABLES:
+        columns = ", ".join(_typed(column) for column in table.columns)
+        connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
+
+
+def _typed(column: Column) -> str:
+    return f"CAST({column.name} AS {_SQL_TYPES[column.type]}) AS {column.name}"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
