@@ -1,0 +1,38 @@
+"""What every test has: loopback only, and real servers on request (see tests/parts)."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Verbosity, settings
+
+from tests.parts import network_guard
+
+pytest_plugins = ["tests.parts.browser", "tests.parts.postgresql", "tests.parts.s3"]
+
+network_guard.install()
+
+# The same examples every time: a machine that is slow or unlucky proves nothing about the code.
+settings.register_profile(
+    "daybreak",
+    deadline=None,
+    max_examples=50,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+# A search for new examples, by hand: HYPOTHESIS_PROFILE=explore
+settings.register_profile("explore", deadline=None, max_examples=2000, verbosity=Verbosity.normal)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "daybreak"))
+
+# Settings of whoever runs the tests must not reach the programs under test.
+for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_"))]:
+    del os.environ[name]
+os.environ["TZ"] = "UTC"
+
+
+@pytest.fixture(scope="session")
+def project_folder() -> Path:
+    """The root of the checkout."""
+    return Path(__file__).parent.parent

@@ -1,0 +1,30 @@
+"""The PostgreSQL that tests lean on is real, fresh and alone."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.parts.postgresql import PostgreSQLServer
+
+
+def test_it_answers_and_knows_its_version(postgresql_url: str) -> None:
+    with psycopg.connect(postgresql_url) as connection:
+        row = connection.execute("SELECT current_setting('server_version_num')::int, 'ÅΩ😀'").fetchone()
+    assert row is not None
+    assert row[0] >= 140000
+    assert row[1] == "ÅΩ😀"
+
+
+def test_every_database_is_fresh(make_postgresql_url: Callable[[], str]) -> None:
+    first, second = make_postgresql_url(), make_postgresql_url()
+    with psycopg.connect(first) as connection:
+        connection.execute("CREATE TABLE mine (n int)")
+    with psycopg.connect(second) as connection, pytest.raises(psycopg.errors.UndefinedTable):
+        connection.execute("SELECT * FROM mine")
+
+
+def test_its_back_ends_can_be_named(postgresql_server: PostgreSQLServer, postgresql_url: str) -> None:
+    database = postgresql_url.rpartition("/")[2]
+    with psycopg.connect(postgresql_url) as connection:
+        assert postgresql_server.back_ends(database) == [connection.info.backend_pid]

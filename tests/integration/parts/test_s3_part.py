@@ -1,0 +1,61 @@
+"""The S3 server that tests lean on stores what it is given and refuses what is not signed right."""
+
+from datetime import timedelta
+
+import httpx
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from tests.parts.s3 import S3Bucket
+
+
+def store_of(bucket: S3Bucket) -> S3Store:
+    return S3Store(
+        bucket.name,
+        endpoint=bucket.server.endpoint,
+        access_key_id=bucket.server.access_key,
+        secret_access_key=bucket.server.secret_key,
+        region=bucket.server.region,
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
+
+
+def test_what_is_put_comes_back_by_range_and_signed_link(s3_bucket: S3Bucket) -> None:
+    store = store_of(s3_bucket)
+    obstore.put(store, "a/campaigns.csv.gz", b"0123456789")
+    assert bytes(obstore.get_range(store, "a/campaigns.csv.gz", start=2, length=3)) == b"234"
+    link = obstore.sign(store, "GET", "a/campaigns.csv.gz", timedelta(seconds=60))
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        assert client.get(link).content == b"0123456789"
+        assert client.get(link, headers={"Range": "bytes=7-"}).content == b"789"
+
+
+@pytest.mark.parametrize("change", ["wrong path", "wrong method", "wrong secret", "no signature"])
+def test_a_link_that_is_not_signed_right_is_refused(s3_bucket: S3Bucket, change: str) -> None:
+    store = store_of(s3_bucket)
+    obstore.put(store, "mine", b"secret")
+    obstore.put(store, "other", b"secret")
+    link = obstore.sign(store, "GET", "mine", timedelta(seconds=60))
+    method = "GET"
+    if change == "wrong path":
+        link = link.replace("/mine?", "/other?")
+    elif change == "wrong method":
+        method = "DELETE"
+    elif change == "wrong secret":
+        stranger = S3Store(
+            s3_bucket.name,
+            endpoint=s3_bucket.server.endpoint,
+            access_key_id=s3_bucket.server.access_key,
+            secret_access_key="guessed",
+            region=s3_bucket.server.region,
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True},
+        )
+        link = obstore.sign(stranger, "GET", "mine", timedelta(seconds=60))
+    else:
+        link = link.partition("?")[0]
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        assert client.request(method, link).status_code in {400, 401, 403}
+    assert bytes(obstore.get(store, "mine").bytes()) == b"secret"

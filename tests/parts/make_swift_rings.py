@@ -1,0 +1,18 @@
+"""Writes the three rings of a one-disk Swift: ``make_swift_rings.py FOLDER ACCOUNT_PORT CONTAINER_PORT OBJECT_PORT``.
+
+A program of its own, because Swift's modules are not to be imported into the test run.
+"""
+
+import sys
+from pathlib import Path
+
+from swift.common.ring import RingBuilder
+
+folder = Path(sys.argv[1])
+for name, port in zip(("account", "container", "object"), sys.argv[2:5], strict=True):
+    builder = RingBuilder(2, 1, 1)
+    builder.add_dev(
+        {"id": 0, "region": 1, "zone": 1, "ip": "127.0.0.1", "port": int(port), "device": "disk", "weight": 1.0}
+    )
+    builder.rebalance(seed="daybreak")
+    builder.get_ring().save(str(folder / f"{name}.ring.gz"))

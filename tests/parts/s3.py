@@ -1,0 +1,205 @@
+"""An S3 server that checks signatures strictly: OpenStack Swift with its S3 interface, started when first asked for.
+
+Four small servers (account, container, object, proxy) on free ports of 127.0.0.1, their data in a temporary folder.
+Tampered, expired, wrong-secret and wrong-method requests are refused; ranges, multipart and conditional puts work.
+"""
+
+import contextlib
+import getpass
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import httpx
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from tests.parts.presence import absent
+from tests.parts.processes import Running, running
+from tests.parts.waiting import free_port, listens, wait_until
+
+ACCESS_KEY = "test:tester"
+SECRET_KEY = "testing"
+REGION = "us-east-1"
+
+SWIFT_CONF = """\
+[swift-hash]
+swift_hash_path_suffix = daybreak
+[storage-policy:0]
+name = one
+default = yes
+[swift-constraints]
+max_header_size = 32768
+"""
+
+STORAGE_CONF = """\
+[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = {port}
+workers = 0
+user = {user}
+swift_dir = {folder}
+devices = {folder}
+mount_check = false
+log_level = WARNING
+[pipeline:main]
+pipeline = {kind}-server
+[app:{kind}-server]
+use = egg:swift#{kind}
+"""
+
+PROXY_CONF = """\
+[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = {port}
+workers = 0
+user = {user}
+swift_dir = {folder}
+log_level = WARNING
+[pipeline:main]
+pipeline = catch_errors cache listing_formats s3api tempauth copy slo dlo symlink proxy-server
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+[filter:tempauth]
+use = egg:swift#tempauth
+user_test_tester = testing .admin
+[filter:s3api]
+use = egg:swift#s3api
+location = us-east-1
+s3_acl = false
+min_segment_size = 5242880
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[filter:cache]
+use = egg:swift#memcache
+[filter:listing_formats]
+use = egg:swift#listing_formats
+[filter:copy]
+use = egg:swift#copy
+[filter:slo]
+use = egg:swift#slo
+[filter:dlo]
+use = egg:swift#dlo
+[filter:symlink]
+use = egg:swift#symlink
+"""
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running S3 server with one user."""
+
+    endpoint: str
+    programs: tuple[Running, ...]
+    _serial: "count[int]"
+
+    access_key: str = ACCESS_KEY
+    secret_key: str = SECRET_KEY
+    region: str = REGION
+
+    def fresh_bucket(self) -> str:
+        """Make an empty bucket and return its name."""
+        bucket = f"fresh-{os.getpid()}-{next(self._serial)}"
+        store = S3Store(
+            bucket,
+            endpoint=self.endpoint,
+            access_key_id=self.access_key,
+            secret_access_key=self.secret_key,
+            region=self.region,
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True},
+        )
+        # The library makes no buckets, but it signs: a signed PUT on the bucket's own path makes it.
+        link = obstore.sign(store, "PUT", "", timedelta(minutes=10))
+        httpx.put(link, trust_env=False, timeout=60).raise_for_status()
+        return bucket
+
+
+@dataclass(frozen=True)
+class S3Bucket:
+    """An empty bucket of a test's own."""
+
+    server: S3Server
+    name: str
+
+    @property
+    def url(self) -> str:
+        """The bucket as ``s3://`` address."""
+        return f"s3://{self.name}"
+
+    def environment(self) -> dict[str, str]:
+        """The environment variables with which the usual S3 clients reach the server."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.server.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.server.secret_key,
+            "AWS_REGION": self.server.region,
+            "AWS_ENDPOINT_URL": self.server.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+
+def _folder_with_attributes() -> str:
+    """Return a folder for temporary files whose file system keeps extended attributes, where Swift notes metadata."""
+    for folder in (tempfile.gettempdir(), "/var/tmp", str(Path(__file__).parent)):
+        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as probe:
+            os.setxattr(probe.fileno(), "user.daybreak", b"1")
+            return folder
+    absent("a file system with extended attributes", "Swift needs them in /tmp or /var/tmp")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server for the whole run."""
+    if importlib.util.find_spec("swift") is None:
+        absent("OpenStack Swift", "pip install swift 'setuptools<81'")
+    with contextlib.ExitStack() as stack:
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(
+                    prefix="daybreak-s3-", dir=_folder_with_attributes(), ignore_cleanup_errors=True
+                )
+            )
+        )
+        (folder / "disk").mkdir()
+        (folder / "swift.conf").write_text(SWIFT_CONF, encoding="utf-8")
+        ports = {kind: free_port() for kind in ("account", "container", "object", "proxy")}
+        rings: list[str | Path] = [sys.executable, Path(__file__).with_name("make_swift_rings.py"), folder]
+        made = subprocess.run(
+            [*rings, *(str(ports[kind]) for kind in ("account", "container", "object"))],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        programs = []
+        for kind, port in ports.items():
+            text = PROXY_CONF if kind == "proxy" else STORAGE_CONF
+            file = folder / f"{kind}.conf"
+            file.write_text(text.format(port=port, folder=folder, user=getpass.getuser(), kind=kind), encoding="utf-8")
+            script = Path(sys.executable).with_name(f"swift-{kind}-server")
+            programs.append(
+                stack.enter_context(
+                    running([sys.executable, script, file, "--verbose"], log_file=folder / f"{kind}.log")
+                )
+            )
+        for program, port in zip(programs, ports.values(), strict=True):
+
+            def up(program: Running = program, port: int = port) -> bool:
+                assert program.alive(), f"a Swift server ended:\n{program.log()}"
+                return listens(port)
+
+            wait_until(up, 120, what=f"Swift on port {port}")
+        yield S3Server(f"http://127.0.0.1:{ports['proxy']}", tuple(programs), count(1))
+
+
+@pytest.fixture
+def s3_bucket(s3_server: S3Server) -> S3Bucket:
+    """An empty bucket."""
+    return S3Bucket(s3_server, s3_server.fresh_bucket())
