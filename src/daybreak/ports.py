@@ -263,8 +263,10 @@ class SnapshotStore(Protocol):
     def abandoned(self) -> list[Snapshot]:
         """Failed and discarded runs whose manifest rows still stand, oldest first."""
 
-    def forget(self, snapshot_id: str) -> None:
-        """Deletes manifest rows; the run's own row stays for history, as retired without files."""
+    def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
+        """Deletes manifest rows; the run's own row stays for history, as retired without files. How
+        many rows went. With `at_most`, call it again until it deletes fewer, so that others may
+        write in between. Raises Conflict for a snapshot that is served, or may still be."""
 
     def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
         """Object keys the manifests of these snapshots name."""

@@ -1,0 +1,102 @@
+"""API tokens by the digest of their secret."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.identity import ApiToken, TokenStanding
+from daybreak.state.records import TOKEN_COLUMNS, token_of
+from daybreak.state.schema import accounts, api_tokens, grants, seats
+from daybreak.state.standing import STANDING_COLUMNS, standing_of
+from daybreak.state.statements import PreparedRead
+
+
+def _standing_by(column: sa.Column[Any]) -> PreparedRead:
+    return PreparedRead(
+        sa.select(*TOKEN_COLUMNS, *STANDING_COLUMNS)
+        .select_from(api_tokens)
+        .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
+        .outerjoin(
+            grants,
+            sa.and_(grants.c.seat_id == api_tokens.c.seat_id, grants.c.client_id == api_tokens.c.client_id),
+        )
+        .outerjoin(accounts, accounts.c.client_id == grants.c.client_id)
+        .where(column == sa.bindparam("value"))
+    )
+
+
+_BY_DIGEST = _standing_by(api_tokens.c.digest)
+_BY_ID = _standing_by(api_tokens.c.token_id)
+_WIDTH = len(TOKEN_COLUMNS)
+
+
+class SqlApiTokens:
+    """The ApiTokenStore on a connection with a transaction open."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, token: ApiToken) -> None:
+        self._connection.execute(
+            sa.insert(api_tokens).values(
+                token_id=token.token_id,
+                digest=token.digest,
+                seat_id=token.seat_id,
+                client_id=token.client_id,
+                name=token.name,
+                last_four=token.last_four,
+                created_at=token.created_at,
+                expires_at=token.expires_at,
+                last_used_at=token.last_used_at,
+                revoked_at=token.revoked_at,
+                revoke_reason=token.revoke_reason,
+                created_by_email=token.created_by_email,
+            )
+        )
+
+    def standing(self, digest: str) -> TokenStanding | None:
+        return self._standing(_BY_DIGEST, digest)
+
+    def standing_by_id(self, token_id: str) -> TokenStanding | None:
+        return self._standing(_BY_ID, token_id)
+
+    def _standing(self, read: PreparedRead, value: str) -> TokenStanding | None:
+        row = read.first(self._connection, value=value)
+        if row is None:
+            return None
+        seat, account, grant, required = standing_of(row[_WIDTH:])
+        return TokenStanding(token_of(row[:_WIDTH]), seat, account, grant, required)
+
+    def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
+        self._connection.execute(
+            sa.update(api_tokens)
+            .where(
+                api_tokens.c.token_id == token_id,
+                sa.or_(api_tokens.c.last_used_at.is_(None), api_tokens.c.last_used_at <= not_after),
+            )
+            .values(last_used_at=now)
+        )
+
+    def list_for(self, *, client_id: str | None = None, seat_id: str | None = None) -> list[ApiToken]:
+        statement = sa.select(*TOKEN_COLUMNS).order_by(api_tokens.c.created_at.desc(), api_tokens.c.token_id)
+        if client_id is not None:
+            statement = statement.where(api_tokens.c.client_id == client_id)
+        if seat_id is not None:
+            statement = statement.where(api_tokens.c.seat_id == seat_id)
+        return [token_of(row) for row in self._connection.execute(statement)]
+
+    def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
+        return self._revoke(now, reason, api_tokens.c.token_id == token_id) == 1
+
+    def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int:
+        return self._revoke(now, reason, api_tokens.c.seat_id == seat_id, api_tokens.c.client_id == client_id)
+
+    def _revoke(self, now: datetime, reason: str, *which: sa.ColumnElement[bool]) -> int:
+        return self._connection.execute(
+            sa.update(api_tokens)
+            .where(*which, api_tokens.c.revoked_at.is_(None))
+            .values(revoked_at=now, revoke_reason=reason)
+        ).rowcount

@@ -1,0 +1,87 @@
+"""What a database's error means to the service: away for now, a clash, or a fault of ours."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import sqlalchemy.exc
+
+from daybreak.domain.errors import Conflict, DaybreakError, Unavailable
+
+# SQLSTATE classes of PostgreSQL that say "not now": connection, resources, operator, system,
+# transaction rollback, object state (locks), and 25006, a server that has become read-only.
+_TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
+_READ_ONLY = "25006"
+_RERUN = ("40001", "40P01")
+
+
+def unavailable() -> Unavailable:
+    """The state database does not answer, or not in time."""
+    return Unavailable("The state database does not answer. Try again shortly.", code="state_unavailable")
+
+
+def busy() -> Unavailable:
+    """More is asked of the state database than it can do in time."""
+    return Unavailable("The service is busy. Try again shortly.", code="busy")
+
+
+def sqlstate_of(error: BaseException) -> str:
+    """PostgreSQL's five characters, "" when the error carries none."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def wants_rerun(error: BaseException) -> bool:
+    """Whether the transaction lost against another one and may simply be done again."""
+    return sqlstate_of(_cause(error)) in _RERUN
+
+
+def is_disconnect(error: BaseException) -> bool:
+    """Whether the connection was lost, so that another one may do."""
+    return isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated
+
+
+def _cause(error: BaseException) -> BaseException:
+    if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig is not None:
+        return error.orig
+    return error
+
+
+def meaning_of(error: BaseException) -> DaybreakError | None:
+    """The service's error for a database's; None for what is a fault of ours."""
+    if isinstance(error, TimeoutError | sqlalchemy.exc.TimeoutError):
+        return unavailable()
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.Error):
+        return _meaning_of_sqlite(cause)
+    state = sqlstate_of(cause)
+    if state.startswith("23"):
+        return Conflict("That clashes with what is already stored, or refers to something that is not there.")
+    if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
+        return unavailable()
+    if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+        return unavailable()
+    return None
+
+
+def _meaning_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
+    if isinstance(cause, sqlite3.IntegrityError):
+        return Conflict("That clashes with what is already stored, or refers to something that is not there.")
+    if isinstance(cause, sqlite3.ProgrammingError) or str(cause).startswith(("no such ", "near ")):
+        return None
+    if isinstance(cause, sqlite3.DatabaseError):
+        return unavailable()
+    return None
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises the service's error in place of the database's own."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, TimeoutError) as error:
+        meaning = meaning_of(error)
+        if meaning is None:
+            raise
+        raise meaning from error

@@ -1,0 +1,284 @@
+"""What snapshots hold: manifest rows of every Leader and resource, written and read in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from daybreak.domain.errors import Conflict, RunFenced
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat
+from daybreak.state.columns import instant_of, json_text
+from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
+from daybreak.state.statements import BulkInsert, PreparedRead
+
+# The shared header-only files of a snapshot are kept under the empty client id.
+SHARED = ""
+_PAGE = 2_000
+_OVER = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
+
+_FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
+
+_own = snapshot_files.alias("own")
+_shared = snapshot_files.alias("shared")
+_LOOKED_UP = (
+    snapshots.c.snapshot_id,
+    snapshots.c.as_of,
+    snapshots.c.published_at,
+    _own.c.rows,
+    _own.c.formats,
+    _shared.c.rows,
+    _shared.c.formats,
+)
+_IS_SERVED = sa.and_(
+    snapshots.c.state.in_([sa.literal_column("'published'"), sa.literal_column("'retired'")]),
+    snapshots.c.files_stand.is_(True),
+)
+
+
+def _lookup(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRead:
+    client_id: sa.BindParameter[str] = sa.bindparam("client_id")
+    resource: sa.BindParameter[str] = sa.bindparam("resource")
+    return PreparedRead(
+        sa.select(*_LOOKED_UP)
+        .select_from(origin)
+        .join(
+            snapshot_leaders,
+            sa.and_(snapshot_leaders.c.fence == snapshots.c.fence, snapshot_leaders.c.client_id == client_id),
+        )
+        .outerjoin(
+            _own,
+            sa.and_(_own.c.fence == snapshots.c.fence, _own.c.resource == resource, _own.c.client_id == client_id),
+        )
+        .outerjoin(
+            _shared,
+            sa.and_(
+                _shared.c.fence == snapshots.c.fence,
+                _shared.c.resource == resource,
+                _shared.c.client_id == sa.literal_column("''"),
+            ),
+        )
+        .where(_IS_SERVED, *where)
+    )
+
+
+_FILE = _lookup(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"))
+_CURRENT_FILE = _lookup(current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id))
+
+_INSERT_FILES = BulkInsert(snapshot_files)
+_INSERT_LEADERS = BulkInsert(snapshot_leaders)
+
+
+class SqlManifests:
+    """The manifest part of the SnapshotStore on a connection with a transaction open."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    # --- Written by the builder that holds the run -------------------------------------------------
+
+    def require_builder(self, snapshot_id: str, fence: int) -> None:
+        """Raises RunFenced unless the run is being built under that fence. The run's row stays
+        locked until the transaction ends, so nobody takes the run over in between."""
+        row = self._connection.execute(
+            sa.select(snapshots.c.state, snapshots.c.fence)
+            .where(snapshots.c.snapshot_id == snapshot_id)
+            .with_for_update()
+        ).first()
+        if row is None or row.fence != fence or row.state != SnapshotState.BUILDING:
+            raise RunFenced(f"Run {snapshot_id} is no longer this builder's: another one took it over.")
+
+    def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
+        self.require_builder(snapshot_id, fence)
+        _INSERT_FILES.run(
+            self._connection,
+            [
+                (fence, entry.resource, entry.client_id, entry.rows, entry.fingerprint, json_text(entry.formats))
+                for entry in entries
+            ],
+        )
+
+    def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
+        self.require_builder(snapshot_id, fence)
+        _INSERT_LEADERS.run(self._connection, [(fence, client_id) for client_id in client_ids])
+
+    # --- Read ------------------------------------------------------------------------------------
+
+    def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> CurrentFile | None:
+        if snapshot_id is None:
+            row = _CURRENT_FILE.first(self._connection, client_id=client_id, resource=resource)
+        else:
+            row = _FILE.first(self._connection, client_id=client_id, resource=resource, snapshot_id=snapshot_id)
+        if row is None:
+            return None
+        found_id, as_of, published_at, rows, formats, shared_rows, shared_formats = row
+        if formats is None:
+            rows, formats = shared_rows, shared_formats
+        stored = None if formats is None else _FORMATS.decode(formats).get(format)
+        if stored is None:
+            return None
+        return CurrentFile(
+            snapshot_id=found_id,
+            as_of=instant_of(as_of),
+            published_at=instant_of(published_at),
+            resource=resource,
+            format=format,
+            rows=rows,
+            stored=stored,
+        )
+
+    def leader_known(self, snapshot_id: str, client_id: str) -> bool:
+        found = self._connection.execute(
+            sa.select(snapshot_leaders.c.client_id)
+            .join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence)
+            .where(snapshots.c.snapshot_id == snapshot_id, snapshot_leaders.c.client_id == client_id)
+        ).first()
+        return found is not None
+
+    def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
+        if not self.leader_known(snapshot_id, client_id):
+            return []
+        rows = self._connection.execute(
+            sa.select(
+                snapshot_files.c.client_id,
+                snapshot_files.c.resource,
+                snapshot_files.c.rows,
+                snapshot_files.c.fingerprint,
+                sa.type_coerce(snapshot_files.c.formats, sa.Text),
+            )
+            .where(
+                snapshot_files.c.fence == self._fence_of(snapshot_id),
+                # Named, so that both databases walk the key instead of all its Leaders.
+                snapshot_files.c.resource.in_(self._resources(snapshot_id)),
+                snapshot_files.c.client_id.in_([SHARED, client_id]),
+            )
+            .order_by(snapshot_files.c.resource, snapshot_files.c.client_id)
+        )
+        # The Leader's own entry comes after the shared one and takes its place.
+        entries = {row[1]: _entry_of((client_id, *row[1:])) for row in rows}
+        return list(entries.values())
+
+    def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
+        table = snapshot_files.c
+        fence = self._fence_of(snapshot_id)
+        for name in self._resources(snapshot_id) if resource is None else [resource]:
+            # In pages, each by the key: no cursor stays open, and any number of rows fits.
+            after: str | None = None
+            while True:
+                page = (
+                    sa.select(
+                        table.client_id,
+                        table.resource,
+                        table.rows,
+                        table.fingerprint,
+                        sa.type_coerce(table.formats, sa.Text),
+                    )
+                    .where(table.fence == fence, table.resource == name)
+                    .order_by(table.client_id)
+                    .limit(_PAGE)
+                )
+                if after is not None:
+                    page = page.where(table.client_id > after)
+                rows = self._connection.execute(page).all()
+                for row in rows:
+                    yield _entry_of(row)
+                if len(rows) < _PAGE:
+                    break
+                after = rows[-1][0]
+
+    def leaders(self, snapshot_id: str) -> Iterator[str]:
+        table = snapshot_leaders.c
+        fence = self._fence_of(snapshot_id)
+        after: str | None = None
+        while True:
+            page = sa.select(table.client_id).where(table.fence == fence).order_by(table.client_id).limit(_PAGE)
+            if after is not None:
+                page = page.where(table.client_id > after)
+            names = self._connection.execute(page).scalars().all()
+            yield from names
+            if len(names) < _PAGE:
+                break
+            after = names[-1]
+
+    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
+        rows = self._connection.execute(
+            sa.select(snapshot_files.c.client_id, snapshot_files.c.fingerprint).where(
+                snapshot_files.c.fence == self._fence_of(snapshot_id), snapshot_files.c.resource == resource
+            )
+        )
+        return {row.client_id: row.fingerprint for row in rows}
+
+    def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
+        for snapshot_id in snapshot_ids:
+            for entry in self.entries(snapshot_id):
+                for stored in entry.formats.values():
+                    yield stored.key
+
+    # --- Forgotten -------------------------------------------------------------------------------
+
+    def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
+        """Deletes manifest rows; the run's own row stays for history, without files. How many rows
+        went. With `at_most`, call it again until it deletes fewer: the first call already ends the
+        serving, and others may write in between. Raises Conflict for a snapshot that is served, or
+        that may still be."""
+        row = self._connection.execute(
+            sa.select(snapshots.c.fence, snapshots.c.state)
+            .where(snapshots.c.snapshot_id == snapshot_id)
+            .with_for_update()
+        ).first()
+        if row is None:
+            return 0
+        if row.state not in _OVER:
+            raise Conflict(f"Snapshot {snapshot_id} is {row.state}: its files are needed.")
+        self._connection.execute(
+            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False)
+        )
+        deleted = 0
+        for table in (snapshot_files, snapshot_leaders):
+            left = None if at_most is None else at_most - deleted
+            if left is None or left > 0:
+                deleted += self._delete_rows(table, row.fence, left)
+        return deleted
+
+    def _delete_rows(self, table: sa.Table, fence: int, at_most: int | None) -> int:
+        which = table.c.fence == fence
+        if at_most is not None:
+            keys = [column for column in table.primary_key.columns if column.name != "fence"]
+            some = sa.select(*keys).where(which).order_by(*keys).limit(at_most)
+            which = sa.and_(which, sa.tuple_(*keys).in_(some) if len(keys) > 1 else keys[0].in_(some))
+        return self._connection.execute(sa.delete(table).where(which)).rowcount
+
+    # --- Parts -----------------------------------------------------------------------------------
+
+    def _fence_of(self, snapshot_id: str) -> int:
+        """The number of a run; -1, which no run has, when it is unknown."""
+        fence = self._connection.execute(
+            sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)
+        ).scalar()
+        return -1 if fence is None else fence
+
+    def _resources(self, snapshot_id: str) -> list[str]:
+        """The resources of a run, ordered. Walks from one to the next by the key: a plain
+        `distinct` would read every row."""
+        fence = self._fence_of(snapshot_id)
+        first = sa.select(sa.func.min(snapshot_files.c.resource).label("resource")).where(
+            snapshot_files.c.fence == fence
+        )
+        walk = first.cte("walk", recursive=True)
+        following = (
+            sa.select(sa.func.min(snapshot_files.c.resource))
+            .where(snapshot_files.c.fence == fence, snapshot_files.c.resource > walk.c.resource)
+            .correlate(walk)
+            .scalar_subquery()
+        )
+        walk = walk.union_all(sa.select(following).select_from(walk).where(walk.c.resource.is_not(None)))
+        names = self._connection.execute(sa.select(walk.c.resource).where(walk.c.resource.is_not(None))).scalars()
+        return sorted(names)
+
+
+def _entry_of(row: Sequence[Any]) -> ManifestEntry:
+    client_id, resource, rows, fingerprint, formats = row
+    decoded: Mapping[str, StoredFormat] = _FORMATS.decode(formats)
+    return ManifestEntry(client_id, resource, rows, fingerprint, decoded)

@@ -1,0 +1,101 @@
+"""Bringing a state database to the shape this version needs, by one node at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.errors import OperatorError
+from daybreak.state.database import Database, open_state, postgresql_url, sqlite_path
+from daybreak.state.failures import translated
+from daybreak.state.migrations import HEAD
+from daybreak.state.sqlite_file import engine_of
+
+# Any number that is ours: who holds it migrates, the others wait.
+_ADVISORY_LOCK = 0x0DA7_B4EA
+_WAIT_SECONDS = 120.0
+
+
+def current_revision(url: str) -> str | None:
+    """The migration a database is at; None when it was never migrated or, for SQLite, is not there."""
+    path = sqlite_path(url)
+    if path is not None and not path.exists():
+        return None
+    state = open_state(url)
+    try:
+        return state.revision()
+    finally:
+        state.close()
+
+
+def require_current(state: Database, url: str = "") -> None:
+    """Raises OperatorError unless the database has the shape that this version needs."""
+    path = getattr(state, "path", None)
+    found = None if path is not None and not path.exists() else state.revision()
+    if found == HEAD:
+        return
+    named = f"The state database {path or url}".rstrip()
+    if found is None:
+        raise OperatorError(f"{named} is empty: run `daybreakd migrate`.")
+    if found > HEAD:
+        raise OperatorError(
+            f"{named} is at {found}, newer than this version knows ({HEAD}): install the newer Daybreak."
+        )
+    raise OperatorError(f"{named} is at {found}, this version needs {HEAD}: run `daybreakd migrate`.")
+
+
+def migrate(url: str) -> str:
+    """Brings the database to this version's shape and returns the revision; does nothing to one
+    that is there already. Of several nodes that try at once, one works and the others wait.
+    Creates a SQLite file (mode 0600) and its folder."""
+    with translated(), _connection(url) as connection:
+        context = _script()
+        context.attributes["connection"] = connection
+        from alembic import command
+
+        command.upgrade(context, "head")
+    return HEAD
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[sa.Connection]:
+    """A connection within a transaction that no other migration shares."""
+    path = sqlite_path(url)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        engine, begin = engine_of(path, _WAIT_SECONDS), "BEGIN IMMEDIATE"
+    else:
+        from daybreak.state.postgresql_state import blocking_engine
+
+        engine, begin = (
+            blocking_engine(postgresql_url(url), _WAIT_SECONDS),
+            f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})",
+        )
+    try:
+        with engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql(begin)
+            try:
+                yield connection
+            except BaseException:
+                if path is not None:
+                    connection.exec_driver_sql("ROLLBACK")
+                raise
+            if path is not None:
+                connection.exec_driver_sql("COMMIT")
+    finally:
+        engine.dispose()
+
+
+def _script() -> Any:
+    from alembic.config import Config
+
+    context = Config()
+    context.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    context.set_main_option("path_separator", "os")
+    return context

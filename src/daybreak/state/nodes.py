@@ -1,0 +1,46 @@
+"""Heartbeats of service nodes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.ports import Node
+from daybreak.state.schema import nodes
+from daybreak.state.statements import upsert
+
+
+class SqlNodes:
+    """The NodeStore on a connection with a transaction open."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def beat(self, node: Node) -> None:
+        upsert(
+            self._connection,
+            nodes,
+            {
+                "node_id": node.node_id,
+                "host": node.host,
+                "version": node.version,
+                "started_at": node.started_at,
+                "seen_at": node.seen_at,
+                "roles": node.roles,
+            },
+            keys=("node_id",),
+        )
+
+    def list_seen(self, since: datetime) -> list[Node]:
+        rows = self._connection.execute(
+            sa.select(*nodes.columns).where(nodes.c.seen_at >= since).order_by(nodes.c.host, nodes.c.node_id)
+        )
+        return [
+            Node(node_id, host, version, started_at, seen_at, tuple(roles))
+            for node_id, host, version, started_at, seen_at, roles in rows
+        ]
+
+    def forget(self, before: datetime) -> int:
+        """Deletes nodes not seen since that instant; how many."""
+        return self._connection.execute(sa.delete(nodes).where(nodes.c.seen_at < before)).rowcount

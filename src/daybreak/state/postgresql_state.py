@@ -1,0 +1,206 @@
+"""The state database on PostgreSQL: pooled, awaited by the event loop, bounded in every wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from daybreak.ports import Stores
+from daybreak.state.failures import is_disconnect, translated, wants_rerun
+from daybreak.state.postgresql_connections import (
+    BoundedAsyncConnection,
+    BoundedConnection,
+    NoAnswer,
+    arguments_of,
+)
+from daybreak.state.stores import SqlStores
+
+T = TypeVar("T")
+
+_STATEMENT_SECONDS = 5.0
+_BLOCKING_STATEMENT_SECONDS = 15.0
+_POOL_WAIT_SECONDS = 4.0
+_WHOLE_SECONDS = 8.0
+_MOST_RERUNS = 4
+_RERUN_AFTER_SECONDS = 0.02
+
+
+class _Attempt:
+    """Whether a transaction that failed may simply be done again."""
+
+    def __init__(self) -> None:
+        self.reruns = 0
+        self.reconnected = False
+        self.at_commit = False
+
+    def may_rerun(self, error: sa.exc.DBAPIError) -> bool:
+        """True for a transaction that lost against another one, a few times; and once for a
+        connection that had died before, if nothing can have been committed on it."""
+        if wants_rerun(error):
+            self.reruns += 1
+            return self.reruns <= _MOST_RERUNS
+        if (
+            is_disconnect(error)
+            and not isinstance(error.orig, NoAnswer)
+            and not self.at_commit
+            and not self.reconnected
+        ):
+            self.reconnected = True
+            return True
+        return False
+
+    @property
+    def pause_seconds(self) -> float:
+        return _RERUN_AFTER_SECONDS * self.reruns
+
+
+class PostgresqlState:
+    """The State on PostgreSQL. `work` may be run again: it must do nothing but use the stores."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        self._pool_size = pool_size
+        self._arguments = arguments_of(url, _STATEMENT_SECONDS)
+        self._engine = blocking_engine(url)
+        self._lock = threading.Lock()
+        self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
+        self._async_engine: AsyncEngine | None = None
+        self._async_connections: weakref.WeakSet[BoundedAsyncConnection] = weakref.WeakSet()
+
+    # --- Blocking: the builder and the command line ------------------------------------------------
+
+    def read(self, work: Callable[[Stores], T]) -> T:
+        return self._blocking(work, isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    def write(self, work: Callable[[Stores], T]) -> T:
+        return self._blocking(work)
+
+    def _blocking(self, work: Callable[[Stores], T], **options: Any) -> T:
+        attempt = _Attempt()
+        with translated():
+            while True:
+                try:
+                    return self._once(work, attempt, options)
+                except sa.exc.DBAPIError as error:
+                    if not attempt.may_rerun(error):
+                        raise
+                time.sleep(attempt.pause_seconds)
+
+    def _once(self, work: Callable[[Stores], T], attempt: _Attempt, options: dict[str, Any]) -> T:
+        with self._engine.connect() as connection:
+            if options:
+                connection.execution_options(**options)
+            with connection.begin():
+                attempt.at_commit = False
+                result = work(SqlStores(connection))
+                attempt.at_commit = not options
+            return result
+
+    # --- Awaited: the web workers ----------------------------------------------------------------
+
+    async def aread(self, work: Callable[[Stores], T]) -> T:
+        return await self._awaited(work, writes=False)
+
+    async def awrite(self, work: Callable[[Stores], T]) -> T:
+        return await self._awaited(work, writes=True)
+
+    async def _awaited(self, work: Callable[[Stores], T], *, writes: bool) -> T:
+        attempt = _Attempt()
+        with translated():
+            async with asyncio.timeout(_WHOLE_SECONDS):
+                while True:
+                    try:
+                        return await (self._write_once(work, attempt) if writes else self._read_once(work))
+                    except sa.exc.DBAPIError as error:
+                        if not attempt.may_rerun(error):
+                            raise
+                    await asyncio.sleep(attempt.pause_seconds)
+
+    async def _read_once(self, work: Callable[[Stores], T]) -> T:
+        # Each statement sees what is committed when it starts, in a transaction or not; without
+        # one, a read is one exchange with the server instead of three.
+        async with self._engine_of_loop().connect() as connection:
+            await connection.execution_options(isolation_level="AUTOCOMMIT")
+            return await connection.run_sync(lambda blocking: work(SqlStores(blocking)))
+
+    async def _write_once(self, work: Callable[[Stores], T], attempt: _Attempt) -> T:
+        async with self._engine_of_loop().begin() as connection:
+            attempt.at_commit = False
+            result = await connection.run_sync(lambda blocking: work(SqlStores(blocking)))
+            attempt.at_commit = True
+            return result
+
+    def _engine_of_loop(self) -> AsyncEngine:
+        """The pool of the running event loop: its connections are good on no other."""
+        loop = asyncio.get_running_loop()
+        engine = self._async_engine
+        if engine is not None and self._loop is not None and self._loop() is loop:
+            return engine
+        with self._lock:
+            self._drop_async()
+            self._loop = weakref.ref(loop)
+            self._async_engine = create_async_engine(
+                "postgresql+psycopg://",
+                async_creator=self._connect_async,
+                pool_size=self._pool_size,
+                max_overflow=self._pool_size,
+                pool_timeout=_POOL_WAIT_SECONDS,
+                pool_recycle=1800,
+                pool_use_lifo=True,
+                use_native_hstore=False,
+            )
+            return self._async_engine
+
+    async def _connect_async(self) -> BoundedAsyncConnection:
+        connection = await BoundedAsyncConnection.connect(**self._arguments)
+        self._async_connections.add(connection)
+        return connection
+
+    def _drop_async(self) -> None:
+        """Forgets the pool of an event loop that may be over: there is nobody left to await it."""
+        if self._async_engine is not None:
+            self._async_engine.sync_engine.dispose(close=False)
+            self._async_engine = None
+        for connection in list(self._async_connections):
+            connection.pgconn.finish()
+
+    # --- Both ------------------------------------------------------------------------------------
+
+    def revision(self) -> str | None:
+        """The migration the database is at, None when it was never migrated."""
+        with translated(), self._engine.connect() as connection:
+            if connection.exec_driver_sql("SELECT to_regclass('alembic_version')").scalar() is None:
+                return None
+            return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+    def close(self) -> None:
+        self._drop_async()
+        self._engine.dispose()
+
+    async def aclose(self) -> None:
+        if self._async_engine is not None and self._loop is not None and self._loop() is asyncio.get_running_loop():
+            await self._async_engine.dispose()
+            self._async_engine = None
+        self.close()
+
+
+def blocking_engine(url: str, statement_seconds: float = _BLOCKING_STATEMENT_SECONDS) -> sa.Engine:
+    """An engine for one process that may wait: the builder, the command line, migrations."""
+    arguments = arguments_of(url, statement_seconds)
+    return sa.create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: BoundedConnection.connect(**arguments),
+        pool_size=4,
+        max_overflow=12,
+        pool_timeout=_POOL_WAIT_SECONDS,
+        pool_recycle=1800,
+        use_native_hstore=False,
+    )

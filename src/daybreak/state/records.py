@@ -1,0 +1,100 @@
+"""From rows to the domain's values: which columns are read, in which order, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from daybreak.domain.identity import Account, ApiToken, BillingState, Device, Grant, Seat, Session
+from daybreak.state.columns import instant_of, instant_or_none, strings_of
+from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
+
+ACCOUNT_COLUMNS = tuple(accounts.columns)
+GRANT_COLUMNS = tuple(grants.columns)
+SEAT_COLUMNS = (
+    seats.c.seat_id,
+    seats.c.email,
+    seats.c.password_hash,
+    seats.c.disabled,
+    seats.c.operator,
+    seats.c.sealed_seed.is_not(None).label("second_factor_enrolled"),
+    seats.c.last_client_id,
+)
+SESSION_COLUMNS = tuple(sessions.columns)
+DEVICE_COLUMNS = tuple(devices.columns)
+TOKEN_COLUMNS = tuple(api_tokens.columns)
+
+
+def account_of(row: Sequence[Any]) -> Account:
+    """The account of a row of ACCOUNT_COLUMNS."""
+    (client_id, first, last, phone, phone_type, active, threshold, used, tokens, factor, *billing) = row
+    provided, required, days, started = billing
+    return Account(
+        client_id,
+        first,
+        last,
+        phone,
+        phone_type,
+        bool(active),
+        threshold,
+        used,
+        bool(tokens),
+        bool(factor),
+        BillingState(bool(provided), bool(required), days, bool(started)),
+    )
+
+
+def grant_of(row: Sequence[Any]) -> Grant:
+    """The grant of a row of GRANT_COLUMNS."""
+    seat_id, client_id, roles, data_export, async_rest_api = row
+    return Grant(seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
+
+
+def seat_of(row: Sequence[Any]) -> Seat:
+    """The seat of a row of SEAT_COLUMNS."""
+    seat_id, email, password_hash, disabled, operator, enrolled, last_client_id = row
+    return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), last_client_id)
+
+
+def session_of(row: Sequence[Any]) -> Session:
+    """The session of a row of SESSION_COLUMNS."""
+    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, again = row
+    return Session(
+        sid=sid,
+        seat_id=seat_id,
+        started_at=instant_of(started),
+        expires_at=instant_of(expires),
+        amr=strings_of(amr),
+        awaiting_second_factor=bool(awaiting),
+        device_id=device_id,
+        ended_at=instant_or_none(ended),
+        end_reason=reason,
+        kind=kind,
+        reauthenticated_at=instant_or_none(again),
+    )
+
+
+def device_of(row: Sequence[Any]) -> Device:
+    """The device of a row of DEVICE_COLUMNS."""
+    device_id, seat_id, user_agent, address, first_seen, last_seen = row
+    return Device(device_id, seat_id, user_agent, address, instant_of(first_seen), instant_of(last_seen))
+
+
+def token_of(row: Sequence[Any]) -> ApiToken:
+    """The API token of a row of TOKEN_COLUMNS."""
+    token_id, digest, seat_id, client_id, name, last_four, *rest = row
+    created, expires, used, revoked, reason, email = rest
+    return ApiToken(
+        token_id=token_id,
+        digest=digest,
+        seat_id=seat_id,
+        client_id=client_id,
+        name=name,
+        last_four=last_four,
+        created_at=instant_of(created),
+        expires_at=instant_or_none(expires),
+        last_used_at=instant_or_none(used),
+        revoked_at=instant_or_none(revoked),
+        revoke_reason=reason,
+        created_by_email=email,
+    )

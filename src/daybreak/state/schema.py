@@ -1,0 +1,233 @@
+"""The tables of the state database. The migrations make them; a test holds the two together."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json
+
+metadata = sa.MetaData()
+
+# --- Who -----------------------------------------------------------------------------------------
+
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("first_name", sa.Text, nullable=False),
+    sa.Column("last_name", sa.Text, nullable=False),
+    sa.Column("phone_number", sa.Text, nullable=False),
+    sa.Column("phone_number_type", sa.Text, nullable=False),
+    sa.Column("active", sa.Boolean, nullable=False),
+    sa.Column("campaign_messages_monthly_threshold", sa.BigInteger, nullable=False),
+    sa.Column("campaign_messages_monthly_used", sa.BigInteger, nullable=False),
+    sa.Column("api_tokens_enabled", sa.Boolean, nullable=False),
+    sa.Column("second_factor_required", sa.Boolean, nullable=False),
+    sa.Column("billing_provided", sa.Boolean, nullable=False),
+    sa.Column("billing_required", sa.Boolean, nullable=False),
+    sa.Column("trial_length_days", sa.BigInteger, nullable=False),
+    sa.Column("trial_started", sa.Boolean, nullable=False),
+)
+
+seats = sa.Table(
+    "seats",
+    metadata,
+    sa.Column("seat_id", KEY, primary_key=True),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("email_folded", KEY, nullable=False, unique=True),
+    sa.Column("password_hash", sa.Text),
+    sa.Column("password_changed_at", Instant),
+    sa.Column("disabled", sa.Boolean, nullable=False),
+    sa.Column("operator", sa.Boolean, nullable=False),
+    sa.Column("last_client_id", KEY),
+    # The second factor: seeds are sealed under a key outside the database.
+    sa.Column("sealed_seed", sa.Text),
+    sa.Column("enrolled_at", Instant),
+    sa.Column("last_step", sa.BigInteger),
+    sa.Column("pending_seed", sa.Text),
+    sa.Column("pending_since", Instant),
+)
+
+recovery_codes = sa.Table(
+    "recovery_codes",
+    metadata,
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("code_hash", KEY, primary_key=True),
+    sa.Column("used_at", Instant),
+)
+
+grants = sa.Table(
+    "grants",
+    metadata,
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("client_id", KEY, sa.ForeignKey("accounts.client_id", ondelete="CASCADE"), primary_key=True, index=True),
+    sa.Column("roles", Json, nullable=False),
+    sa.Column("data_export", sa.Boolean, nullable=False),
+    sa.Column("async_rest_api", sa.Boolean, nullable=False),
+)
+
+# --- Credentials ---------------------------------------------------------------------------------
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("sid", KEY, primary_key=True),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False, index=True),
+    sa.Column("amr", Json, nullable=False),
+    sa.Column("awaiting_second_factor", sa.Boolean, nullable=False),
+    sa.Column("device_id", KEY),
+    sa.Column("ended_at", Instant, index=True),
+    sa.Column("end_reason", sa.Text),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("reauthenticated_at", Instant),
+)
+
+devices = sa.Table(
+    "devices",
+    metadata,
+    sa.Column("device_id", KEY, primary_key=True),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("user_agent", sa.Text, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("first_seen_at", Instant, nullable=False),
+    sa.Column("last_seen_at", Instant, nullable=False, index=True),
+)
+
+api_tokens = sa.Table(
+    "api_tokens",
+    metadata,
+    sa.Column("token_id", KEY, primary_key=True),
+    sa.Column("digest", KEY, nullable=False, unique=True),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("client_id", KEY, sa.ForeignKey("accounts.client_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("last_four", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant),
+    sa.Column("last_used_at", Instant),
+    sa.Column("revoked_at", Instant),
+    sa.Column("revoke_reason", sa.Text),
+    sa.Column("created_by_email", sa.Text, nullable=False),
+)
+
+throttle = sa.Table(
+    "throttle",
+    metadata,
+    sa.Column("key", KEY, primary_key=True),
+    sa.Column("window_seconds", sa.BigInteger, primary_key=True, autoincrement=False),
+    # [[microseconds since 1970, attempts], ...], oldest first.
+    sa.Column("hits", Json, nullable=False),
+    sa.Column("over_at", Instant, nullable=False, index=True),
+)
+
+# --- Trail ---------------------------------------------------------------------------------------
+
+audit_events = sa.Table(
+    "audit_events",
+    metadata,
+    sa.Column("event_id", ROW_NUMBER, primary_key=True, autoincrement=True),
+    sa.Column("at", Instant, nullable=False, index=True),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("result", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("seat_id", KEY),
+    sa.Column("client_id", KEY),
+    sa.Column("subject", sa.Text),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("user_agent", sa.Text, nullable=False),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("details", Json, nullable=False),
+    sa.Index("ix_audit_events_client", "client_id", "event_id"),
+    sa.Index("ix_audit_events_seat", "seat_id", "event_id"),
+    sqlite_autoincrement=True,
+)
+
+# Events before `keep_from` may be deleted; a trigger refuses every other change (see the first migration).
+audit_retention = sa.Table(
+    "audit_retention",
+    metadata,
+    sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("keep_from", Instant),
+)
+
+# --- Snapshots -----------------------------------------------------------------------------------
+
+counters = sa.Table(
+    "counters",
+    metadata,
+    sa.Column("name", KEY, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
+snapshots = sa.Table(
+    "snapshots",
+    metadata,
+    sa.Column("snapshot_id", KEY, primary_key=True),
+    # Given once per claim, so it numbers the run too: the manifest rows refer to it.
+    sa.Column("fence", sa.BigInteger, nullable=False, unique=True),
+    sa.Column("state", KEY, nullable=False),
+    sa.Column("day", sa.Date),
+    sa.Column("as_of", Instant, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.Column("published_at", Instant),
+    sa.Column("failure", sa.Text),
+    sa.Column("builder", sa.Text, nullable=False),
+    sa.Column("heartbeat_at", Instant),
+    sa.Column("lease_until", Instant),
+    sa.Column("progress", Json, nullable=False),
+    sa.Column("report", Json, nullable=False),
+    sa.Column("accepted_reason", sa.Text),
+    sa.Column("files_stand", sa.Boolean, nullable=False),
+    # One run a day counts; failed ones stay for history.
+    sa.Index(
+        "uq_snapshots_day",
+        "day",
+        unique=True,
+        sqlite_where=sa.text("state <> 'failed' AND day IS NOT NULL"),
+        postgresql_where=sa.text("state <> 'failed' AND day IS NOT NULL"),
+    ),
+)
+
+snapshot_leaders = sa.Table(
+    "snapshot_leaders",
+    metadata,
+    sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+    sa.Column("client_id", KEY, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+snapshot_files = sa.Table(
+    "snapshot_files",
+    metadata,
+    sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+    sa.Column("resource", KEY, primary_key=True),
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("formats", Json, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+current_snapshot = sa.Table(
+    "current_snapshot",
+    metadata,
+    sa.Column("slot", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("snapshot_id", KEY, sa.ForeignKey("snapshots.snapshot_id")),
+    sa.Column("moved_at", Instant),
+)
+
+# --- Processes -----------------------------------------------------------------------------------
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    sa.Column("node_id", KEY, primary_key=True),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("version", sa.Text, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("seen_at", Instant, nullable=False, index=True),
+    sa.Column("roles", Json, nullable=False),
+)

@@ -1,0 +1,160 @@
+"""Seats, their passwords and their second factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.identity import Reach, Seat
+from daybreak.state.records import (
+    ACCOUNT_COLUMNS,
+    GRANT_COLUMNS,
+    SEAT_COLUMNS,
+    account_of,
+    grant_of,
+    seat_of,
+)
+from daybreak.state.schema import accounts, grants, recovery_codes, seats
+
+
+def folded(email: str) -> str:
+    """What emails are compared by: their letters, whatever the case."""
+    return email.strip().casefold()
+
+
+class SqlSeats:
+    """The SeatStore on a connection with a transaction open."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def by_email(self, email: str) -> Seat | None:
+        row = self._connection.execute(sa.select(*SEAT_COLUMNS).where(seats.c.email_folded == folded(email))).first()
+        return None if row is None else seat_of(row)
+
+    def by_id(self, seat_id: str) -> Seat | None:
+        row = self._connection.execute(sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == seat_id)).first()
+        return None if row is None else seat_of(row)
+
+    def list_all(self) -> list[Seat]:
+        rows = self._connection.execute(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))
+        return [seat_of(row) for row in rows]
+
+    def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None:
+        self._change(seat_id, password_hash=password_hash, password_changed_at=now)
+
+    def set_disabled(self, seat_id: str, disabled: bool) -> None:  # noqa: FBT001 - the port's signature
+        self._change(seat_id, disabled=disabled)
+
+    def set_operator(self, seat_id: str, operator: bool) -> None:  # noqa: FBT001 - the port's signature
+        self._change(seat_id, operator=operator)
+
+    def set_last_client(self, seat_id: str, client_id: str) -> None:
+        self._change(seat_id, last_client_id=client_id)
+
+    def reach(self, seat_id: str) -> list[Reach]:
+        rows = self._connection.execute(
+            sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS)
+            .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
+            .where(grants.c.seat_id == seat_id)
+        )
+        width = len(ACCOUNT_COLUMNS)
+        reached = [Reach(account_of(row[:width]), grant_of(row[width:])) for row in rows]
+        # Sorted here: the databases' own orders of names differ.
+        return sorted(reached, key=lambda reach: (reach.account.name.casefold(), reach.account.client_id))
+
+    # --- Second factor ---------------------------------------------------------------------------
+
+    def sealed_seed(self, seat_id: str) -> str | None:
+        return self._connection.execute(sa.select(seats.c.sealed_seed).where(seats.c.seat_id == seat_id)).scalar()
+
+    def pending_seed(self, seat_id: str) -> str | None:
+        return self._connection.execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
+
+    def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None:
+        self._change(seat_id, pending_seed=sealed_seed, pending_since=now)
+
+    def confirm_second_factor(self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime) -> bool:
+        confirmed = self._connection.execute(
+            sa.update(seats)
+            .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
+            .values(
+                sealed_seed=seats.c.pending_seed,
+                enrolled_at=now,
+                last_step=step,
+                pending_seed=None,
+                pending_since=None,
+            )
+        )
+        if confirmed.rowcount != 1:
+            return False
+        self.replace_recovery_codes(seat_id, recovery_hashes)
+        return True
+
+    def accept_step(self, seat_id: str, step: int) -> bool:
+        accepted = self._connection.execute(
+            sa.update(seats)
+            .where(
+                seats.c.seat_id == seat_id,
+                seats.c.sealed_seed.is_not(None),
+                sa.or_(seats.c.last_step.is_(None), seats.c.last_step < step),
+            )
+            .values(last_step=step)
+        )
+        return accepted.rowcount == 1
+
+    def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None:
+        self._connection.execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
+        if hashes:
+            self._connection.execute(
+                sa.insert(recovery_codes),
+                [{"seat_id": seat_id, "code_hash": code_hash, "used_at": None} for code_hash in hashes],
+            )
+
+    def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
+        used = self._connection.execute(
+            sa.update(recovery_codes)
+            .where(
+                recovery_codes.c.seat_id == seat_id,
+                recovery_codes.c.code_hash == code_hash,
+                recovery_codes.c.used_at.is_(None),
+            )
+            .values(used_at=now)
+        )
+        return used.rowcount == 1
+
+    def recovery_codes_left(self, seat_id: str) -> int:
+        return self._connection.execute(
+            sa.select(sa.func.count())
+            .select_from(recovery_codes)
+            .where(recovery_codes.c.seat_id == seat_id, recovery_codes.c.used_at.is_(None))
+        ).scalar_one()
+
+    def reset_second_factor(self, seat_id: str) -> None:
+        # The last step stays: a code that was used is not good again after a new enrolment.
+        self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
+        self._connection.execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
+
+    def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
+        rows = self._connection.execute(
+            sa.select(seats.c.seat_id, seats.c.sealed_seed, seats.c.pending_seed)
+            .where(sa.or_(seats.c.sealed_seed.is_not(None), seats.c.pending_seed.is_not(None)))
+            .with_for_update()
+        ).all()
+        resealed = 0
+        for seat_id, sealed, pending in rows:
+            changes: dict[str, Any] = {}
+            for name, seed in (("sealed_seed", sealed), ("pending_seed", pending)):
+                anew = None if seed is None else reseal(seat_id, seed)
+                if anew is not None and anew != seed:
+                    changes[name] = anew
+            if changes:
+                self._change(seat_id, **changes)
+                resealed += len(changes)
+        return resealed
+
+    def _change(self, seat_id: str, **values: Any) -> None:
+        self._connection.execute(sa.update(seats).where(seats.c.seat_id == seat_id).values(**values))

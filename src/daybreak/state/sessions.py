@@ -1,0 +1,128 @@
+"""Logins and the devices they came from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.domain.identity import Device, Session, SessionStanding
+from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, device_of, session_of
+from daybreak.state.schema import accounts, devices, grants, seats, sessions
+from daybreak.state.standing import STANDING_COLUMNS, standing_of
+from daybreak.state.statements import PreparedRead, upsert
+
+_STANDING = PreparedRead(
+    sa.select(*SESSION_COLUMNS, *STANDING_COLUMNS)
+    .select_from(sessions)
+    .join(seats, seats.c.seat_id == sessions.c.seat_id)
+    .outerjoin(grants, sa.and_(grants.c.seat_id == sessions.c.seat_id, grants.c.client_id == sa.bindparam("client_id")))
+    .outerjoin(accounts, accounts.c.client_id == grants.c.client_id)
+    .where(sessions.c.sid == sa.bindparam("sid"))
+)
+_WIDTH = len(SESSION_COLUMNS)
+
+
+class SqlSessions:
+    """The SessionStore on a connection with a transaction open."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def start(self, session: Session) -> None:
+        self._connection.execute(
+            sa.insert(sessions).values(
+                sid=session.sid,
+                seat_id=session.seat_id,
+                started_at=session.started_at,
+                expires_at=session.expires_at,
+                amr=session.amr,
+                awaiting_second_factor=session.awaiting_second_factor,
+                device_id=session.device_id,
+                ended_at=session.ended_at,
+                end_reason=session.end_reason,
+                kind=session.kind,
+                reauthenticated_at=session.reauthenticated_at,
+            )
+        )
+
+    def pass_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
+        passed = self._connection.execute(
+            sa.update(sessions)
+            .where(
+                sessions.c.sid == sid,
+                sessions.c.awaiting_second_factor.is_(True),
+                sessions.c.ended_at.is_(None),
+            )
+            .values(awaiting_second_factor=False, device_id=device_id, expires_at=expires_at, amr=amr)
+        )
+        return passed.rowcount == 1
+
+    def standing(self, sid: str, client_id: str | None) -> SessionStanding | None:
+        # No account has an empty id, so without one there is no grant to find.
+        row = _STANDING.first(self._connection, sid=sid, client_id=client_id or "")
+        if row is None:
+            return None
+        seat, account, grant, required = standing_of(row[_WIDTH:])
+        return SessionStanding(session_of(row[:_WIDTH]), seat, account, grant, required)
+
+    def end(self, sid: str, now: datetime, reason: str) -> bool:
+        ended = self._connection.execute(
+            sa.update(sessions)
+            .where(sessions.c.sid == sid, sessions.c.ended_at.is_(None))
+            .values(ended_at=now, end_reason=reason)
+        )
+        return ended.rowcount == 1
+
+    def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
+        statement = sa.update(sessions).where(sessions.c.seat_id == seat_id, sessions.c.ended_at.is_(None))
+        if keep_sid is not None:
+            statement = statement.where(sessions.c.sid != keep_sid)
+        return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount
+
+    def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]:
+        rows = self._connection.execute(
+            sa.select(*SESSION_COLUMNS, *DEVICE_COLUMNS)
+            .select_from(sessions)
+            .outerjoin(devices, devices.c.device_id == sessions.c.device_id)
+            .where(
+                sessions.c.seat_id == seat_id,
+                sessions.c.ended_at.is_(None),
+                sessions.c.expires_at > now,
+                sessions.c.awaiting_second_factor.is_(False),
+            )
+            .order_by(sessions.c.started_at.desc(), sessions.c.sid)
+        )
+        return [(session_of(row[:_WIDTH]), None if row[_WIDTH] is None else device_of(row[_WIDTH:])) for row in rows]
+
+    def mark_reauthenticated(self, sid: str, now: datetime) -> None:
+        self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
+
+    def remember_device(self, device: Device) -> None:
+        upsert(
+            self._connection,
+            devices,
+            {
+                "device_id": device.device_id,
+                "seat_id": device.seat_id,
+                "user_agent": device.user_agent,
+                "address": device.address,
+                "first_seen_at": device.first_seen_at,
+                "last_seen_at": device.last_seen_at,
+            },
+            keys=("device_id",),
+            change=("user_agent", "address", "last_seen_at"),
+            # A device id that another seat holds stays that seat's.
+            only_if=("seat_id",),
+        )
+
+    def device(self, device_id: str, seat_id: str) -> Device | None:
+        row = self._connection.execute(
+            sa.select(*DEVICE_COLUMNS).where(devices.c.device_id == device_id, devices.c.seat_id == seat_id)
+        ).first()
+        return None if row is None else device_of(row)
+
+    def forget_ended(self, before: datetime) -> int:
+        return self._connection.execute(
+            sa.delete(sessions).where(sa.or_(sessions.c.ended_at < before, sessions.c.expires_at < before))
+        ).rowcount

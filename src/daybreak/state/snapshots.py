@@ -1,0 +1,245 @@
+"""Runs: who builds, how far it is, what came of it, and the one pointer to what is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.errors import Conflict, NotFound, RunFenced
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.state.manifests import SqlManifests
+from daybreak.state.schema import counters, current_snapshot, snapshots
+
+_COLUMNS = (
+    snapshots.c.snapshot_id,
+    snapshots.c.state,
+    snapshots.c.as_of,
+    snapshots.c.started_at,
+    snapshots.c.day,
+    snapshots.c.finished_at,
+    snapshots.c.published_at,
+    snapshots.c.failure,
+    snapshots.c.fence,
+    snapshots.c.builder,
+    snapshots.c.heartbeat_at,
+    snapshots.c.lease_until,
+    snapshots.c.progress,
+    snapshots.c.report,
+    snapshots.c.accepted_reason,
+)
+_LAPSED = "The builder's lease is over: it stopped without a word."
+_ENDS = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
+
+
+def _snapshot_of(row: Sequence[Any]) -> Snapshot:
+    snapshot_id, state, *rest = row
+    return Snapshot(snapshot_id, SnapshotState(state), *rest)
+
+
+class SqlSnapshots(SqlManifests):
+    """The SnapshotStore on a connection with a transaction open."""
+
+    # --- Building --------------------------------------------------------------------------------
+
+    def claim_day(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot | None:
+        if snapshot.day is None:
+            raise ValueError("a claim needs the day it is for")
+        if self._taken(snapshot.day, now):
+            return None
+        # Taking a number locks the counter: of many claims at once, one goes on at a time.
+        fence = self._next_fence()
+        if self._taken(snapshot.day, now):
+            return None
+        self._connection.execute(
+            sa.update(snapshots)
+            .where(snapshots.c.day == snapshot.day, snapshots.c.state == SnapshotState.BUILDING)
+            .values(state=SnapshotState.FAILED, failure=_LAPSED, finished_at=now)
+        )
+        return self._begin(snapshot, fence, now, lease_seconds)
+
+    def begin_manual(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot:
+        return self._begin(snapshot, self._next_fence(), now, lease_seconds)
+
+    def renew(
+        self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: Mapping[str, object]
+    ) -> bool:
+        renewed = self._connection.execute(
+            sa.update(snapshots)
+            .where(
+                snapshots.c.snapshot_id == snapshot_id,
+                snapshots.c.fence == fence,
+                snapshots.c.state == SnapshotState.BUILDING,
+            )
+            .values(heartbeat_at=now, lease_until=now + timedelta(seconds=lease_seconds), progress=dict(progress))
+        )
+        return renewed.rowcount == 1
+
+    def finish(
+        self,
+        snapshot_id: str,
+        fence: int,
+        state: SnapshotState,
+        now: datetime,
+        *,
+        report: Mapping[str, object],
+        failure: str | None = None,
+    ) -> None:
+        if state not in _ENDS:
+            raise ValueError(f"a run does not end as {state}")
+        self.require_builder(snapshot_id, fence)
+        self._change(snapshot_id, state=state, finished_at=now, report=dict(report), failure=failure, lease_until=None)
+
+    def lapse(self, now: datetime) -> list[Snapshot]:
+        rows = self._connection.execute(
+            sa.update(snapshots)
+            .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until < now)
+            .values(state=SnapshotState.FAILED, failure=_LAPSED, finished_at=now)
+            .returning(*_COLUMNS)
+        )
+        return [_snapshot_of(row) for row in rows]
+
+    # --- Publishing ------------------------------------------------------------------------------
+
+    def publish(
+        self, snapshot_id: str, fence: int | None, now: datetime, *, accepted_reason: str | None = None
+    ) -> None:
+        # The pointer is locked first: publications and discards come one after the other.
+        served_id = self._lock_pointer()
+        snapshot = self._locked(snapshot_id)
+        self._check_publishable(snapshot, fence, accepted_reason)
+        served = None if served_id is None else self.get(served_id)
+        if served is not None:
+            if served.as_of > snapshot.as_of:
+                raise Conflict(
+                    f"Snapshot {snapshot_id} is as of {snapshot.as_of:%Y-%m-%d %H:%M:%S} UTC, "
+                    f"older than the served one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC)."
+                )
+            self._change(served.snapshot_id, state=SnapshotState.RETIRED)
+        self._change(snapshot_id, state=SnapshotState.PUBLISHED, published_at=now, accepted_reason=accepted_reason)
+        self._connection.execute(sa.update(current_snapshot).values(snapshot_id=snapshot_id, moved_at=now))
+
+    def _check_publishable(self, snapshot: Snapshot, fence: int | None, accepted_reason: str | None) -> None:
+        if fence is not None and (fence != snapshot.fence or snapshot.state == SnapshotState.FAILED):
+            raise RunFenced(f"Run {snapshot.snapshot_id} is no longer this builder's: it may not publish it.")
+        if snapshot.state in (SnapshotState.PUBLISHED, SnapshotState.RETIRED):
+            raise Conflict(f"Snapshot {snapshot.snapshot_id} is published already.")
+        if snapshot.state == SnapshotState.HELD:
+            if not (accepted_reason or "").strip():
+                raise Conflict(f"Snapshot {snapshot.snapshot_id} is held back: say why it is accepted.")
+        elif snapshot.state != SnapshotState.COMPLETE:
+            raise Conflict(f"Snapshot {snapshot.snapshot_id} is {snapshot.state}, not complete.")
+
+    def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
+        """Raises Conflict unless the run is complete or held, NotFound when there is none."""
+        self._lock_pointer()
+        snapshot = self._locked(snapshot_id)
+        if snapshot.state not in (SnapshotState.COMPLETE, SnapshotState.HELD):
+            raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}: only complete or held ones are discarded.")
+        self._change(
+            snapshot_id, state=SnapshotState.DISCARDED, failure=f"Discarded {now:%Y-%m-%d %H:%M} UTC: {reason}"
+        )
+
+    # --- Read ------------------------------------------------------------------------------------
+
+    def current(self) -> Snapshot | None:
+        return self._one(
+            sa.select(*_COLUMNS).join(current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id)
+        )
+
+    def get(self, snapshot_id: str) -> Snapshot | None:
+        return self._one(sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
+
+    def of_day(self, day: date) -> Snapshot | None:
+        return self._one(sa.select(*_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1))
+
+    def recent(self, limit: int = 50) -> list[Snapshot]:
+        return self._many(sa.select(*_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
+
+    def served(self) -> list[Snapshot]:
+        return self._many(
+            sa.select(*_COLUMNS)
+            .where(
+                snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED]),
+                snapshots.c.files_stand.is_(True),
+            )
+            .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
+        )
+
+    def abandoned(self) -> list[Snapshot]:
+        """Failed and discarded runs whose manifest rows still stand, oldest first: `forget` them."""
+        return self._many(
+            sa.select(*_COLUMNS)
+            .where(
+                snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED]),
+                snapshots.c.files_stand.is_(True),
+            )
+            .order_by(snapshots.c.fence)
+        )
+
+    # --- Parts -----------------------------------------------------------------------------------
+
+    def _taken(self, day: date, now: datetime) -> bool:
+        """Whether the day is done, or being built under a lease that holds."""
+        row = self._connection.execute(
+            sa.select(snapshots.c.state, snapshots.c.lease_until).where(
+                snapshots.c.day == day, snapshots.c.state != SnapshotState.FAILED
+            )
+        ).first()
+        if row is None:
+            return False
+        return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until >= now
+
+    def _next_fence(self) -> int:
+        fence: int = self._connection.execute(
+            sa.update(counters)
+            .where(counters.c.name == "fence")
+            .values(value=counters.c.value + 1)
+            .returning(counters.c.value)
+        ).scalar_one()
+        return fence
+
+    def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
+        self._connection.execute(
+            sa.insert(snapshots).values(
+                snapshot_id=snapshot.snapshot_id,
+                fence=fence,
+                state=SnapshotState.BUILDING,
+                day=snapshot.day,
+                as_of=snapshot.as_of,
+                started_at=snapshot.started_at,
+                builder=snapshot.builder,
+                heartbeat_at=now,
+                lease_until=now + timedelta(seconds=lease_seconds),
+                progress=dict(snapshot.progress),
+                report=dict(snapshot.report),
+                files_stand=True,
+            )
+        )
+        begun = self.get(snapshot.snapshot_id)
+        assert begun is not None
+        return begun
+
+    def _lock_pointer(self) -> str | None:
+        """The id of the served snapshot, its pointer locked until the transaction ends."""
+        return self._connection.execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
+
+    def _locked(self, snapshot_id: str) -> Snapshot:
+        snapshot = self._one(
+            sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
+        )
+        if snapshot is None:
+            raise NotFound(f"There is no snapshot {snapshot_id}.")
+        return snapshot
+
+    def _change(self, snapshot_id: str, **values: Any) -> None:
+        self._connection.execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
+
+    def _one(self, statement: sa.Select[Any]) -> Snapshot | None:
+        row = self._connection.execute(statement).first()
+        return None if row is None else _snapshot_of(row)
+
+    def _many(self, statement: sa.Select[Any]) -> list[Snapshot]:
+        return [_snapshot_of(row) for row in self._connection.execute(statement)]

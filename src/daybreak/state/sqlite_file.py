@@ -1,0 +1,65 @@
+"""Connections to a SQLite file: how they are set up, and how a transaction on one runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+T = TypeVar("T")
+
+_WAIT_SECONDS = 5.0
+
+
+def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
+    """A connection to a file that is there; raises sqlite3.OperationalError when it is not."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        timeout=wait_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -16384")
+        connection.execute("PRAGMA trusted_schema = OFF")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def engine_of(path: Path, wait_seconds: float = _WAIT_SECONDS) -> sa.Engine:
+    """An engine whose transactions begin and end by explicit statements alone."""
+    return sa.create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, wait_seconds),
+        poolclass=sa.QueuePool,
+        pool_size=4,
+        max_overflow=60,
+        pool_timeout=wait_seconds,
+        # Nothing to undo: `in_transaction` below ends each transaction itself.
+        pool_reset_on_return=None,
+    )
+
+
+def in_transaction(connection: sa.Connection, begin: str, work: Callable[[], T]) -> T:
+    """Runs `work` between `begin` and COMMIT; rolls back when it raises."""
+    driver: Any = connection.connection.driver_connection
+    driver.execute(begin)
+    try:
+        result = work()
+        driver.execute("COMMIT")
+    except BaseException:
+        # SQLite ends the transaction by itself when the disk is full or fails.
+        if driver.in_transaction:
+            driver.execute("ROLLBACK")
+        raise
+    return result

@@ -1,0 +1,30 @@
+"""All stores on one connection, within one transaction."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from daybreak.state.api_tokens import SqlApiTokens
+from daybreak.state.audit import SqlAudit
+from daybreak.state.directory import SqlDirectory
+from daybreak.state.nodes import SqlNodes
+from daybreak.state.seats import SqlSeats
+from daybreak.state.sessions import SqlSessions
+from daybreak.state.snapshots import SqlSnapshots
+from daybreak.state.throttle import SqlThrottle
+
+
+class SqlStores:
+    """The Stores bundle. Good only while the transaction it was made for is open."""
+
+    __slots__ = ("api_tokens", "audit", "directory", "nodes", "seats", "sessions", "snapshots", "throttle")
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self.seats = SqlSeats(connection)
+        self.sessions = SqlSessions(connection)
+        self.api_tokens = SqlApiTokens(connection)
+        self.throttle = SqlThrottle(connection)
+        self.audit = SqlAudit(connection)
+        self.snapshots = SqlSnapshots(connection)
+        self.directory = SqlDirectory(connection)
+        self.nodes = SqlNodes(connection)
