@@ -13,7 +13,9 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Literal
 from urllib.parse import urlsplit
 
+from daybreak.access.services import AccessServices
 from daybreak.credentials.keyring import KeyringFile
+from daybreak.downloads import DownloadServices
 from daybreak.ports import FileStore, State
 
 MetricsAccess = Literal["off", "loopback", "anyone"]
@@ -63,3 +65,5 @@ class Services:
     keyring: KeyringFile
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
+    access: AccessServices
+    downloads: DownloadServices

@@ -1,0 +1,26 @@
+"""The paths and names by which files are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.resources import RESOURCES, Resource
+
+
+def download_paths(formats: Sequence[str]) -> dict[str, tuple[Resource, Format]]:
+    """Every last part of a download path, and the file it means."""
+    return {
+        resource.path_for(format_named(name)): (resource, format_named(name))
+        for resource in RESOURCES
+        for name in formats
+    }
+
+
+def file_names(formats: Sequence[str]) -> dict[str, tuple[Resource, Format]]:
+    """Every file name in a signed link, and the file it means."""
+    return {
+        resource.file_name(format_named(name)): (resource, format_named(name))
+        for resource in RESOURCES
+        for name in formats
+    }

@@ -1,0 +1,111 @@
+"""Signed links: whoever holds a good one gets the file, or the object store's own link to it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daybreak import downloads
+from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
+from daybreak.downloads import OpenedFile
+from daybreak.web.file_responses import DigestGuard, file_response
+from daybreak.web.file_routes import require_plain_path
+from daybreak.web.metrics import Metrics
+from daybreak.web.negotiation import Representation, choose
+from daybreak.web.ranges import parse_ranges
+from daybreak.web.request_facts import facts_of
+from daybreak.web.routing import methods
+from daybreak.web.services import Services
+
+STORE_LINK_SECONDS = 60
+_LONGEST_QUERY = 1024
+_log = structlog.get_logger("daybreak.web")
+
+
+def link_routes(services: Services, metrics: Metrics, guard: DigestGuard) -> list[Route]:
+    """The one route below /download/v1/links."""
+    endpoint = _LinkEndpoint(services, metrics, guard)
+    return [methods("/download/v1/links/{client_id}/{snapshot_id}/{file}", GET=endpoint.fetch)]
+
+
+class _LinkEndpoint:
+    def __init__(self, services: Services, metrics: Metrics, guard: DigestGuard) -> None:
+        self._services = services
+        self._metrics = metrics
+        self._guard = guard
+
+    async def fetch(self, request: Request) -> Response:
+        require_plain_path(request)
+        query = request.url.query
+        if len(query) > _LONGEST_QUERY:
+            raise Forbidden("This link is not good.", code="invalid_link")
+        facts = facts_of(request)
+        opened = await downloads.open_link(
+            self._services.downloads,
+            client_id=request.path_params["client_id"],
+            snapshot_id=request.path_params["snapshot_id"],
+            file_name=request.path_params["file"],
+            parameters=parse_qsl(query, keep_blank_values=True),
+            caller=facts.caller,
+            recorded=_is_first_fetch(request),
+        )
+        facts.client_id = opened.client_id
+        representation = choose(
+            opened.named.resource,
+            opened.named.format,
+            accept=request.headers.getlist("accept"),
+            accept_encoding=request.headers.getlist("accept-encoding"),
+            serve_gzip_as=self._services.settings.serve_gzip_as,
+        )
+        try:
+            return await self._bytes(request, opened, representation)
+        except (FileDamaged, FileStoreError) as fault:
+            self._metrics.happened(fault.code)
+            _log.error(
+                "file_not_served",
+                request_id=facts.request_id,
+                key=opened.file.stored.key,
+                code=fault.code,
+                cause=fault.message,
+            )
+            raise
+
+    async def _bytes(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
+        stored = opened.file.stored
+        files = self._services.files
+        path = files.local_path(stored.key, stored.bytes)
+        if path is None:
+            return await self._store_redirect(request, opened, representation)
+        await self._guard.check(path, opened.file)
+        return file_response(path, opened.file, representation, request.headers, method=request.method)
+
+    async def _store_redirect(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
+        link = await self._services.files.store_link(
+            opened.file.stored.key,
+            seconds=STORE_LINK_SECONDS,
+            file_name=representation.file_name,
+            content_type=representation.content_type,
+            content_encoding=representation.content_encoding,
+            method=request.method,
+        )
+        if link is None:
+            raise Unavailable("The files are away.", code="files_unavailable")
+        return Response(status_code=302, headers={"Location": link.url})
+
+
+def _is_first_fetch(request: Request) -> bool:
+    """Whether this request starts a download: not HEAD, and not a later part of one."""
+    if request.method != "GET":
+        return False
+    if "if-none-match" in request.headers or "if-modified-since" in request.headers:
+        return False
+    given = request.headers.get("range")
+    if given is None:
+        return True
+    # Any size does: only where the first part starts is asked.
+    spans = parse_ranges(given, 1 << 62)
+    return not isinstance(spans, tuple) or any(span.start == 0 for span in spans)

@@ -1,0 +1,286 @@
+"""The service process: N web workers and one builder, each its own process, each replaced when it
+dies.
+
+The supervisor does little on purpose: it forks, waits, and passes one signal on. It loads what the
+workers need before it forks, so that a worker is ready in a moment, and holds the listening
+sockets, so that no connection is lost while one is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+
+import structlog
+
+_log = structlog.get_logger("daybreak.supervisor")
+_TICK_SECONDS = 0.5
+_LIVED_LONG_SECONDS = 20.0
+_FIRST_WAIT_SECONDS = 0.2
+_LONGEST_WAIT_SECONDS = 15.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+RunWorker = Callable[[socket.socket, Callable[[], None]], None]
+RunBuilder = Callable[[], None]
+
+
+@dataclass(slots=True)
+class _Child:
+    """One process that should run: a worker when it has a listener, else the builder."""
+
+    name: str
+    listener: socket.socket | None
+    pid: int = 0
+    started: float = 0.0
+    pipe: int = -1
+    beat: float | None = None
+    failures: int = 0
+    start_at: float = 0.0
+
+
+class Supervisor:
+    """Runs the children until SIGTERM or SIGINT. One use, in the main thread."""
+
+    def __init__(
+        self,
+        *,
+        listeners: Sequence[socket.socket],
+        run_worker: RunWorker,
+        run_builder: RunBuilder | None,
+        grace_seconds: float = 25.0,
+        hung_after_seconds: float = 60.0,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        """`run_worker(listener, beat)` runs in a child of its own and has to call `beat` when it is
+        ready and every second or so; a worker that is silent for `hung_after_seconds` is replaced.
+        `grace_seconds` is what running transfers get at the end.
+        """
+        self._run_worker = run_worker
+        self._run_builder = run_builder
+        self._grace_seconds = grace_seconds
+        self._hung_after_seconds = hung_after_seconds
+        self._on_ready = on_ready
+        self._children = [_Child(f"worker-{number}", listener) for number, listener in enumerate(listeners, 1)]
+        if run_builder is not None:
+            self._children.append(_Child("builder", None))
+        self._selector = selectors.DefaultSelector()
+        self._stop = False
+        self._ready = False
+
+    def run(self) -> int:
+        """The exit status: 0 after a stop that was asked for, 1 when no worker ever got ready."""
+        with tempfile.TemporaryDirectory(prefix="daybreak-metrics-") as folder:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            wake, waker = socket.socketpair()
+            wake.setblocking(False)
+            waker.setblocking(False)
+            with wake, waker, self._selector:
+                self._selector.register(wake, selectors.EVENT_READ)
+                previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+                signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+                try:
+                    status = self._watch(wake)
+                    self._end_children()
+                finally:
+                    signal.set_wakeup_fd(-1)
+                    for number, handler in previous.items():
+                        signal.signal(number, handler)
+        return status
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number in {signal.SIGTERM, signal.SIGINT}:
+            self._stop = True
+
+    def _watch(self, wake: socket.socket) -> int:
+        while not self._stop:
+            now = time.monotonic()
+            for child in self._children:
+                if not child.pid and child.start_at <= now:
+                    self._start(child)
+            for key, _ in self._selector.select(_TICK_SECONDS):
+                if key.data is None:
+                    with suppress(BlockingIOError):
+                        wake.recv(4096)
+                else:
+                    self._hear(key.data)
+            self._reap()
+            self._replace_hung()
+            if not self._ready and any(
+                child.listener is not None and child.failures and child.beat is None for child in self._children
+            ):
+                _log.error("start_failed", hint="the lines above say why")
+                return 1
+        return 0
+
+    def _start(self, child: _Child) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        pid = os.fork()
+        if pid == 0:
+            self._be(child, writing)
+        os.close(writing)
+        child.pid, child.pipe, child.beat = pid, reading, None
+        child.started = time.monotonic()
+        self._selector.register(reading, selectors.EVENT_READ, child)
+        _log.info("started", process=child.name, pid=pid)
+
+    def _be(self, child: _Child, pipe: int) -> None:
+        """The child's life. Never returns."""
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            # Ctrl-C goes to the supervisor alone, which passes one signal on.
+            os.setpgid(0, 0)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self._selector.close()
+            for other in self._children:
+                if other is not child and other.listener is not None:
+                    other.listener.close()
+                if other.pipe >= 0 and other is not child:
+                    with suppress(OSError):
+                        os.close(other.pipe)
+            _end_with(os.getppid())
+
+            def beat() -> None:
+                with suppress(BlockingIOError, BrokenPipeError):
+                    os.write(pipe, b".")
+
+            if child.listener is not None:
+                self._run_worker(child.listener, beat)
+            elif self._run_builder is not None:
+                beat()
+                self._run_builder()
+            status = 0
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else 1
+        except BaseException:  # noqa: BLE001 - a process ends here; the cause must be in the log
+            _log.exception("crashed", process=child.name)
+        finally:
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _hear(self, child: _Child) -> None:
+        with suppress(BlockingIOError):
+            if os.read(child.pipe, 4096):
+                first = child.beat is None
+                child.beat = time.monotonic()
+                if first:
+                    self._announce()
+            else:
+                self._forget_pipe(child)
+
+    def _announce(self) -> None:
+        if not self._ready and all(child.beat is not None for child in self._children if child.listener is not None):
+            self._ready = True
+            _log.info("ready", workers=sum(child.listener is not None for child in self._children))
+            if self._on_ready is not None:
+                self._on_ready()
+
+    def _forget_pipe(self, child: _Child) -> None:
+        if child.pipe >= 0:
+            self._selector.unregister(child.pipe)
+            os.close(child.pipe)
+            child.pipe = -1
+
+    def _reap(self) -> None:
+        for child in self._children:
+            if not child.pid:
+                continue
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if not pid:
+                continue
+            now = time.monotonic()
+            if child.pipe >= 0:
+                self._hear(child)
+            self._forget_pipe(child)
+            lived = now - child.started
+            child.failures = 1 if lived > _LIVED_LONG_SECONDS else child.failures + 1
+            wait = 0.0
+            if lived <= _LIVED_LONG_SECONDS:
+                wait = min(_FIRST_WAIT_SECONDS * 2 ** (child.failures - 1), _LONGEST_WAIT_SECONDS)
+            _forget_metrics(child.pid)
+            child.pid, child.start_at = 0, now + wait
+            if not self._stop:
+                _log.warning(
+                    "ended",
+                    process=child.name,
+                    pid=pid,
+                    status=os.waitstatus_to_exitcode(status),
+                    starts_again_in_seconds=round(wait, 1),
+                )
+
+    def _replace_hung(self) -> None:
+        limit = time.monotonic() - self._hung_after_seconds
+        for child in self._children:
+            heard = child.beat if child.beat is not None else child.started
+            if child.pid and child.listener is not None and heard < limit:
+                _log.error("hung", process=child.name, pid=child.pid)
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGKILL)
+                child.beat = time.monotonic()
+
+    def _end_children(self) -> None:
+        """One signal to each, then patience, then the end."""
+        _log.info("stopping", grace_seconds=self._grace_seconds)
+        self._stop = True
+        for child in self._children:
+            if child.listener is not None:
+                child.listener.close()
+            if child.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGTERM)
+        deadline = time.monotonic() + self._grace_seconds
+        while any(child.pid for child in self._children) and time.monotonic() < deadline:
+            for key, _ in self._selector.select(0.05):
+                if isinstance(key.data, _Child):
+                    self._hear(key.data)
+                else:
+                    assert isinstance(key.fileobj, socket.socket)
+                    with suppress(BlockingIOError):
+                        key.fileobj.recv(4096)
+            self._reap()
+        for child in self._children:
+            if child.pid:
+                _log.warning("cut", process=child.name, pid=child.pid)
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGKILL)
+        for child in self._children:
+            if child.pid:
+                os.waitpid(child.pid, 0)
+                child.pid = 0
+            self._forget_pipe(child)
+        _log.info("stopped")
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process in good order when its supervisor is gone."""
+
+    def watch() -> None:
+        pause = threading.Event()
+        while os.getppid() == parent:
+            pause.wait(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def _forget_metrics(pid: int) -> None:
+    """A dead worker has no open requests; its counters still count."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(pid)  # type: ignore[no-untyped-call]
