@@ -122,11 +122,14 @@ async def issue_link(
     client_id: str,
     named: NamedFile,
     caller: Caller,
+    *,
+    snapshot_id: str | None = None,
 ) -> IssuedLink:
-    """A new link to the file as it is served now. Each call gives another one.
+    """A new link to the file as it is served now, or of an earlier snapshot that is kept. Each
+    call gives another one.
 
     Raises Forbidden (one answer for foreign and unknown accounts), NotFound(snapshot_not_ready)
-    with the seconds to the next publication.
+    with the seconds to the next publication, NotFound(file_gone) for a snapshot not kept.
     """
     now = services.clock()
     refusal: RequestError | None = None
@@ -137,9 +140,11 @@ async def issue_link(
     file = None
     if refusal is None:
         file = await services.state.aread(
-            lambda stores: stores.snapshots.file(None, client_id, named.resource.name, named.format.name)
+            lambda stores: stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
         )
-        if file is None:
+        if file is None and snapshot_id is not None:
+            refusal = NotFound("This snapshot is no longer kept.", code="file_gone")
+        elif file is None:
             refusal = await _not_ready(services, client_id, now)
     details: dict[str, object] = {"file": named.name}
     if file is not None:
