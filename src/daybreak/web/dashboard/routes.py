@@ -1,12 +1,33 @@
-"""The dashboard's routes."""
+"""Every route of the dashboard; `web.app` mounts them."""
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from daybreak.web.dashboard.assets import asset_response
+from daybreak.web.dashboard.desk import Desk, open_desk
+from daybreak.web.dashboard.files import file_pages
+from daybreak.web.dashboard.sign_in import sign_in_routes
+from daybreak.web.dashboard.tokens import token_pages
+from daybreak.web.routing import methods
 from daybreak.web.services import Services
 
 
-def dashboard_routes(services: Services) -> list[BaseRoute]:  # noqa: ARG001 - pages come next
-    """Every route below /dashboard."""
-    return []
+def dashboard_routes(services: Services) -> list[Route]:
+    """The routes below /dashboard, in the order they are matched."""
+    desk = open_desk(services)
+    return [
+        _static_route(desk),
+        *sign_in_routes(desk),
+        *token_pages(desk),
+        *file_pages(desk),
+    ]
+
+
+def _static_route(desk: Desk) -> Route:
+    async def static(request: Request) -> Response:
+        return asset_response(dict(desk.assets), request)
+
+    return methods("/dashboard/static/{digest}/{name}", GET=static)

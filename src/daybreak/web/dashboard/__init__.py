@@ -1,0 +1,1 @@
+"""The dashboard: server-rendered pages for account people and operators."""
