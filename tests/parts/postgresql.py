@@ -156,7 +156,17 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
         )  # fmt: skip
         assert made.returncode == 0, f"initdb failed:\n{made.stdout}\n{made.stderr}"
         port = free_port()
-        command = [binaries / "postgres", "-D", folder, "-h", "127.0.0.1", "-k", sockets, "-p", str(port)]
+        command: list[str | Path] = [
+            binaries / "postgres",
+            "-D",
+            folder,
+            "-h",
+            "127.0.0.1",
+            "-k",
+            sockets,
+            "-p",
+            str(port),
+        ]
         for setting, value in SERVER_SETTINGS.items():
             command += ["-c", f"{setting}={value}"]
         log_file = scratch / "server.log"
