@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -34,7 +35,7 @@ class AuditLine(msgspec.Struct, frozen=True):
     address: str
     user_agent: str
     request_id: str
-    details: dict[str, object]
+    details: dict[str, Any]
 
 
 def audit_routes(services: Services) -> list[Route]:
