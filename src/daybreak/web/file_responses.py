@@ -28,10 +28,11 @@ from daybreak.web.preconditions import http_date, judge, range_stands
 from daybreak.web.ranges import Span, Unsatisfiable, parse_ranges
 
 INLINE_BYTES = 64 * 1024
-# The server queues several pieces a connection: small ones first keep slow readers cheap.
-_FIRST_PIECE = 32 * 1024
+# The server queues several pieces a connection. Pieces grow, for the processor's sake, only after
+# more has left than the kernel's buffers hold: then it is certain that somebody reads.
+_FIRST_PIECE = 64 * 1024
 _LARGEST_PIECE = 1024 * 1024
-_PIECES_BEFORE_GROWTH = 16
+_BYTES_BEFORE_GROWTH = 16 * 1024 * 1024
 _SLOW_SECONDS = 0.05
 _CHECKED_AT_MOST = 100_000
 
@@ -227,7 +228,7 @@ class StoredBytes(Response):
     async def _send_segment(self, handle: int, segment: Segment, send: Send, gone: asyncio.Future[None]) -> None:
         if segment.before:
             await _send_piece(send, segment.before)
-        piece, sent, offset = _FIRST_PIECE, 0, segment.start
+        piece, offset = _FIRST_PIECE, segment.start
         end = segment.start + segment.length
         while offset < end and not gone.done():
             octets = await _read(handle, min(piece, end - offset), offset)
@@ -236,10 +237,9 @@ class StoredBytes(Response):
             started = time.monotonic()
             await _send_piece(send, octets)
             offset += len(octets)
-            sent += 1
             if time.monotonic() - started > _SLOW_SECONDS:
                 piece = max(_FIRST_PIECE, piece // 2)
-            elif sent >= _PIECES_BEFORE_GROWTH:
+            elif offset - segment.start >= _BYTES_BEFORE_GROWTH:
                 piece = min(_LARGEST_PIECE, piece * 2)
             # The server takes octets for a connection that is gone without a word: look.
             await asyncio.sleep(0)

@@ -59,16 +59,19 @@ class Supervisor:
         run_builder: RunBuilder | None,
         grace_seconds: float = 25.0,
         hung_after_seconds: float = 60.0,
+        preload: Callable[[], object] | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
         """`run_worker(listener, beat)` runs in a child of its own and has to call `beat` when it is
         ready and every second or so; a worker that is silent for `hung_after_seconds` is replaced.
-        `grace_seconds` is what running transfers get at the end.
+        `grace_seconds` is what running transfers get at the end. `preload` imports what the workers
+        need, once for all of them; it must start no thread.
         """
         self._run_worker = run_worker
         self._run_builder = run_builder
         self._grace_seconds = grace_seconds
         self._hung_after_seconds = hung_after_seconds
+        self._preload = preload
         self._on_ready = on_ready
         self._children = [_Child(f"worker-{number}", listener) for number, listener in enumerate(listeners, 1)]
         if run_builder is not None:
@@ -81,6 +84,8 @@ class Supervisor:
         """The exit status: 0 after a stop that was asked for, 1 when no worker ever got ready."""
         with tempfile.TemporaryDirectory(prefix="daybreak-metrics-") as folder:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            if self._preload is not None:
+                self._preload()
             wake, waker = socket.socketpair()
             wake.setblocking(False)
             waker.setblocking(False)
