@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from daybreak.catalogue.resources import Resource
-from daybreak.export.lines import JSON_SEPARATOR, csv_line, header, json_line
+from daybreak.export.lines import JSON_SEPARATOR, header
 
 Piece = bytes | memoryview
 
@@ -14,7 +14,7 @@ Piece = bytes | memoryview
 class TextFormat:
     """One text format of one resource.
 
-    `line` is the SQL expression of its lines. A file is `head`, the lines without the first
+    `line` is the column of its lines (several formats may share one). A file is `head`, the lines without the first
     `skip` bytes, `tail`; `empty` when there are no rows. With `join` the separator between JSON
     records is put in place of the comma and LF.
     """
@@ -42,9 +42,9 @@ def text_format(resource: Resource, name: str) -> TextFormat:
     match name:
         case "csv":
             head = header(resource)
-            return TextFormat(name, csv_line(resource), head, b"", head)
+            return TextFormat(name, "csv", head, b"", head)
         case "json":
-            return TextFormat(name, json_line(resource), b"[", b"]", b"[]", separator)
+            return TextFormat(name, "json", b"[", b"]", b"[]", separator)
         case "ndjson":
-            return TextFormat(name, json_line(resource), b"", b"\n", b"", separator, b"\n")
+            return TextFormat(name, "json", b"", b"\n", b"", separator, b"\n")
     raise KeyError(name)

@@ -128,8 +128,8 @@ class FileMaking:
         """Appends a run to the open Leader. Raises whatever a thread has failed with."""
         self._raise_failure()
         self._rows += run.rows
-        for file, lines in zip(self._open, run.lines, strict=True):
-            body = file.format.body(lines, first=not file.started)
+        for file in self._open:
+            body = file.format.body(run.lines[file.format.line], first=not file.started)
             file.started = True
             self._append(file, body, run.owner)
 

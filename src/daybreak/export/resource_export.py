@@ -15,7 +15,7 @@ from daybreak.export.content import TextFormat, text_format
 from daybreak.export.engine import engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
-from daybreak.export.lines import quoted, shaped_columns
+from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
 from daybreak.export.splitting import record_batches, runs
 from daybreak.export.survey import LeaderRows, Survey, survey
 from daybreak.ports import FileSink, Reading, ResourceReport
@@ -158,6 +158,8 @@ def _make_files(
         "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
         [[leader.client_id for leader in wanted]],
     )
+    columns = tuple(dict.fromkeys(format.line for format in formats))
+    filled = frozenset(name for name, count in found.null_counts.items() if not count)
     bytes_written = 0
     rows_done = 0
     last = -1
@@ -169,9 +171,11 @@ def _make_files(
             on_entries(entries)
 
     with FileMaking(resource.name, formats, sink, codec, threads=threads) as making:
-        stream = record_batches(cursor.sql(_line_query(relation, resource, formats)), _rows_per_batch(resource, found))
+        stream = record_batches(
+            cursor.sql(_line_query(relation, resource, columns, filled)), _rows_per_batch(resource, found)
+        )
         collected: list[ManifestEntry] = []
-        for run in runs(stream, len(formats)):
+        for run in runs(stream, columns):
             if run.ordinal != last:
                 making.begin(wanted[run.ordinal])
                 last = run.ordinal
@@ -200,18 +204,20 @@ def _rows_per_batch(resource: Resource, found: Survey) -> int:
     return max(_FEWEST_ROWS, min(_MOST_ROWS, _BATCH_BYTES // max(line, 1)))
 
 
-def _line_query(relation: str, resource: Resource, formats: Sequence[TextFormat]) -> str:
-    """Ordered lines: (ordinal, one line column per format).
+def _line_query(relation: str, resource: Resource, columns: Sequence[str], filled: frozenset[str]) -> str:
+    """Ordered lines: (ordinal, one line column per kind of line).
 
     Rows are put in order by typed values, which is cheaper than by text, and made into lines
-    after; times are written as text once for all formats.
+    after.
     """
     order = ", ".join(f"{quoted(name)} NULLS FIRST" for name in (*resource.key, *resource.tie_break))
-    lines = ", ".join(f"{format.line} AS line_{format.name}" for format in formats)
+    makers = {"csv": csv_line(resource), "json": json_line(resource, filled)}
+    lines = ", ".join(makers[column] for column in columns)
     return (
-        f"SELECT ordinal, {lines} FROM ("
-        f"SELECT ordinal, {shaped_columns(resource)} FROM ("
-        f"SELECT ordinal, rows.* FROM {relation} AS rows "
+        f"SELECT ordinal, {lines} "
+        f"FROM (SELECT *, {drafts(resource, filled)} AS csv_draft "
+        f"FROM (SELECT ordinal, {cells(resource)} "
+        f"FROM (SELECT ordinal, rows.* FROM {relation} AS rows "
         f'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID" '
-        f"ORDER BY ordinal, {order}))"
+        f"ORDER BY ordinal, {order})))"
     )

@@ -7,7 +7,7 @@ out are memoryviews into it. A view does not keep the buffer alive, so each run 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from daybreak.domain.errors import SourceError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Neighbouring rows of one Leader: `lines` are their bytes, one view per line column.
+    """Neighbouring rows of one Leader: `lines` are their bytes, one view per line column, by its name.
 
     `owner` must be held for as long as a view is in use, or the memory goes away under it.
     """
 
     ordinal: int
     rows: int
-    lines: tuple[memoryview, ...]
+    lines: Mapping[str, memoryview]
     owner: object
 
 
@@ -47,7 +47,7 @@ class _Capsule:
         return self.stream
 
 
-def runs(batches: Iterator[Any], line_columns: int) -> Iterator[Run]:
+def runs(batches: Iterator[Any], line_columns: Sequence[str]) -> Iterator[Run]:
     """Cuts batches of (ordinal INTEGER, line VARCHAR, ...) into runs of one ordinal.
 
     A Leader may come in several runs when its rows span batches, but only one after the other.
@@ -60,7 +60,7 @@ def runs(batches: Iterator[Any], line_columns: int) -> Iterator[Run]:
             continue
         view = batch.view()
         ordinals = _values(view.child(0), length)
-        columns = [_strings(view.child(index + 1), length) for index in range(line_columns)]
+        columns = {name: _strings(view.child(index), length) for index, name in enumerate(line_columns, start=1)}
         start = 0
         while start < length:
             ordinal = ordinals[start]
@@ -74,7 +74,7 @@ def runs(batches: Iterator[Any], line_columns: int) -> Iterator[Run]:
             # bisect trusts the order; this does not.
             if bytes(ordinals[start:end]) != int(ordinal).to_bytes(4, "little") * (end - start):
                 raise SourceError("The rows of two Leaders came mixed. Nothing of this run is used.")
-            lines = tuple(data[offsets[start] : offsets[end]] for offsets, data in columns)
+            lines = {name: data[offsets[start] : offsets[end]] for name, (offsets, data) in columns.items()}
             yield Run(ordinal, end - start, lines, batch)
             start = end
 
