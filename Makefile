@@ -41,7 +41,7 @@ demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 test: $(DEV) system
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(TEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 $(TEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

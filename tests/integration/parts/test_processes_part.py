@@ -1,0 +1,67 @@
+"""Programs that tests start do not outlive them."""
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.parts.presence import absent
+from tests.parts.processes import running
+from tests.parts.waiting import wait_until
+
+PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("child", child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_its_children_go_with_it(tmp_path: Path) -> None:
+    with running([sys.executable, "-c", PARENT], log_file=tmp_path / "log") as program:
+        child = int(program.wait_for_log("\n").split()[1])
+        assert psutil.pid_exists(child)
+    assert not program.alive()
+    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_one_that_does_not_obey_is_ended_all_the_same() -> None:
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+    )
+    with running([sys.executable, "-c", stubborn]) as program:
+        program.wait_for_log("deaf")
+        assert program.stop(seconds=0.2) == -signal.SIGKILL
+
+
+def test_the_end_of_a_program_is_noticed_while_waiting_for_its_log() -> None:
+    with (
+        running([sys.executable, "-c", "print('came to nothing'); raise SystemExit(3)"]) as program,
+        pytest.raises(AssertionError, match="ended with 3:\ncame to nothing"),
+    ):
+        program.wait_for_log("ready")
+
+
+def test_it_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
+    """As when a machine is short of memory and the kernel chooses the test run."""
+    if shutil.which("setpriv") is None:
+        absent("setpriv", "apt-get install util-linux")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, time\n"
+        "from tests.parts.presence import absent
+from tests.parts.processes import running\n"
+        "with running([sys.executable, '-c', 'import time; time.sleep(600)']) as program:\n"
+        "    print('started', program.pid, flush=True)\n"
+        "    time.sleep(600)\n",
+        encoding="utf-8",
+    )
+    root = Path(__file__).parents[3]
+    with running([sys.executable, script], environment={"PYTHONPATH": str(root)}) as run:
+        started = int(run.wait_for_log("\n").split()[1])
+        os.kill(run.pid, signal.SIGKILL)
+        wait_until(lambda: not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE)
