@@ -1,0 +1,121 @@
+"""Rows that come over a connection land in a scratch database of the embedded engine.
+
+From there they are read as often as needed (fingerprints, lines, checks between resources) without
+asking the platform twice. The scratch database is a file beside the engine's spilled memory and is
+removed with the reading.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import SourceUnavailable
+from daybreak.export.engine import engine_faults, open_engine
+from daybreak.export.lines import quoted
+
+_ENGINE_TYPES = {
+    ColumnType.UUID: "UUID",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BIGINT: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+
+
+class ArrowStream(Protocol):
+    """Anything that gives an Arrow C stream once."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Arrival = Callable[[], AbstractContextManager[ArrowStream]]
+"""Opens one stream of a resource's rows; leaving the context closes its connection."""
+
+
+class StreamBroken(SourceUnavailable):
+    """A stream ended before its rows did; nothing of it is kept."""
+
+
+class Landing:
+    """An engine with a scratch database in it; `land` fills one table per resource."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def cursor(self) -> Any:
+        """A connection on the engine, for one thread; the caller closes it."""
+        return self._connection.cursor()
+
+    def land(self, resource: Resource, arrivals: Sequence[Arrival]) -> str:
+        """Reads all streams side by side into one table; a SELECT over it.
+
+        Either every stream came to its own end, or nothing is kept and its error is raised.
+        """
+        table = f"scratch.main.{resource.name}"
+        columns = ", ".join(f"{quoted(column.name)} {_ENGINE_TYPES[column.type]}" for column in resource.columns)
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE {table} ({columns})")
+        try:
+            with ThreadPoolExecutor(len(arrivals), thread_name_prefix="arrive") as pool:
+                fillings = [
+                    pool.submit(self._fill, resource, table, number, arrival) for number, arrival in enumerate(arrivals)
+                ]
+            for filling in fillings:
+                filling.result()
+        except BaseException:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"DROP TABLE {table}")
+            raise
+        return f"SELECT * FROM {table}"
+
+    def _fill(self, resource: Resource, table: str, number: int, arrival: Arrival) -> None:
+        name = f"arriving_{resource.name}_{number}"
+        columns = ", ".join(
+            f"CAST({quoted(column.name)} AS {_ENGINE_TYPES[column.type]})" for column in resource.columns
+        )
+        with self._connection.cursor() as cursor, arrival() as stream:
+            cursor.register(name, stream)
+            try:
+                with engine_faults(f"Resource {resource.name}"), _broken_streams(resource):
+                    cursor.execute(f"INSERT INTO {table} SELECT {columns} FROM {name}")
+            finally:
+                cursor.unregister(name)
+
+
+@contextmanager
+def _broken_streams(resource: Resource) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.InvalidInputException as error:
+        if "reading the stream" not in str(error):
+            raise
+        raise StreamBroken(f"Resource {resource.name}: {error}") from error
+
+
+@contextmanager
+def open_landing(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator[Landing]:
+    """An engine that may touch its own scratch file and nothing else; both go with the context."""
+    temp_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="landing-", dir=temp_dir) as folder:
+        connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
+        try:
+            connection.execute(f"ATTACH '{_escaped(Path(folder) / 'scratch.duckdb')}' AS scratch")
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            yield Landing(connection)
+        finally:
+            connection.close()
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("'", "''")

@@ -1,0 +1,320 @@
+"""PostgreSQL as the source: the models run inside the server, their rows land in the engine.
+
+All nine models see one exported snapshot (`REPEATABLE READ READ ONLY`); a role that may only read is
+enough. The driver decodes on one core, so a resource that is not condensed by its model is read
+in halves over two connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import adbc_driver_manager
+import psycopg
+from adbc_driver_postgresql import dbapi as adbc
+from psycopg import conninfo
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.export.lines import quoted
+from daybreak.ports import ResourceRows
+from daybreak.sources.contract import Columns, model_faults, table_faults
+from daybreak.sources.dialects import in_dialect
+from daybreak.sources.landing import Arrival, ArrowStream, Landing, StreamBroken, open_landing
+
+ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.UUID: ("uuid", "text", "character varying", "character"),
+    ColumnType.TEXT: ("text", "character varying", "character", "USER-DEFINED", "uuid"),
+    ColumnType.BIGINT: ("bigint", "integer", "smallint", "numeric"),
+    ColumnType.BOOLEAN: ("boolean",),
+    ColumnType.DATE: ("date",),
+    ColumnType.TIMESTAMP: ("timestamp with time zone", "timestamp without time zone"),
+}
+
+_SENT_AS = {
+    ColumnType.UUID: "text",
+    ColumnType.TEXT: "text",
+    ColumnType.BIGINT: "bigint",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "date",
+    ColumnType.TIMESTAMP: "timestamp",
+}
+_CONNECT_TIMEOUT_SECONDS = 10
+# Gone or going away (08, 57, 53), cancelled by the replica's recovery or a conflict (40).
+_TRANSIENT_CLASSES = ("08", "40", "53", "57")
+_STATEMENT_CANCELLED = "57014"
+_TIMED_OUT = "due to statement timeout"
+
+
+class PostgresqlSource:
+    """A RowSource over a PostgreSQL database (`postgresql://...`), or a read replica of one.
+
+    `memory_bytes`, `threads` and `temp_dir` are for the engine in which the rows land.
+    `statement_timeout_seconds` bounds each model; 0 leaves the server's own setting.
+    """
+
+    engine = "postgresql"
+
+    def __init__(
+        self,
+        location: str,
+        models: Mapping[str, Model],
+        *,
+        memory_bytes: int,
+        threads: int,
+        temp_dir: Path,
+        statement_timeout_seconds: int = 0,
+    ) -> None:
+        self._location = location
+        self._models = models
+        self._memory_bytes = memory_bytes
+        self._threads = threads
+        self._temp_dir = temp_dir
+        self._statement_timeout_seconds = statement_timeout_seconds
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
+        """One exported snapshot for one reading. Raises SourceError, SourceUnavailable."""
+        with (
+            open_landing(memory_bytes=self._memory_bytes, threads=self._threads, temp_dir=self._temp_dir) as landing,
+            self._keeper() as keeper,
+        ):
+            with _server_faults("The source"):
+                row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
+            if row is None:
+                raise SourceUnavailable("The source exported no snapshot.")
+            yield PostgresqlReading(keeper, landing, as_of, self._models, lambda sql: self._stream(str(row[0]), sql))
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query of the operator's own (`[directory]`), by column name."""
+        with (
+            self._keeper() as keeper,
+            _server_faults("A query under [directory]"),
+            keeper.cursor(row_factory=psycopg.rows.dict_row) as cursor,
+        ):
+            return cursor.execute(sql.encode()).fetchall()
+
+    @contextmanager
+    def _keeper(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection whose transaction keeps the snapshot; it also answers small questions."""
+        with _server_faults("The source"):
+            connection = psycopg.connect(
+                self._location,
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+                keepalives_idle=30,
+                keepalives_interval=10,
+                keepalives_count=3,
+                application_name="daybreak",
+            )
+        try:
+            with _server_faults("The source"):
+                connection.execute("SET TIME ZONE 'UTC'")
+                # The keeper only waits while others read: an idle limit must not end it.
+                connection.execute("SET idle_in_transaction_session_timeout = 0")
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _stream(self, snapshot: str, sql: str) -> Iterator[ArrowStream]:
+        """The rows of one SELECT on a connection of its own, in the exported snapshot."""
+        with _server_faults("The source"):
+            connection = adbc.connect(_adbc_uri(self._location), autocommit=True)
+        try:
+            with _server_faults("The source"), connection.cursor() as cursor:
+                cursor.execute("SET TIME ZONE 'UTC'")
+                cursor.execute(f"SET statement_timeout = {self._statement_timeout_seconds * 1000:d}")
+                cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+                cursor.execute(sql)
+                yield cursor.fetch_arrow()
+        finally:
+            connection.close()
+
+
+class PostgresqlReading:
+    """One reading; a `daybreak.ports.Reading`."""
+
+    def __init__(
+        self,
+        keeper: psycopg.Connection[Any],
+        landing: Landing,
+        as_of: datetime,
+        models: Mapping[str, Model],
+        stream: Callable[[str], AbstractContextManager[ArrowStream]],
+    ) -> None:
+        self._keeper = keeper
+        self._landing = landing
+        self._as_of = as_of
+        self._models = models
+        self._stream = stream
+        self._landed: dict[str, ResourceRows] = {}
+        self._leaders: list[str] | None = None
+
+    @property
+    def as_of(self) -> datetime:
+        return self._as_of
+
+    def check(self) -> None:
+        """Holds tables, models and the chain of Leaders to the contract."""
+        with _server_faults("The source"):
+            faults = table_faults(self._columns_of_tables(), ACCEPTED_TYPES)
+            if faults:
+                raise SourceError("The source PostgreSQL is not as expected:\n  " + "\n  ".join(faults))
+            for resource in RESOURCES:
+                model = self._models[resource.name]
+                try:
+                    # A failed statement must not end the transaction that keeps the snapshot.
+                    with self._keeper.transaction():
+                        got = self._columns_of_model(model)
+                except psycopg.ProgrammingError as error:
+                    faults.append(f"{model.origin}: {_first_line(error)}")
+                else:
+                    faults += model_faults(resource, model, got, ACCEPTED_TYPES)
+            if faults:
+                raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+            pairs = self._keeper.execute(
+                "SELECT lower(leader_id::text), lower(parent_leader_id::text) FROM leaders"
+            ).fetchall()
+        check_leader_chain((row[0], row[1]) for row in pairs)
+
+    def leaders(self) -> list[str]:
+        """Every Leader of table leaders, sorted."""
+        if self._leaders is None:
+            with _server_faults("Table leaders"):
+                rows = self._keeper.execute(
+                    "SELECT leader_id::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
+                ).fetchall()
+            self._leaders = sorted(str(row[0]) for row in rows)
+        return self._leaders
+
+    def input_bytes(self) -> int:
+        """Bytes of the tables on the server, 0 for what are views."""
+        names = [table.name for table in SOURCE_TABLES]
+        with _server_faults("The source"):
+            row = self._keeper.execute(
+                "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0)::bigint "
+                "FROM unnest(%s::text[]) AS name",
+                [names],
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def rows(self, resource: str) -> ResourceRows:
+        """Lands the resource's rows when first asked for; later calls read what has landed."""
+        if resource not in self._landed:
+            known = resource_named(resource)
+            select = self._landing.land(known, self._arrivals(known))
+            self._landed[resource] = ResourceRows(select, repeatable=True)
+        return self._landed[resource]
+
+    def cursor(self) -> Any:
+        return self._landing.cursor()
+
+    def confirm(self) -> None:
+        """Asks the keeper once more: its transaction held the snapshot to the end."""
+        with _server_faults("The source"):
+            self._keeper.execute("SELECT 1")
+
+    def _arrivals(self, resource: Resource) -> list[Arrival]:
+        model = in_dialect(self._models[resource.name].at(self._as_of), "postgres")
+        columns = ", ".join(
+            f"CAST({quoted(column.name)} AS {_SENT_AS[column.type]}) AS {quoted(column.name)}"
+            for column in resource.columns
+        )
+        select = f"SELECT {columns} FROM ({model}) AS model"
+        if "GROUP BY" in model.upper():
+            return [partial(self._stream, select)]
+        key = f"hashtext(CAST({quoted(resource.key[0])} AS text)) & 1"
+        return [partial(self._stream, f"{select} WHERE {key} = {half}") for half in (0, 1)]
+
+    def _columns_of_tables(self) -> dict[str, Columns]:
+        rows = self._keeper.execute(
+            "SELECT c.relname, a.attname, format_type(a.atttypid, NULL), t.typtype "
+            "FROM unnest(%s::text[]) AS name "
+            "JOIN pg_class AS c ON c.oid = to_regclass(name) "
+            "JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+            "JOIN pg_type AS t ON t.oid = a.atttypid ORDER BY c.relname, a.attnum",
+            [[table.name for table in SOURCE_TABLES]],
+        ).fetchall()
+        found: dict[str, list[tuple[str, str]]] = {}
+        for table, column, kind, family in rows:
+            found.setdefault(table, []).append((column, _plain_kind(kind, family)))
+        return dict(found)
+
+    def _columns_of_model(self, model: Model) -> Columns:
+        sql = in_dialect(model.at(self._as_of), "postgres")
+        with self._keeper.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM ({sql}) AS model LIMIT 0".encode())
+            described = cursor.description or []
+            kinds = cursor.execute(
+                "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
+                "AS wanted (wanted_oid, place) JOIN pg_type ON oid = wanted_oid ORDER BY place",
+                [[column.type_code for column in described]],
+            ).fetchall()
+        return [
+            (column.name, _plain_kind(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)
+        ]
+
+
+def _plain_kind(kind: str, family: str | bytes) -> str:
+    """An enum or a domain is USER-DEFINED, as the information schema calls it."""
+    is_base = family in {"b", b"b"}
+    return kind if is_base and kind != "citext" else "USER-DEFINED"
+
+
+@contextmanager
+def _server_faults(what: str) -> Iterator[None]:
+    """Both drivers' errors as ours: transient when another try may help."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _fault(what, error.sqlstate, error) from error
+    except StreamBroken as error:
+        # The state is lost on the way through the engine; the words are not.
+        if _TIMED_OUT in error.message:
+            raise _fault(what, _STATEMENT_CANCELLED, error) from error
+        raise
+    except adbc_driver_manager.Error as error:
+        raise _fault(what, error.sqlstate, error) from error
+
+
+def _fault(what: str, sqlstate: str | None, error: Exception) -> SourceError:
+    message = f"{what} (PostgreSQL): {_first_line(error)}"
+    if sqlstate == _STATEMENT_CANCELLED and _TIMED_OUT in str(error):
+        return SourceError(f"{message} Raise source.statement_timeout or give the server an index.")
+    if sqlstate is None or sqlstate.startswith(_TRANSIENT_CLASSES):
+        return SourceUnavailable(message)
+    return SourceError(message)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _adbc_uri(location: str) -> str:
+    """The same server for the other driver, with the waits bounded there too."""
+    parts = urlsplit(location)
+    extra = {
+        "connect_timeout": str(_CONNECT_TIMEOUT_SECONDS),
+        "keepalives_idle": "30",
+        "keepalives_interval": "10",
+        "keepalives_count": "3",
+        "application_name": "daybreak",
+    }
+    given = conninfo.conninfo_to_dict(location)
+    query = "&".join(
+        [part for part in [parts.query] if part]
+        + [f"{name}={quote(value)}" for name, value in extra.items() if name not in given]
+    )
+    return urlunsplit(parts._replace(query=query))

@@ -1,0 +1,169 @@
+"""PostgreSQL as source: the same bytes as the embedded engine, and nothing from half a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from daybreak.catalogue.models import Model, load_models
+from daybreak.demo.platform import make_platform
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.export import export_resource, referential_faults
+from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.postgresql import PostgresqlSource
+from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries, fill_postgresql
+from tests.parts.postgresql import PostgreSQLServer
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("platform")
+    make_platform(folder, leaders=12, members=4000, messages=12_000, as_of=AS_OF)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def filled_database(postgresql_server: PostgreSQLServer, parquet: Path) -> Iterator[str]:
+    database = postgresql_server.fresh_database()
+    url = postgresql_server.url(database)
+    fill_postgresql(url, parquet)
+    yield url
+    postgresql_server.drop(database)
+
+
+def source_on(url: str, temp_dir: Path, **options: int) -> PostgresqlSource:
+    return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp_dir, **options)
+
+
+def test_every_file_is_that_of_the_embedded_engine(filled_database: str, parquet: Path, tmp_path: Path) -> None:
+    embedded = DuckdbSource(parquet, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    with embedded.open(AS_OF) as reading:
+        expected = all_entries(reading)
+    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
+        reading.check()
+        assert reading.input_bytes() > 0
+        found = all_entries(reading)
+        assert referential_faults(reading) == []
+        reading.confirm()
+    assert len(expected) > 9
+    assert found == expected
+    assert list(tmp_path.iterdir()) == [], "the scratch database is gone with the reading"
+
+
+def test_a_reading_sees_one_instant_while_others_write(filled_database: str, tmp_path: Path) -> None:
+    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
+        before = all_entries(reading)
+    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
+        with psycopg.connect(filled_database, autocommit=True) as other:
+            other.execute("CREATE TABLE kept_members AS SELECT * FROM members")
+            other.execute("DELETE FROM members")
+            other.execute("UPDATE communities SET community_name = 'changed'")
+        try:
+            assert all_entries(reading) == before
+        finally:
+            with psycopg.connect(filled_database, autocommit=True) as other:
+                other.execute("INSERT INTO members SELECT * FROM kept_members")
+                other.execute("DROP TABLE kept_members")
+
+
+def test_a_role_that_may_only_read_is_enough(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    database = filled_database.rsplit("/", 1)[1]
+    postgresql_server.execute(
+        "CREATE ROLE exporter LOGIN CONNECTION LIMIT 3",
+        "GRANT pg_read_all_data TO exporter",
+        database=database,
+    )
+    try:
+        url = postgresql_server.url(database, user="exporter")
+        with source_on(url, tmp_path).open(AS_OF) as reading:
+            reading.check()
+            assert all_entries(reading)
+    finally:
+        postgresql_server.execute("REVOKE pg_read_all_data FROM exporter", "DROP ROLE exporter", database=database)
+
+
+def test_every_missing_table_and_column_is_named(postgresql_url: str, tmp_path: Path) -> None:
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute("CREATE TABLE leaders (leader_id integer, leader_name text)")
+    with (
+        source_on(postgresql_url, tmp_path).open(AS_OF) as reading,
+        pytest.raises(SourceError) as caught,
+    ):
+        reading.check()
+    for part in (
+        "table members is missing",
+        "column leaders.leader_id is integer, expected uuid",
+        "column leaders.parent_leader_id is missing",
+    ):
+        assert part in caught.value.message
+
+
+def test_a_model_that_is_not_as_promised_is_named(filled_database: str, tmp_path: Path) -> None:
+    models = dict(load_models())
+    models["communities"] = Model("communities", "SELECT 1 AS one", "mine.sql")
+    models["members"] = Model("members", "SELECT nonsense FROM members", "other.sql")
+    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    with source.open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+        reading.check()
+    assert "mine.sql: column one is not part of communities" in caught.value.message
+    assert "mine.sql: column COMMUNITY_ID is missing" in caught.value.message
+    assert "other.sql: column" in caught.value.message
+
+
+def test_a_statement_that_takes_too_long_is_a_clear_error(filled_database: str, tmp_path: Path) -> None:
+    models = dict(load_models())
+    slow = models["communities"].sql.replace("FROM communities", "FROM pg_sleep(60), communities")
+    assert slow != models["communities"].sql
+    models["communities"] = Model("communities", slow, "slow.sql")
+    source = PostgresqlSource(
+        filled_database,
+        models,
+        memory_bytes=300_000_000,
+        threads=2,
+        temp_dir=tmp_path,
+        statement_timeout_seconds=1,
+    )
+    with (
+        source.open(AS_OF) as reading,
+        pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
+    ):
+        reading.rows("communities")
+    assert not isinstance(caught.value, SourceUnavailable)
+
+
+def test_half_a_stream_is_nothing(filled_database: str, tmp_path: Path) -> None:
+    """The server's side of the reading is ended while rows are on their way."""
+    models = dict(load_models())
+    # Rows that come in two heaps with a pause between: the end falls into the pause.
+    models["members"] = Model(
+        "members",
+        f"SELECT * FROM ({models['members'].sql}) AS first_heap UNION ALL "
+        f"SELECT slow.* FROM ({models['members'].sql}) AS slow, "
+        "(SELECT pg_terminate_backend(pg_backend_pid()) AS ended) AS fatal WHERE fatal.ended",
+        "fatal.sql",
+    )
+    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    sink = KeptFiles()
+    entries: list[object] = []
+    with source.open(AS_OF) as reading:
+        with pytest.raises(SourceUnavailable):
+            export_resource(reading, "members", ("csv",), sink, on_entries=entries.extend)
+        assert [key for key in sink.files if not key.startswith("/")] == []
+        # The snapshot still stands: another try of a sound resource works.
+        assert export_resource(reading, "communities", ("csv",), sink, on_entries=entries.extend).rows
+
+
+def test_a_server_that_is_not_there_is_transient(tmp_path: Path) -> None:
+    source = source_on("postgresql://nobody@127.0.0.1:1/none", tmp_path)
+    with pytest.raises(SourceUnavailable), source.open(AS_OF):
+        pass
+
+
+def test_queries_of_the_operator_answer_by_column_name(filled_database: str, tmp_path: Path) -> None:
+    rows = source_on(filled_database, tmp_path).rows("SELECT 1 AS one, 'x' AS other")
+    assert rows == [{"one": 1, "other": "x"}]
