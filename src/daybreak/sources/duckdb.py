@@ -134,11 +134,12 @@ class DuckdbReading:
             for resource in RESOURCES:
                 model = self._models[resource.name]
                 try:
-                    described = cursor.execute(f"DESCRIBE SELECT * FROM ({model.at(self._as_of)})").fetchall()
+                    # Not DESCRIBE: it gives the stored name of a column whose new name differs in case alone.
+                    described = cursor.sql(f"SELECT * FROM ({model.at(self._as_of)})")
                 except duckdb.Error as error:
                     faults.append(f"{model.origin}: {str(error).splitlines()[0]}")
                     continue
-                got = [(row[0], row[1]) for row in described]
+                got = list(zip(described.columns, map(str, described.types), strict=True))
                 faults += model_faults(resource, model, got, ACCEPTED_TYPES)
             if faults:
                 raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
