@@ -19,7 +19,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import ApiToken, Caller, Principal, Seat
+from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, is_id
 from daybreak.ports import Stores
 
 MAXIMUM_NAME_LENGTH = 80
@@ -117,7 +117,7 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
     now = services.clock()
 
     def work(stores: Stores) -> bool:
-        standing = stores.api_tokens.standing_by_id(token_id)
+        standing = stores.api_tokens.standing_by_id(token_id) if is_id(token_id) else None
         if standing is None or standing.token.client_id != principal.account.client_id:
             return False
         if standing.token.seat_id != principal.seat.seat_id and not _sees_all(principal):

@@ -14,7 +14,7 @@ from daybreak.access.trail import event
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import Caller, Device, Reach, Seat, Session
+from daybreak.domain.identity import Caller, Device, Reach, Seat, Session, is_id
 from daybreak.ports import Stores
 
 Kind = Literal["api", "dashboard"]
@@ -57,10 +57,15 @@ async def login(
     """
     now = services.clock()
     limits = services.settings.limits
+    typed = email.strip()
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
-        seat = stores.seats.by_email(email.strip())
-        known = stores.sessions.device(device_id, seat.seat_id) if seat is not None and device_id is not None else None
+        seat = stores.seats.by_email(typed) if _could_be_email(typed) else None
+        known = (
+            stores.sessions.device(device_id, seat.seat_id)
+            if seat is not None and device_id is not None and is_id(device_id)
+            else None
+        )
         return seat, known
 
     seat, known = await services.state.aread(find)
@@ -190,6 +195,11 @@ def first_context(seat: Seat, reach: list[Reach]) -> str:
     """The account used last, else the first by name; `reach` holds active ones, by name."""
     clients = [entry.account.client_id for entry in reach]
     return seat.last_client_id if seat.last_client_id in clients else clients[0]
+
+
+def _could_be_email(text: str) -> bool:
+    # Databases refuse NUL and lone surrogates; RFC 5321 §4.5.3.1 ends at 254 octets.
+    return len(text) <= 320 and text.isprintable()
 
 
 def _invalid_credentials() -> Unauthenticated:

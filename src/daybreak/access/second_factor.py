@@ -25,7 +25,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import Caller, Seat, Session
+from daybreak.domain.identity import Caller, Seat, Session, is_id
 from daybreak.ports import Stores
 
 Proof = Literal["otp", "recovery"]
@@ -300,7 +300,11 @@ class _Completion:
         reach = [entry for entry in stores.seats.reach(self.seat.seat_id) if entry.account.active]
         if not reach:
             return Forbidden("None of the accounts in reach of this seat is active.", code="no_active_account")
-        known = stores.sessions.device(self.device_id, self.seat.seat_id) if self.device_id else None
+        known = (
+            stores.sessions.device(self.device_id, self.seat.seat_id)
+            if self.device_id and is_id(self.device_id)
+            else None
+        )
         device = device_of(self.services, self.seat, known, self.caller, self.now)
         stores.sessions.remember_device(device)
         complete = replace(

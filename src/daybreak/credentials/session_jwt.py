@@ -8,12 +8,12 @@ still stand is asked of the state database on each request.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from daybreak.credentials.jws import InvalidToken, json_object, open_signed, sign
 from daybreak.credentials.keyring import Keyring, Purpose
+from daybreak.domain.identity import is_id
 
 __all__ = ["AUDIENCE", "Claims", "InvalidToken", "TokenType", "decode", "encode"]
 
@@ -22,7 +22,6 @@ AUDIENCE = "daybreak"
 # How far the clocks of two nodes may be apart.
 CLOCK_SKEW_SECONDS = 60
 _PURPOSES: dict[TokenType, Purpose] = {"session+jwt": "session-jwt", "mfa+jwt": "mfa-jwt"}
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def decode(token: str, *, typ: TokenType, keyring: Keyring, issuer: str, now_sec
 
 def _uuid(said: dict[str, Any], name: str) -> str:
     value = said.get(name)
-    if not isinstance(value, str) or not _UUID.fullmatch(value):
+    if not isinstance(value, str) or not is_id(value):
         raise InvalidToken("claims")
     return value
 

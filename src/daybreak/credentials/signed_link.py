@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from daybreak.credentials.keyring import Keyring
+from daybreak.domain.identity import is_id
 
 PARAMETERS = ("expires", "nonce", "subject", "kid", "signature")
 Refusal = Literal["malformed", "unknown_key", "signature", "expired"]
@@ -28,7 +29,6 @@ _SHAPES = {
     "kid": re.compile(r"[0-9a-f]{4,32}", re.ASCII),
     "signature": re.compile(r"[0-9a-f]{64}", re.ASCII),
 }
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 _KINDS = {"session": "1", "token": "2"}
 _KIND_OF = {digit: kind for kind, digit in _KINDS.items()}
 
@@ -80,7 +80,7 @@ def verify(
         return Refused("malformed")
     if not all(shape.fullmatch(sent[name]) for name, shape in _SHAPES.items()):
         return Refused("malformed")
-    if not (_UUID.fullmatch(client_id) and _UUID.fullmatch(snapshot_id)):
+    if not (is_id(client_id) and is_id(snapshot_id)):
         return Refused("malformed")
     key = keyring.derive(sent["kid"], "signed-link")
     if key is None:

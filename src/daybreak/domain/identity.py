@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
 ROLES = ("owner", "admin", "analyst")
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of an id: a UUID in lower case. Anything else need not be looked
+    up anywhere."""
+    return _ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
