@@ -26,6 +26,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 PROBLEMS: Mapping[str, tuple[int, str]] = {
     "invalid_request": (400, "The request is malformed"),
+    "weak_password": (400, "The password is too easy to guess"),
     "invalid_host": (400, "The Host header is missing or malformed"),
     "invalid_credentials": (401, "Email or password is wrong"),
     "missing_token": (401, "A bearer token is needed"),
@@ -46,6 +47,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "invalid_link": (403, "The link is not good"),
     "link_expired": (403, "The link has expired"),
     "link_revoked": (403, "The link was revoked"),
+    "cross_site": (403, "The request came from another site"),
     "https_required": (403, "Plain HTTP is refused"),
     "reauthentication_required": (403, "The password is needed again"),
     "not_an_operator": (403, "Operators only"),

@@ -112,7 +112,8 @@ class Supervisor:
             for child in self._children:
                 if not child.pid and child.start_at <= now:
                     self._start(child)
-            for key, _ in self._selector.select(_TICK_SECONDS):
+            due = min((child.start_at for child in self._children if not child.pid), default=now + _TICK_SECONDS)
+            for key, _ in self._selector.select(min(_TICK_SECONDS, max(0.0, due - now))):
                 if key.data is None:
                     with suppress(BlockingIOError):
                         wake.recv(4096)

@@ -1,0 +1,94 @@
+"""Every code of the error tree has its status, and no problem tells of the inside."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import daybreak
+from daybreak.domain import errors
+from daybreak.domain.errors import (
+    DaybreakError,
+    FieldFault,
+    FileDamaged,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    RequestError,
+    Unauthenticated,
+    Unavailable,
+)
+from daybreak.web.problems import PROBLEMS, problem_response, status_of
+
+SOURCE = Path(daybreak.__file__).parent
+# Codes of errors that never leave a builder or a command.
+INSIDE = {"directory_faults", "directory_sync_refused", "operator_error", "settings_fault"}
+
+
+def answer(error: DaybreakError) -> tuple[int, dict[str, str], dict[str, object]]:
+    response = problem_response(error, request_id="r-1", base_url="https://x.example")
+    return response.status_code, dict(response.headers), json.loads(bytes(response.body))
+
+
+def test_every_code_that_the_web_floor_can_meet_is_in_the_table() -> None:
+    used = set()
+    for folder in ("access", "web"):
+        for path in (SOURCE / folder).rglob("*.py"):
+            used |= set(re.findall(r'code="([a-z_]+)"', path.read_text()))
+    used |= set(re.findall(r'code="([a-z_]+)"', (SOURCE / "downloads.py").read_text()))
+    assert used - INSIDE <= PROBLEMS.keys()
+
+
+def test_every_request_error_class_is_a_client_error() -> None:
+    for found in vars(errors).values():
+        if isinstance(found, type) and issubclass(found, RequestError):
+            assert 400 <= PROBLEMS[found.code][0] < 500
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Unauthenticated("x", code="a_later_code"), 401),
+        (Forbidden("x", code="a_later_code"), 403),
+        (NotFound("x", code="a_later_code"), 404),
+        (Unavailable("x", code="a_later_code"), 503),
+        (DaybreakError("x", code="a_later_code"), 500),
+    ],
+)
+def test_an_unknown_code_has_the_status_of_its_branch(error: DaybreakError, status: int) -> None:
+    assert status_of(error) == status
+
+
+def test_the_body_is_a_problem() -> None:
+    error = InvalidRequest("The field email is wrong.", faults=(FieldFault("/email", "send text"),))
+    status, headers, body = answer(error)
+    assert (status, headers["content-type"]) == (400, "application/problem+json")
+    assert body == {
+        "type": "https://x.example/docs#invalid_request",
+        "title": "The request is malformed",
+        "status": 400,
+        "detail": "The field email is wrong.",
+        "code": "invalid_request",
+        "request_id": "r-1",
+        "errors": [{"pointer": "/email", "detail": "send text"}],
+    }
+
+
+def test_unauthenticated_says_bearer() -> None:
+    assert 'error="invalid_token"' in answer(Unauthenticated("x", code="session_ended"))[1]["www-authenticate"]
+
+
+def test_waiting_is_told() -> None:
+    _, limited, _ = answer(RateLimited("x", retry_after_seconds=17, limit=10, window_seconds=300))
+    assert limited["retry-after"] == "17"
+    assert limited["ratelimit"] == '"attempts";r=0;t=17'
+    assert answer(Unavailable("x", retry_after_seconds=0))[1]["retry-after"] == "1"
+    _, ready, _ = answer(NotFound("x", code="snapshot_not_ready", retry_after_seconds=3600))
+    assert ready["retry-after"] == "3600"
+
+
+def test_paths_and_causes_stay_inside() -> None:
+    for error in (FileDamaged("/srv/files/secret differs"), DaybreakError("/srv/secret", code="unheard_of")):
+        assert "/srv" not in json.dumps(answer(error)[2])
