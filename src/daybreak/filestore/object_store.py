@@ -1,0 +1,313 @@
+"""Files in a bucket: Amazon S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
+
+Keys in manifests are relative to the prefix of `files.url`. A file that is carried over is not copied: the new manifest
+names the old object, which stays as long as a living manifest does so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, Unavailable
+from daybreak.filestore.cloud_credentials import aws_keys, aws_region, google_key
+from daybreak.filestore.keys import is_snapshot_id, snapshot_folder, split_key
+from daybreak.filestore.object_sink import PART_BYTES, ObjectSink, stored_headers
+from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
+from daybreak.ports import FileSink, StoreLink
+
+_UPLOADS = 16
+_PARTS_AT_ONCE = 3
+_LINK_SECONDS_MOST = 60
+_DELETE_AT_ONCE = 1000
+_READ_BYTES = 1 << 20
+_REASON_LENGTH = 300
+_TERMINAL = (
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+
+AnyStore = S3Store | GCSStore | AzureStore
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAddress:
+    """`files.url` and what goes with it. Holds no secret, so it may travel to other machines.
+
+    `patience_seconds` bounds the library's own retries of one request; a store that says nothing for `silence_seconds`
+    in the middle of one is asked again.
+    """
+
+    url: str
+    endpoint: str = ""
+    region: str = ""
+    path_style: bool = False
+    patience_seconds: float = 60.0
+    silence_seconds: float = 20.0
+
+
+@contextlib.contextmanager
+def _translated(what: str) -> Iterator[None]:
+    """The library's errors as ours: what will never work, and what may work later."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileStoreError(f"{what}: it is not there.") from error
+    except _TERMINAL as error:
+        raise FileStoreError(f"{what}: {_first_line(error)} Check the credentials and the bucket's policy.") from error
+    except (BaseError, OSError) as error:
+        raise Unavailable(f"{what}: {_first_line(error)}", code="files_unavailable") from error
+
+
+def _first_line(error: Exception) -> str:
+    """The error's own words without the library's inner life."""
+    text = str(error).strip()
+    return (text.splitlines()[0] if text else type(error).__name__)[:_REASON_LENGTH]
+
+
+class ObjectStore:
+    """The file store in a bucket. `environment` and `home` are where credentials are looked for."""
+
+    def __init__(
+        self,
+        address: BucketAddress,
+        *,
+        environment: Mapping[str, str] = os.environ,
+        home: Path | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        uploads: int = _UPLOADS,
+    ) -> None:
+        self._address = address
+        self._clock = clock
+        self._uploads = uploads
+        self._store, self._signer = _connect(address, environment, home or Path.home())
+        self._prefix = urlsplit(address.url).path.strip("/")
+
+    @property
+    def reads_cheaply(self) -> bool:
+        return False
+
+    def stage(self, snapshot_id: str) -> FileSink:
+        """Where one run uploads to. Nothing is asked of the store yet."""
+        return _TravellingSink(self, self._address, snapshot_id, self._uploads)
+
+    def check(self, key: str, bytes: int, sha256: str) -> None:
+        """Reads the whole object. Raises FileDamaged, FileStoreError when it is gone, Unavailable."""
+        digest = hashlib.sha256()
+        length = 0
+        for piece in self.read(key):
+            digest.update(piece)
+            length += len(piece)
+        if length != bytes or digest.hexdigest() != sha256:
+            raise FileDamaged(f"The object {key} is not what was written: {length} bytes where {bytes} were stored.")
+
+    def local_path(self, key: str, bytes: int) -> Path | None:
+        """None: objects have no path."""
+        split_key(key)
+        return None
+
+    async def store_link(
+        self,
+        key: str,
+        *,
+        seconds: int,
+        file_name: str,
+        content_type: str,
+        content_encoding: str | None,
+        method: str = "GET",
+    ) -> StoreLink | None:
+        """A URL that the store answers itself, for a minute at most. None when the store's own identity cannot sign
+        for another name or type than the object was stored with: `stream` it then. Raises Unavailable.
+        """
+        seconds = max(1, min(seconds, _LINK_SECONDS_MOST))
+        now = self._clock()
+        expires_at = now + timedelta(seconds=seconds)
+        answer = {"content-type": content_type, "content-disposition": f'attachment; filename="{file_name}"'}
+        if content_encoding is not None:
+            answer["content-encoding"] = content_encoding
+        if self._signer is not None:
+            full = f"{self._prefix}/{key}" if self._prefix else key
+            return StoreLink(self._signer.url(method, full, seconds, answer, now), expires_at)
+        if answer != _stored_answer(key):
+            return None
+        with _translated("A link cannot be signed"):
+            verb = cast("Literal['GET', 'HEAD']", method)
+            url = await obstore.sign_async(self._store, verb, key, timedelta(seconds=seconds))
+        return StoreLink(url, expires_at)
+
+    def read(self, key: str) -> Iterator[bytes]:
+        """The object's bytes in pieces. Raises FileStoreError when it is gone, Unavailable."""
+        split_key(key)
+        with _translated(f"The object {key} cannot be read"):
+            for piece in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
+                yield bytes(piece)
+
+    async def stream(self, key: str) -> AsyncIterator[bytes]:
+        """As `read`, for an event loop."""
+        split_key(key)
+        with _translated(f"The object {key} cannot be read"):
+            found = await obstore.get_async(self._store, key)
+            async for piece in found.stream(min_chunk_size=_READ_BYTES):
+                yield bytes(piece)
+
+    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
+        """Stores an object in one request; its ETag. Raises FileStoreError, Unavailable."""
+        with _translated(f"The object {key} cannot be written"):
+            result = obstore.put(self._store, key, content, attributes=cast("Any", dict(headers)), use_multipart=False)
+        return (result["e_tag"] or "").strip('"')
+
+    def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
+        """Stores an object from parts; its ETag. What the parts' maker raises ends the upload and is raised here."""
+        with _translated(f"The object {key} cannot be written"):
+            result = obstore.put(
+                self._store,
+                key,
+                iter(parts),
+                attributes=cast("Any", dict(headers)),
+                use_multipart=True,
+                chunk_size=PART_BYTES,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+        return (result["e_tag"] or "").strip('"')
+
+    def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+        """Deletes a snapshot's objects but the kept ones; how many. Raises FileStoreError, Unavailable."""
+        return self.remove_below(f"{snapshot_folder(snapshot_id)}/", keep_keys)
+
+    def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
+        """Deletes in bulk what lies below a prefix. Raises FileStoreError, Unavailable."""
+        removed = 0
+        with _translated(f"The objects below {prefix} cannot be deleted"):
+            for batch in obstore.list(self._store, prefix, chunk_size=_DELETE_AT_ONCE):
+                doomed = [found["path"] for found in batch if found["path"] not in keep]
+                if doomed:
+                    obstore.delete(self._store, doomed)
+                removed += len(doomed)
+        return removed
+
+    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
+        """Ids below `snapshots/` that are not among the known ones. Raises FileStoreError, Unavailable."""
+        with _translated("The bucket cannot be listed"):
+            found = obstore.list_with_delimiter(self._store, "snapshots/")["common_prefixes"]
+        ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
+        return sorted(name for name in ids if is_snapshot_id(name) and name not in known_snapshot_ids)
+
+    def free_bytes(self) -> int | None:
+        """None: a bucket does not fill up."""
+        return None
+
+    def probe(self) -> None:
+        """Writes, reads and deletes a small object. Raises FileStoreError, Unavailable."""
+        key = f"probe/{uuid.uuid4()}"
+        self.put(key, b"daybreak", {"Content-Type": "text/plain"})
+        with _translated("The bucket cannot be read"):
+            good = bytes(obstore.get(self._store, key).bytes()) == b"daybreak"
+            obstore.delete(self._store, key)
+        if not good:
+            raise FileStoreError("The bucket does not give back what was written to it.")
+
+
+class _TravellingSink(ObjectSink):
+    """A sink that finds its bucket again on another machine, by its address and that machine's own credentials. There
+    it sends each file before `write` returns: a task's end must mean that its files have arrived.
+    """
+
+    def __init__(self, store: ObjectStore, address: BucketAddress, snapshot_id: str, uploads: int) -> None:
+        super().__init__(store, snapshot_id, uploads)
+        self._travels_as = (address, snapshot_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived_sink, self._travels_as
+
+
+def _arrived_sink(address: BucketAddress, snapshot_id: str) -> _TravellingSink:
+    return _TravellingSink(ObjectStore(address), address, snapshot_id, 0)
+
+
+def _stored_answer(key: str) -> dict[str, str]:
+    """What an object's own headers answer, in the words of `store_link`."""
+    name = split_key(key)[1].rpartition("/")[2]
+    resource, _, ending = name.partition(".")
+    headers = stored_headers(resource, ending.removesuffix(".gz"))
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _connect(address: BucketAddress, environment: Mapping[str, str], home: Path) -> tuple[AnyStore, Signer | None]:
+    """The bucket and, where keys are at hand, who signs for it. Raises OperatorError."""
+    parts = urlsplit(address.url)
+    if not parts.netloc:
+        raise OperatorError(f"files.url: '{address.url}' names no bucket. Write it like s3://bucket/prefix.")
+    common: dict[str, Any] = {
+        "prefix": parts.path.strip("/") or None,
+        "client_options": {
+            # For a whole request, its body included; a store that falls silent is noticed by the other two.
+            "timeout": timedelta(minutes=15),
+            "read_timeout": timedelta(seconds=address.silence_seconds),
+            "connect_timeout": timedelta(seconds=5),
+            "allow_http": address.endpoint.startswith("http://"),
+        },
+        "retry_config": {
+            "max_retries": 6,
+            "retry_timeout": timedelta(seconds=address.patience_seconds),
+            "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=10)},
+        },
+    }
+    try:
+        if parts.scheme == "s3":
+            return _amazon(address, parts.netloc, environment, home, common)
+        if parts.scheme == "gs":
+            key = google_key(environment)
+            if address.endpoint:
+                common["url"] = address.endpoint
+            base = f"{address.endpoint.rstrip('/') or 'https://storage.googleapis.com'}/{parts.netloc}"
+            return GCSStore(parts.netloc, **common), None if key is None else GoogleSigner(base, key)
+        if parts.scheme == "az":
+            if address.endpoint:
+                common["endpoint"] = address.endpoint
+            return AzureStore(parts.netloc, **common), None
+    except BaseError as error:
+        raise OperatorError(f"files.url: the bucket of '{address.url}' cannot be used: {_first_line(error)}") from error
+    raise OperatorError(f"files.url: '{address.url}' is not an s3://, gs:// or az:// address.")
+
+
+def _amazon(
+    address: BucketAddress, bucket: str, environment: Mapping[str, str], home: Path, options: dict[str, Any]
+) -> tuple[AnyStore, Signer | None]:
+    region = address.region or aws_region(environment, home) or "us-east-1"
+    given = address.endpoint or environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
+    server = given.rstrip("/") or f"https://s3.{region}.amazonaws.com"
+    scheme, _, host = server.partition("://")
+    base = f"{server}/{bucket}" if address.path_style else f"{scheme}://{bucket}.{host}"
+    options |= {"region": region, "virtual_hosted_style_request": not address.path_style}
+    if given:
+        # The library wants the bucket in the endpoint when it is to be part of the host name.
+        options["endpoint"] = server if address.path_style else base
+        options["client_options"]["allow_http"] = scheme == "http"
+    keys = aws_keys(environment, home)
+    if keys is not None:
+        options |= {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
+        if keys.session_token:
+            options["session_token"] = keys.session_token
+    return S3Store(bucket, **options), None if keys is None else AmazonSigner(base, region, keys)

@@ -1,0 +1,171 @@
+"""Files in a bucket, on a real server: uploads, digests, links, references and deletes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import pickle
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
+from daybreak.filestore.object_sink import PART_BYTES
+from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from tests.parts.s3 import S3Bucket
+
+LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@pytest.fixture
+def store(s3_bucket: S3Bucket, tmp_path: Path) -> ObjectStore:
+    address = BucketAddress(f"{s3_bucket.url}/some/prefix", s3_bucket.server.endpoint, path_style=True)
+    return ObjectStore(address, environment=s3_bucket.environment(), home=tmp_path)
+
+
+def link(store: ObjectStore, key: str, *, encoding: str | None = None, method: str = "GET") -> str:
+    content_type = "application/gzip" if encoding is None else "text/csv; charset=utf-8; header=present"
+    name = "members.csv.gz" if encoding is None else "members.csv"
+    found = asyncio.run(
+        store.store_link(
+            key, seconds=900, file_name=name, content_type=content_type, content_encoding=encoding, method=method
+        )
+    )
+    assert found is not None
+    assert (found.expires_at - datetime.now(UTC)).total_seconds() <= 60
+    return found.url
+
+
+def test_small_and_large_files_arrive_whole(store: ObjectStore) -> None:
+    sink = store.stage(new_id())
+    small = sink.write(LEADER, "members", "csv", [b"one", memoryview(b"two")])
+    # Cut unevenly, so that parts and pieces do not fall together.
+    content = bytes(range(256)) * (9 * 4096)
+    assert len(content) > PART_BYTES
+    large = sink.write(LEADER, "members", "json", [content[:1_000_001], content[1_000_001:]])
+    sink.seal()
+    assert (small.bytes, small.sha256) == (6, hashlib.sha256(b"onetwo").hexdigest())
+    assert (large.bytes, large.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    store.check(small.key, small.bytes, small.sha256)
+    store.check(large.key, large.bytes, large.sha256)
+    assert store.local_path(large.key, large.bytes) is None
+
+    async def streamed() -> bytes:
+        return b"".join([piece async for piece in store.stream(large.key)])
+
+    assert asyncio.run(streamed()) == content
+
+
+def test_a_large_file_whose_making_fails_is_never_seen(store: ObjectStore) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(20):
+            yield b"x" * (1 << 20)
+        raise RuntimeError("the encoder broke")
+
+    snapshot_id = new_id()
+    sink = store.stage(snapshot_id)
+    with pytest.raises(RuntimeError, match="the encoder broke"):
+        sink.write(LEADER, "members", "csv", pieces())
+    sink.discard()
+    assert store.leftovers(frozenset()) == []
+
+
+def test_a_damaged_or_missing_object_is_found(store: ObjectStore) -> None:
+    sink = store.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [b"rows"])
+    sink.seal()
+    with pytest.raises(FileDamaged):
+        store.check(written.key, 4, hashlib.sha256(b"other").hexdigest())
+    with pytest.raises(FileDamaged):
+        store.check(written.key, 5, written.sha256)
+    with pytest.raises(FileStoreError):
+        store.check(written.key.replace("members", "communities"), 4, written.sha256)
+
+
+def test_carried_objects_are_not_copied_and_outlive_their_snapshot(store: ObjectStore) -> None:
+    old = new_id()
+    sink = store.stage(old)
+    kept = sink.write(LEADER, "members", "csv", [b"kept"])
+    gone = sink.write(LEADER, "members", "json", [b"gone"])
+    sink.seal()
+    after = store.stage(new_id())
+    assert after.carry(kept.key) == kept.key
+    after.seal()
+    assert store.remove(old, frozenset({kept.key})) == 1
+    store.check(kept.key, 4, kept.sha256)
+    with pytest.raises(FileStoreError):
+        store.check(gone.key, 4, gone.sha256)
+    assert store.leftovers(frozenset()) == [old]
+    assert store.remove(old, frozenset()) == 1
+    assert store.leftovers(frozenset()) == []
+
+
+def test_links_answer_as_local_disk_does(store: ObjectStore) -> None:
+    sink = store.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [b"\x1f\x8bnot gzip"])
+    sink.seal()
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        plain = client.get(link(store, written.key))
+        assert plain.status_code == 200
+        assert plain.headers["content-type"] == "application/gzip"
+        assert plain.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
+        assert "content-encoding" not in plain.headers
+        assert plain.content == b"\x1f\x8bnot gzip"
+        part = client.get(link(store, written.key), headers={"Range": "bytes=2-4"})
+        assert (part.status_code, part.content) == (206, b"not")
+        with client.stream("GET", link(store, written.key, encoding="gzip")) as encoded:
+            assert encoded.status_code == 200
+            assert encoded.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+            assert encoded.headers["content-encoding"] == "gzip"
+            assert encoded.headers["content-disposition"] == 'attachment; filename="members.csv"'
+        assert client.head(link(store, written.key, method="HEAD")).status_code == 200
+        assert client.head(link(store, written.key)).status_code == 403, "a link is for its method alone"
+        tampered = link(store, written.key).replace("members", "communities", 1)
+        assert client.get(tampered).status_code == 403
+
+
+def test_a_store_whose_identity_cannot_sign_headers_says_so(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    """With a machine's own role the library signs bare URLs: good for a file as stored, not for another name."""
+    address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
+    store = ObjectStore(address, environment=s3_bucket.environment(), home=tmp_path)
+    sink = store.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [b"rows"])
+    sink.seal()
+    store._signer = None
+    answer = httpx.get(link(store, written.key), trust_env=False, timeout=60)
+    assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
+    other = store.store_link(
+        written.key, seconds=60, file_name="members.csv", content_type="text/csv", content_encoding="gzip"
+    )
+    assert asyncio.run(other) is None
+
+
+def test_a_sink_travels_and_its_files_have_arrived_when_write_returns(
+    store: ObjectStore, s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    travelled = pickle.dumps(store.stage(new_id()))
+    assert s3_bucket.server.secret_key.encode() not in travelled
+    written = pickle.loads(travelled).write(LEADER, "members", "csv", [b"from a task"])
+    store.check(written.key, 11, written.sha256)
+
+
+def test_the_store_says_whether_it_works(store: ObjectStore, s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    store.probe()
+    wrong = {**s3_bucket.environment(), "AWS_SECRET_ACCESS_KEY": "wrong"}
+    address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
+    with pytest.raises(FileStoreError, match="Check the credentials"):
+        ObjectStore(address, environment=wrong, home=tmp_path).probe()
+    nowhere = BucketAddress(s3_bucket.url, "http://127.0.0.1:9", path_style=True, patience_seconds=1)
+    with pytest.raises(Unavailable) as caught:
+        ObjectStore(nowhere, environment=s3_bucket.environment(), home=tmp_path).probe()
+    assert caught.value.code == "files_unavailable"
