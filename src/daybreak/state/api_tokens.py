@@ -15,16 +15,13 @@ from daybreak.state.statements import PreparedRead
 
 
 def _standing_by(column: sa.Column[Any]) -> PreparedRead:
+    own_grant = sa.and_(grants.c.seat_id == api_tokens.c.seat_id, grants.c.client_id == api_tokens.c.client_id)
     return PreparedRead(
-        sa.select(*TOKEN_COLUMNS, *STANDING_COLUMNS)
-        .select_from(api_tokens)
-        .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
-        .outerjoin(
-            grants,
-            sa.and_(grants.c.seat_id == api_tokens.c.seat_id, grants.c.client_id == api_tokens.c.client_id),
-        )
-        .outerjoin(accounts, accounts.c.client_id == grants.c.client_id)
-        .where(column == sa.bindparam("value"))
+        api_tokens.join(seats, seats.c.seat_id == api_tokens.c.seat_id)
+        .outerjoin(grants, own_grant)
+        .outerjoin(accounts, accounts.c.client_id == grants.c.client_id),
+        (*TOKEN_COLUMNS, *STANDING_COLUMNS),
+        column == sa.bindparam("value"),
     )
 
 

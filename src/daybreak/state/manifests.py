@@ -39,28 +39,19 @@ _IS_SERVED = sa.and_(
 
 
 def _lookup(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRead:
+    fence = snapshots.c.fence
     client_id: sa.BindParameter[str] = sa.bindparam("client_id")
     resource: sa.BindParameter[str] = sa.bindparam("resource")
+    known = sa.and_(snapshot_leaders.c.fence == fence, snapshot_leaders.c.client_id == client_id)
+    own = sa.and_(_own.c.fence == fence, _own.c.resource == resource, _own.c.client_id == client_id)
+    shared = sa.and_(
+        _shared.c.fence == fence, _shared.c.resource == resource, _shared.c.client_id == sa.literal_column("''")
+    )
     return PreparedRead(
-        sa.select(*_LOOKED_UP)
-        .select_from(origin)
-        .join(
-            snapshot_leaders,
-            sa.and_(snapshot_leaders.c.fence == snapshots.c.fence, snapshot_leaders.c.client_id == client_id),
-        )
-        .outerjoin(
-            _own,
-            sa.and_(_own.c.fence == snapshots.c.fence, _own.c.resource == resource, _own.c.client_id == client_id),
-        )
-        .outerjoin(
-            _shared,
-            sa.and_(
-                _shared.c.fence == snapshots.c.fence,
-                _shared.c.resource == resource,
-                _shared.c.client_id == sa.literal_column("''"),
-            ),
-        )
-        .where(_IS_SERVED, *where)
+        origin.join(snapshot_leaders, known).outerjoin(_own, own).outerjoin(_shared, shared),
+        _LOOKED_UP,
+        _IS_SERVED,
+        *where,
     )
 
 

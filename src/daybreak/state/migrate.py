@@ -53,12 +53,18 @@ def migrate(url: str) -> str:
     """Brings the database to this version's shape and returns the revision; does nothing to one
     that is there already. Of several nodes that try at once, one works and the others wait.
     Creates a SQLite file (mode 0600) and its folder."""
-    with translated(), _connection(url) as connection:
-        context = _script()
-        context.attributes["connection"] = connection
-        from alembic import command
+    from alembic import command
+    from alembic.util import CommandError
 
-        command.upgrade(context, "head")
+    with translated(), _connection(url) as connection:
+        script = _script()
+        script.attributes["connection"] = connection
+        try:
+            command.upgrade(script, "head")
+        except CommandError as error:
+            raise OperatorError(
+                f"The state database cannot be migrated to {HEAD}: {error}. Was it made by a newer Daybreak?"
+            ) from error
     return HEAD
 
 
@@ -80,14 +86,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
     try:
         with engine.connect() as connection, connection.begin():
             connection.exec_driver_sql(begin)
-            try:
-                yield connection
-            except BaseException:
-                if path is not None:
-                    connection.exec_driver_sql("ROLLBACK")
-                raise
-            if path is not None:
-                connection.exec_driver_sql("COMMIT")
+            yield connection
     finally:
         engine.dispose()
 

@@ -7,10 +7,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.util import greenlet_spawn
 
 from daybreak.ports import Stores
 from daybreak.state.failures import is_disconnect, translated, wants_rerun
@@ -66,13 +67,13 @@ class PostgresqlState:
 
     dialect = "postgresql"
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str, *, pool_size: int = 6) -> None:
         self._pool_size = pool_size
         self._arguments = arguments_of(url, _STATEMENT_SECONDS)
         self._engine = blocking_engine(url)
         self._lock = threading.Lock()
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
-        self._async_engine: AsyncEngine | None = None
+        self._async_engines: tuple[AsyncEngine, AsyncEngine] | None = None
         self._async_connections: weakref.WeakSet[BoundedAsyncConnection] = weakref.WeakSet()
 
     # --- Blocking: the builder and the command line ------------------------------------------------
@@ -125,39 +126,50 @@ class PostgresqlState:
                     await asyncio.sleep(attempt.pause_seconds)
 
     async def _read_once(self, work: Callable[[Stores], T]) -> T:
-        # Each statement sees what is committed when it starts, in a transaction or not; without
-        # one, a read is one exchange with the server instead of three.
-        async with self._engine_of_loop().connect() as connection:
-            await connection.execution_options(isolation_level="AUTOCOMMIT")
-            return await connection.run_sync(lambda blocking: work(SqlStores(blocking)))
+        def in_connection(engine: sa.Engine) -> T:
+            with engine.connect() as connection:
+                return work(SqlStores(connection))
+
+        # One greenlet for all of it: the asynchronous engine's own methods start one each.
+        return cast("T", await greenlet_spawn(in_connection, self._engines_of_loop()[0].sync_engine))
 
     async def _write_once(self, work: Callable[[Stores], T], attempt: _Attempt) -> T:
-        async with self._engine_of_loop().begin() as connection:
-            attempt.at_commit = False
-            result = await connection.run_sync(lambda blocking: work(SqlStores(blocking)))
-            attempt.at_commit = True
+        def in_transaction(engine: sa.Engine) -> T:
+            with engine.begin() as connection:
+                attempt.at_commit = False
+                result = work(SqlStores(connection))
+                attempt.at_commit = True
             return result
 
-    def _engine_of_loop(self) -> AsyncEngine:
-        """The pool of the running event loop: its connections are good on no other."""
+        return cast("T", await greenlet_spawn(in_transaction, self._engines_of_loop()[1].sync_engine))
+
+    def _engines_of_loop(self) -> tuple[AsyncEngine, AsyncEngine]:
+        """The pools for reads and writes of the running event loop: their connections are good on
+        no other."""
         loop = asyncio.get_running_loop()
-        engine = self._async_engine
-        if engine is not None and self._loop is not None and self._loop() is loop:
-            return engine
+        if self._async_engines is not None and self._loop is not None and self._loop() is loop:
+            return self._async_engines
         with self._lock:
             self._drop_async()
             self._loop = weakref.ref(loop)
-            self._async_engine = create_async_engine(
-                "postgresql+psycopg://",
-                async_creator=self._connect_async,
-                pool_size=self._pool_size,
-                max_overflow=self._pool_size,
-                pool_timeout=_POOL_WAIT_SECONDS,
-                pool_recycle=1800,
-                pool_use_lifo=True,
-                use_native_hstore=False,
-            )
-            return self._async_engine
+            # Each statement sees what is committed when it starts, in a transaction or not; without
+            # one, a read is one exchange with the server instead of three, and leaves nothing to undo.
+            reads = self._async_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+            self._async_engines = (reads, self._async_engine())
+            return self._async_engines
+
+    def _async_engine(self, **options: Any) -> AsyncEngine:
+        return create_async_engine(
+            "postgresql+psycopg://",
+            async_creator=self._connect_async,
+            pool_size=self._pool_size,
+            max_overflow=self._pool_size,
+            pool_timeout=_POOL_WAIT_SECONDS,
+            pool_recycle=1800,
+            pool_use_lifo=True,
+            use_native_hstore=False,
+            **options,
+        )
 
     async def _connect_async(self) -> BoundedAsyncConnection:
         connection = await BoundedAsyncConnection.connect(**self._arguments)
@@ -165,10 +177,10 @@ class PostgresqlState:
         return connection
 
     def _drop_async(self) -> None:
-        """Forgets the pool of an event loop that may be over: there is nobody left to await it."""
-        if self._async_engine is not None:
-            self._async_engine.sync_engine.dispose(close=False)
-            self._async_engine = None
+        """Forgets the pools of an event loop that may be over: there is nobody left to await them."""
+        for engine in self._async_engines or ():
+            engine.sync_engine.dispose(close=False)
+        self._async_engines = None
         for connection in list(self._async_connections):
             connection.pgconn.finish()
 
@@ -186,9 +198,10 @@ class PostgresqlState:
         self._engine.dispose()
 
     async def aclose(self) -> None:
-        if self._async_engine is not None and self._loop is not None and self._loop() is asyncio.get_running_loop():
-            await self._async_engine.dispose()
-            self._async_engine = None
+        if self._loop is not None and self._loop() is asyncio.get_running_loop():
+            for engine in self._async_engines or ():
+                await engine.dispose()
+            self._async_engines = None
         self.close()
 
 

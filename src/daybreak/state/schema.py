@@ -194,7 +194,7 @@ snapshots = sa.Table(
 snapshot_leaders = sa.Table(
     "snapshot_leaders",
     metadata,
-    sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+    sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("client_id", KEY, primary_key=True),
     sqlite_with_rowid=False,
 )
@@ -202,7 +202,7 @@ snapshot_leaders = sa.Table(
 snapshot_files = sa.Table(
     "snapshot_files",
     metadata,
-    sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+    sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("resource", KEY, primary_key=True),
     sa.Column("client_id", KEY, primary_key=True),
     sa.Column("rows", sa.BigInteger, nullable=False),

@@ -13,12 +13,11 @@ from daybreak.state.standing import STANDING_COLUMNS, standing_of
 from daybreak.state.statements import PreparedRead, upsert
 
 _STANDING = PreparedRead(
-    sa.select(*SESSION_COLUMNS, *STANDING_COLUMNS)
-    .select_from(sessions)
-    .join(seats, seats.c.seat_id == sessions.c.seat_id)
+    sessions.join(seats, seats.c.seat_id == sessions.c.seat_id)
     .outerjoin(grants, sa.and_(grants.c.seat_id == sessions.c.seat_id, grants.c.client_id == sa.bindparam("client_id")))
-    .outerjoin(accounts, accounts.c.client_id == grants.c.client_id)
-    .where(sessions.c.sid == sa.bindparam("sid"))
+    .outerjoin(accounts, accounts.c.client_id == grants.c.client_id),
+    (*SESSION_COLUMNS, *STANDING_COLUMNS),
+    sessions.c.sid == sa.bindparam("sid"),
 )
 _WIDTH = len(SESSION_COLUMNS)
 

@@ -8,17 +8,21 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from daybreak.state.columns import json_of
+
 
 class PreparedRead:
     """A select whose text is made once per database and then handed straight to the driver.
 
     The download path runs two of these a request; building and caching them anew each time costs
-    more than SQLite needs to answer. Its parameters are text, and its rows are as the driver gives
-    them (see `columns` for instants and JSON).
+    more than the database needs to answer. Its parameters are text, and its rows are as the database
+    gives them (`columns` reads instants and JSON of either).
     """
 
-    def __init__(self, select: sa.Select[Any]) -> None:
-        self._select = select
+    def __init__(
+        self, source: sa.FromClause, columns: Sequence[sa.ColumnElement[Any]], *where: sa.ColumnElement[bool]
+    ) -> None:
+        self._select = sa.select(*columns).select_from(source).where(*where)
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
@@ -32,10 +36,16 @@ class PreparedRead:
             driver: Any = connection.connection.driver_connection
             row: Sequence[Any] | None = driver.execute(sql, [values[name] for name in names]).fetchone()
             return row
-        return connection.exec_driver_sql(sql, values).first()
+        row_text: str | None = connection.exec_driver_sql(sql, values).scalar()
+        return None if row_text is None else json_of(row_text)
 
     def _compile(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
-        compiled = self._select.compile(dialect=dialect)
+        select = self._select
+        if dialect.name != "sqlite":
+            # One JSON array instead of forty columns: each column costs the driver and the toolkit
+            # more than reading its value does.
+            select = select.with_only_columns(sa.cast(sa.func.json_build_array(*select.selected_columns), sa.Text))
+        compiled = select.compile(dialect=dialect)
         return str(compiled), tuple(getattr(compiled, "positiontup", None) or ())
 
 
@@ -72,14 +82,37 @@ class BulkInsert:
     A row holds the columns in the table's order, as the driver takes them.
     """
 
-    def __init__(self, table: sa.Table, rows_per_statement: int = 5_000) -> None:
-        self._names = [column.name for column in table.columns]
+    def __init__(self, table: sa.Table, rows_per_statement: int = 10_000) -> None:
+        self._names = ", ".join(column.name for column in table.columns)
+        self._width = len(table.columns)
         self._table = table.name
         self._rows_per_statement = rows_per_statement
 
     def run(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts all rows within the transaction of the connection."""
-        mark = "?" if connection.dialect.name == "sqlite" else "%s"
-        sql = f"INSERT INTO {self._table} ({', '.join(self._names)}) VALUES ({', '.join([mark] * len(self._names))})"  # noqa: S608 - names of our own schema
+        driver: Any = connection.connection.driver_connection
         for start in range(0, len(rows), self._rows_per_statement):
-            connection.exec_driver_sql(sql, list(rows[start : start + self._rows_per_statement]))
+            some = rows[start : start + self._rows_per_statement]
+            if connection.dialect.name == "postgresql" and not connection.dialect.is_async:
+                self._copy(driver, some)
+            else:
+                mark = "?" if connection.dialect.name == "sqlite" else "%s"
+                marks = ", ".join([mark] * self._width)
+                connection.exec_driver_sql(
+                    f"INSERT INTO {self._table} ({self._names}) VALUES ({marks})",  # noqa: S608 - our own names
+                    list(some),
+                )
+
+    def _copy(self, driver: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+        """By PostgreSQL's own way for bulk: more than twice as fast as statements."""
+        import psycopg
+
+        try:
+            with driver.cursor() as cursor, cursor.copy(f"COPY {self._table} ({self._names}) FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+        except psycopg.Error as error:
+            # As the toolkit wraps the errors of its own statements.
+            raise sa.exc.DBAPIError.instance(
+                f"COPY {self._table}", None, error, psycopg.Error, connection_invalidated=driver.closed
+            ) from error

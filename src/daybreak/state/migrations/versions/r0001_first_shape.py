@@ -219,13 +219,13 @@ def _make_tables() -> None:
     )
     op.create_table(
         "snapshot_leaders",
-        sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+        sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("client_id", _KEY, primary_key=True),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "snapshot_files",
-        sa.Column("fence", sa.BigInteger, sa.ForeignKey("snapshots.fence"), primary_key=True, autoincrement=False),
+        sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("resource", _KEY, primary_key=True),
         sa.Column("client_id", _KEY, primary_key=True),
         sa.Column("rows", sa.BigInteger, nullable=False),
