@@ -53,8 +53,7 @@ def test_it_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         "import sys, time\n"
-        "from tests.parts.presence import absent
-from tests.parts.processes import running\n"
+        "from tests.parts.processes import running\n"
         "with running([sys.executable, '-c', 'import time; time.sleep(600)']) as program:\n"
         "    print('started', program.pid, flush=True)\n"
         "    time.sleep(600)\n",
