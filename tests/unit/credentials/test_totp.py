@@ -7,6 +7,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyotp
 import pytest
 
 from daybreak.credentials import keyring as keyrings
@@ -84,6 +85,15 @@ def test_the_otpauth_address_is_what_apps_read() -> None:
         "otpauth://totp/Day%20%26%20break:a%2Bb@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
         "&issuer=Day%20%26%20break&algorithm=SHA1&digits=6&period=30"
     )
+
+
+def test_an_authenticator_app_that_reads_the_address_shows_our_codes() -> None:
+    seed = secrets.token_bytes(totp.SEED_BYTES)
+    app = pyotp.parse_uri(totp.otpauth_uri(seed, issuer="Daybreak", email="rosa@example.org"))
+    assert isinstance(app, pyotp.TOTP)
+    assert (app.name, app.issuer) == ("rosa@example.org", "Daybreak")
+    for seconds in (59, 1_800_000_000, 20_000_000_000):
+        assert app.at(seconds) == totp.code_at(seed, seconds // 30)
 
 
 def test_recovery_codes_are_ten_differ_and_are_known_however_they_are_typed() -> None:
