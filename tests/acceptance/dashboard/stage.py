@@ -5,7 +5,6 @@ snapshots, made through the same stores and file store that the service uses, an
 """
 
 import asyncio
-import csv
 import gzip
 import io
 import json
@@ -37,7 +36,7 @@ from daybreak.web.services import Services, WebSettings
 
 PASSWORD = "seven lanterns over the harbour"
 SEED = bytes(range(1, 21))
-HOSTILE = '<img src=x onerror=alert(1)>"\'&amp;{{7*7}}</script>\u202etxet'
+HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;{{7*7}}</script>\u202etxet"
 
 
 def _id(name: str) -> str:
@@ -94,7 +93,9 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         account(_id(f"agency {number}"), f"Agency Client {number:03d}", number=1000 + number)
         for number in range(AGENCY_ACCOUNTS)
     ]
-    seats = {email: Seat(_id(email), email, password_hash) for email in (OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY)}
+    seats = {
+        email: Seat(_id(email), email, password_hash) for email in (OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY)
+    }
 
     def grant(email: str, client_id: str, *, export: bool = True, api: bool = True, role: str = "owner") -> Grant:
         return Grant(seats[email].seat_id, client_id, (role,), export, api)
@@ -160,12 +161,20 @@ def _snapshots(state: State, store: LocalDisk, now: datetime) -> None:
     days = 6
     for back in range(days, -1, -1):
         published = due - timedelta(days=back)
-        _one_snapshot(state, store, published, rows, share=1 - 0.022 * back - (0.05 if back == 3 else 0), last=back == 0)
+        _one_snapshot(
+            state, store, published, rows, share=1 - 0.022 * back - (0.05 if back == 3 else 0), last=back == 0
+        )
     _failed(state, due - timedelta(days=4, minutes=31))
 
 
 def _one_snapshot(
-    state: State, store: LocalDisk, published: datetime, rows: dict[str, dict[str, list[list[Any]]]], *, share: float, last: bool
+    state: State,
+    store: LocalDisk,
+    published: datetime,
+    rows: dict[str, dict[str, list[list[Any]]]],
+    *,
+    share: float,
+    last: bool,
 ) -> None:
     as_of = published - timedelta(minutes=48)
     snapshot_id = str(uuid.uuid4())
@@ -225,7 +234,9 @@ def add_held(state: State, now: datetime) -> str:
     }
 
     def write(stores: Stores) -> None:
-        begun = Snapshot(snapshot_id, SnapshotState.BUILDING, now, started_at=now - timedelta(minutes=31), builder="north-1")
+        begun = Snapshot(
+            snapshot_id, SnapshotState.BUILDING, now, started_at=now - timedelta(minutes=31), builder="north-1"
+        )
         run = stores.snapshots.begin_manual(begun, now, 60)
         stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.HELD, now, report=report)
 
@@ -236,7 +247,9 @@ def add_held(state: State, now: datetime) -> str:
 def add_building(state: State, now: datetime) -> tuple[str, int]:
     """A run that is under way; its id and fence."""
     snapshot_id = str(uuid.uuid4())
-    begun = Snapshot(snapshot_id, SnapshotState.BUILDING, now, started_at=now - timedelta(minutes=12), builder="north-2")
+    begun = Snapshot(
+        snapshot_id, SnapshotState.BUILDING, now, started_at=now - timedelta(minutes=12), builder="north-2"
+    )
     run = state.write(lambda stores: stores.snapshots.begin_manual(begun, now, 86400))
     tell_progress(state, snapshot_id, run.fence, now, share=0.4)
     return snapshot_id, run.fence
@@ -279,7 +292,9 @@ def _csv(resource: Resource, rows: Iterable[list[Any]]) -> bytes:
 
 def _json(resource: Resource, rows: Iterable[list[Any]]) -> bytes:
     lines = [
-        json.dumps({name: _typed(value) for name, value in zip(resource.column_names, row, strict=True)}, ensure_ascii=False)
+        json.dumps(
+            {name: _typed(value) for name, value in zip(resource.column_names, row, strict=True)}, ensure_ascii=False
+        )
         for row in rows
     ]
     return ("[" + ",\n".join(lines) + "]\n").encode()
@@ -302,7 +317,10 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
     leader = name if "-" in name and " " not in name else _id(name)
     rows: dict[str, list[list[Any]]] = {resource.name: [] for resource in RESOURCES}
     member_ids = sorted(str(uuid.UUID(int=draw.getrandbits(128), version=4)) for _ in range(members))
-    communities = [(str(uuid.UUID(int=draw.getrandbits(128), version=4)), label) for label in ("Subscribers", "Volunteers", "Press & critics", "Students", "Donors", HOSTILE)]
+    communities = [
+        (str(uuid.UUID(int=draw.getrandbits(128), version=4)), label)
+        for label in ("Subscribers", "Volunteers", "Press & critics", "Students", "Donors", HOSTILE)
+    ]
     sizes = dict.fromkeys((community for community, _ in communities), 0)
     for number, member in enumerate(member_ids):
         state = draw.choices(("live", "opted_out", "blocked", "deleted"), (86, 10, 2, 2))[0]
@@ -311,20 +329,42 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
         gone = state == "deleted"
         at = due - timedelta(days=draw.randrange(3, 900), seconds=draw.randrange(86400))
         person: list[Any] = [
-            f"+1{draw.randrange(2_000_000_000, 9_999_999_999)}", first, last, f"{first}.{last}{number}@example.com".lower(),
+            f"+1{draw.randrange(2_000_000_000, 9_999_999_999)}", first, last,
+            f"{first}.{last}{number}@example.com".lower(),
             due.date() - timedelta(days=draw.randrange(6500, 24000)) if draw.random() < 0.6 else None,
             draw.choice(("male", "female", "non_binary", "no_answer", None)), "Springfield", home, home[:2].upper(),
-            "Canada" if home in ("Ontario", "Québec") else "United States", "CA" if home in ("Ontario", "Québec") else "US",
+            "Canada" if home in ("Ontario", "Québec") else "United States",
+            "CA" if home in ("Ontario", "Québec") else "US",
             draw.choice(("ios", "android", None)),
         ]  # fmt: skip
         if number == 0:
-            person[1], person[2], person[6] = HOSTILE, "=HYPERLINK(\"http://x.example\")", "-2+3"
+            person[1], person[2], person[6] = HOSTILE, '=HYPERLINK("http://x.example")', "-2+3"
         values = [None] * 12 if gone else person
         rows["members"].append([member, leader, values[0], state, *values[1:], at])
         rows["member_state_changes"].append([member, leader, "live", at])
-        rows["custom_member_data"].append([member, leader, "favourite_seat", None if gone else draw.choice(("stalls", "circle", "box"))])
+        rows["custom_member_data"].append(
+            [member, leader, "favourite_seat", None if gone else draw.choice(("stalls", "circle", "box"))]
+        )
         if number % 3 == 0:
-            rows["member_term_accepts"].append([member, leader, communities[0][0], None if gone else person[3], "US", True, False, due - timedelta(days=number % 80), "Northlight Theatre", None, "Northlight Theatre", "You agree to receive messages.", None, None, due])
+            rows["member_term_accepts"].append(
+                [
+                    member,
+                    leader,
+                    communities[0][0],
+                    None if gone else person[3],
+                    "US",
+                    True,
+                    False,
+                    due - timedelta(days=number % 80),
+                    "Northlight Theatre",
+                    None,
+                    "Northlight Theatre",
+                    "You agree to receive messages.",
+                    None,
+                    None,
+                    due,
+                ]
+            )
         for community, label in communities:
             if draw.random() < 0.3:
                 sizes[community] += 1
@@ -333,10 +373,18 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
     for back in range(90):
         day = due.date() - timedelta(days=back)
         for channel, weight in (("sms", 1.0), ("mms", 0.35), ("whatsapp", 0.5)):
-            busy = members * weight * (1.6 if day.weekday() in (3, 4) else 0.7) * (1 + 0.25 * draw.random()) * (1.3 - back / 180)
+            busy = (
+                members
+                * weight
+                * (1.6 if day.weekday() in (3, 4) else 0.7)
+                * (1 + 0.25 * draw.random())
+                * (1.3 - back / 180)
+            )
             for kind, part in (("campaign", 0.8), ("dm", 0.12), ("automated", 0.08)):
                 count = max(1, int(busy * part))
-                rows["outbound_message_type_usage"].append([leader, leader, day, channel, kind, count, int(count * (1.4 if channel == "sms" else 1)), count])
+                rows["outbound_message_type_usage"].append(
+                    [leader, leader, day, channel, kind, count, int(count * (1.4 if channel == "sms" else 1)), count]
+                )
     rows["outbound_message_type_usage"].sort(key=lambda row: (row[2], row[3], row[4]))
     for number in range(max(2, min(64, members // 20))):
         campaign = str(uuid.UUID(int=draw.getrandbits(128), version=4))
@@ -344,9 +392,39 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
         reached = draw.randrange(members // 3 + 1, members + 2)
         label: str | None = draw.choice(_WORDS) if number else HOSTILE
         replied = int(reached * draw.uniform(0.04, 0.22))
-        rows["campaigns"].append([campaign, leader, leader, "sms", sent, number % 17 == 5, f"{label}\nReply STOP to opt out", "sms", None, True, False, reached, int(replied * 1.2), replied, int(reached * draw.uniform(0.001, 0.012)), reached * 2, reached * 2, label])
+        rows["campaigns"].append(
+            [
+                campaign,
+                leader,
+                leader,
+                "sms",
+                sent,
+                number % 17 == 5,
+                f"{label}\nReply STOP to opt out",
+                "sms",
+                None,
+                True,
+                False,
+                reached,
+                int(replied * 1.2),
+                replied,
+                int(reached * draw.uniform(0.001, 0.012)),
+                reached * 2,
+                reached * 2,
+                label,
+            ]
+        )
         if number % 2:
-            rows["campaign_links"].append([campaign, leader, "link", f"https://northlight.example/t/{number}?a=1&b=2", reached, int(reached * draw.uniform(0.05, 0.4))])
+            rows["campaign_links"].append(
+                [
+                    campaign,
+                    leader,
+                    "link",
+                    f"https://northlight.example/t/{number}?a=1&b=2",
+                    reached,
+                    int(reached * draw.uniform(0.05, 0.4)),
+                ]
+            )
     rows["campaigns"].sort()
     rows["campaign_links"].sort()
     return rows

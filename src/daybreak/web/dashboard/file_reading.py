@@ -21,7 +21,7 @@ from daybreak.ports import FileStore
 PREVIEW_ROWS = 50
 _PREVIEW_BYTES = 4 << 20
 _LONGEST_CELL = 64 << 20
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _PIECE_CHARACTERS = 256 * 1024
 
 csv.field_size_limit(_LONGEST_CELL)
@@ -127,7 +127,7 @@ def spreadsheet_safe(store: FileStore, resource: Resource, key: str) -> Iterator
 
 def _safe(row: list[str], texts: Sequence[int]) -> list[str]:
     for index in texts:
-        if index < len(row) and row[index].startswith(_FORMULA_STARTS):
+        if index < len(row) and row[index].startswith(FORMULA_STARTS):
             row[index] = "'" + row[index]
     return row
 

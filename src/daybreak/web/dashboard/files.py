@@ -206,15 +206,17 @@ def _resource_rows(
                 ],
                 "preview_url": visit.here(f"files/{resource.name}/preview") + query,
                 "safe_url": visit.here(f"files/{resource.name}/spreadsheet-safe.csv") + query,
-                "curl": curl_line(visit, resource, format_named(formats[0] if formats else "csv")),
+                "curl": curl_line(visit, resource, format_named(formats[0] if formats else "csv"), "$DAYBREAK_TOKEN"),
             }
         )
     return rows
 
 
-def curl_line(visit: Visit, resource: Resource, file_format: Format, token: str = "$DAYBREAK_TOKEN") -> str:
+def curl_line(visit: Visit, resource: Resource, file_format: Format, token: str) -> str:
     """A line for a terminal that fetches the newest file of that kind."""
-    url = f"{visit.desk.services.settings.base_url}/download/v1/files/{visit.client_id}/{resource.path_for(file_format)}"
+    url = (
+        f"{visit.desk.services.settings.base_url}/download/v1/files/{visit.client_id}/{resource.path_for(file_format)}"
+    )
     return f'curl -fL -H "Authorization: Bearer {token}" -o {resource.file_name(file_format)} {url}'
 
 

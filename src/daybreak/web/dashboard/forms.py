@@ -45,7 +45,7 @@ async def read_form(request: Request) -> dict[str, str]:
 def own_path(text: str | None, *, fallback: str) -> str:
     """A path to go on to after signing in: only the dashboard's own, else the fallback.
 
-    Refuses other schemes and hosts (`//host`, `/\\host`), control characters and the pages of
+    Refuses other schemes and hosts (two slashes, backslashes), control characters and the pages of
     signing in and out themselves.
     """
     if not text or len(text) > 1000 or not text.startswith("/dashboard/") or "\\" in text or "//" in text:

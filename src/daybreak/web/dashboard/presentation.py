@@ -116,8 +116,12 @@ def initials(name: str) -> str:
 
 _BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 _SYSTEMS = (
-    ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("Windows", "Windows"),
-    ("Mac OS X", "macOS"), ("Linux", "Linux"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
 )
 
 
@@ -171,8 +175,7 @@ def sparkline(values: Sequence[int]) -> Sparkline | None:
     reach = max(high - low, 0)
     step = 100 / (len(values) - 1)
     points = [
-        (index * step, 15.0 if reach == 0 else 27 - 24 * (value - low) / reach)
-        for index, value in enumerate(values)
+        (index * step, 15.0 if reach == 0 else 27 - 24 * (value - low) / reach) for index, value in enumerate(values)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     label = f"Rows over {len(values)} snapshots: from {values[0]:,} to {values[-1]:,}, lowest {low:,}, highest {high:,}"

@@ -6,9 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daybreak.web.dashboard.activity import activity_pages
 from daybreak.web.dashboard.assets import asset_response
 from daybreak.web.dashboard.desk import Desk, open_desk
 from daybreak.web.dashboard.files import file_pages
+from daybreak.web.dashboard.insight import insight_pages
+from daybreak.web.dashboard.operator import operator_pages
+from daybreak.web.dashboard.security import security_pages
 from daybreak.web.dashboard.sign_in import sign_in_routes
 from daybreak.web.dashboard.tokens import token_pages
 from daybreak.web.routing import methods
@@ -21,7 +25,11 @@ def dashboard_routes(services: Services) -> list[Route]:
     return [
         _static_route(desk),
         *sign_in_routes(desk),
+        *operator_pages(desk),
         *token_pages(desk),
+        *security_pages(desk),
+        *insight_pages(desk),
+        *activity_pages(desk),
         *file_pages(desk),
     ]
 

@@ -104,7 +104,9 @@ class _Gate:
     async def ask(self, request: Request) -> Response:
         """The page with email and password."""
         asked = request.query_params
-        return self._form(request, next_path=own_path(asked.get("next"), fallback=""), flash=_ENDED.get(asked.get("ended", "")))
+        return self._form(
+            request, next_path=own_path(asked.get("next"), fallback=""), flash=_ENDED.get(asked.get("ended", ""))
+        )
 
     async def sign_in(self, request: Request) -> Response:
         binding = self._form_binding(request)
@@ -210,9 +212,7 @@ class _Gate:
 
     async def _standing(self, request: Request) -> SessionStanding | None:
         """The dashboard session of the cookie, waiting or whole; None when there is none."""
-        sid = read_cookie(
-            request, "session", secure=self._desk.secure, keyring=self._services.keyring.current()
-        )
+        sid = read_cookie(request, "session", secure=self._desk.secure, keyring=self._services.keyring.current())
         if sid is None:
             return None
         standing = await self._services.state.aread(lambda stores: stores.sessions.standing(sid, None))

@@ -14,7 +14,15 @@ from daybreak.access.authorization import require
 from daybreak.access.sessions import reauthenticate, require_recent
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    Unauthenticated,
+    Unavailable,
+)
 from daybreak.domain.identity import ApiToken
 from daybreak.ports import ThrottleRule
 from daybreak.web.dashboard.desk import Desk, go_to
@@ -112,7 +120,11 @@ async def _ask_new(visit: Visit) -> Response:
 
 
 def _form(
-    visit: Visit, values: Mapping[str, str], errors: Mapping[str, str] | None = None, *, status: int = 200,
+    visit: Visit,
+    values: Mapping[str, str],
+    errors: Mapping[str, str] | None = None,
+    *,
+    status: int = 200,
     flash: Flash | None = None,
 ) -> Response:
     context: dict[str, object] = {
@@ -186,9 +198,7 @@ async def _confirm_password(visit: Visit) -> Response:
     form = await read_post(visit)
     next_path = own_path(form.get("next"), fallback=visit.path("files"))
     try:
-        await reauthenticate(
-            visit.desk.services.access, visit.who, form.get("password", "")[:1024], visit.caller
-        )
+        await reauthenticate(visit.desk.services.access, visit.who, form.get("password", "")[:1024], visit.caller)
     except Unauthenticated as fault:
         return _password_form(visit, next_path, error=fault.message, status=401)
     except (RateLimited, Unavailable) as fault:

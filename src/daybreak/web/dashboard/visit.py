@@ -151,18 +151,16 @@ async def read_own_form(desk: Desk, request: Request, binding: str) -> dict[str,
     if not cross_site.from_own_page(request, desk.services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
     form = await read_form(request)
-    if not cross_site.token_is_good(
-        form.pop(cross_site.FIELD, None), binding, keyring=desk.services.keyring.current()
-    ):
-        raise Forbidden("This form is from an earlier sign-in. Open the page again and send it once more.", code="cross_site")
+    if not cross_site.token_is_good(form.pop(cross_site.FIELD, None), binding, keyring=desk.services.keyring.current()):
+        raise Forbidden(
+            "This form is from an earlier sign-in. Open the page again and send it once more.", code="cross_site"
+        )
     return form
 
 
 def csrf_field(desk: Desk, binding: str) -> Markup:
     """The hidden field of a form."""
-    token = cross_site.form_token(
-        binding, keyring=desk.services.keyring.current(), random=desk.services.random
-    )
+    token = cross_site.form_token(binding, keyring=desk.services.keyring.current(), random=desk.services.random)
     return Markup('<input type="hidden" name="{}" value="{}">').format(cross_site.FIELD, token)
 
 

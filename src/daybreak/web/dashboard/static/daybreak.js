@@ -63,6 +63,9 @@
   const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
+  const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+  const dayName = (stamp) => (stamp % 86400 === 0 ? dayFormat.format(new Date(stamp * 1000)) : "");
+
   function read(table) {
     const names = [...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent.trim());
     const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent));
@@ -91,7 +94,7 @@
       legend: { show: true, live: true },
       tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "UTC"),
       scales: { x: { time: true, range: (u, low, high) => (bars ? [low - 43200, high + 43200] : [low, high]) }, y: { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
-      axes: [axis, { ...axis, size: 56, values: (u, ticks) => ticks.map(show) }],
+      axes: [{ ...axis, values: (u, ticks) => ticks.map(dayName), space: 64 }, { ...axis, size: 56, values: (u, ticks) => ticks.map(show) }],
       series: [
         { label: "Day", value: (u, stamp) => (stamp == null ? "" : new Date(stamp * 1000).toISOString().slice(0, 10)) },
         ...names.map((name, index) => ({
