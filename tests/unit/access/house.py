@@ -50,6 +50,7 @@ class House:
     services: AccessServices
     state: Database
     path: Path
+    url: str
     now: list[datetime] = field(default_factory=lambda: [START])
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -128,9 +129,9 @@ class House:
 
 
 @contextmanager
-def open_house(folder: Path) -> Iterator[House]:
-    """A house in an empty folder."""
-    url = f"sqlite:///{folder}/state.db"
+def open_house(folder: Path, url: str | None = None) -> Iterator[House]:
+    """A house in an empty folder; its state database is a file there, unless another is named."""
+    url = url or f"sqlite:///{folder}/state.db"
     migrate(url)
     state = open_state(url)
     ring = folder / "keyring.json"
@@ -146,7 +147,7 @@ def open_house(folder: Path) -> Iterator[House]:
         random=secrets.token_bytes,
     )
     state.write(_people)
-    yield House(services, state, folder, now)
+    yield House(services, state, folder, url, now)
     hashing.close()
     state.close()
 
