@@ -30,7 +30,18 @@ def test_spans(header: str, expected: tuple[Span, ...]) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["", "bytes", "bytes=", "bytes=x", "bytes=-", "bytes=5-4", "bytes=1-2-3", "lines=0-1", "bytes=\u0661-\u0662", "bytes=0x1-2"],
+    [
+        "",
+        "bytes",
+        "lines=0-1",
+        "bytes=",
+        "bytes=x",
+        "bytes=-",
+        "bytes=5-4",
+        "bytes=1-2-3",
+        "bytes=\u0661-\u0662",
+        "bytes=0x1-2",
+    ],
 )
 def test_what_is_no_range_is_ignored(header: str) -> None:
     assert parse_ranges(header, 100) is None

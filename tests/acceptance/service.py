@@ -1,0 +1,129 @@
+"""A running service, as a consumer meets it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.acceptance.world import PASSWORD, World, totp_code
+from tests.parts.processes import Running, running
+from tests.parts.waiting import free_port
+
+# Far more than anything needs: a test that waits this long has found a fault.
+PATIENCE_SECONDS = 60
+AUTH = "/download/v2/auth"
+
+
+@dataclass(frozen=True)
+class Service:
+    """`address` is where it listens; `base_url` what it calls itself."""
+
+    address: str
+    base_url: str
+    world: World
+    program: Running
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def request(self, method: str, path: str, **options: Any) -> requests.Response:
+        """One request on a connection of its own, redirects not followed; `path` may be a whole URL."""
+        url = path if path.startswith("http") else self.address + path
+        options.setdefault("timeout", PATIENCE_SECONDS)
+        options.setdefault("allow_redirects", False)
+        token = options.pop("token", None)
+        if token is not None:
+            options["headers"] = {"Authorization": f"Bearer {token}", **options.get("headers", {})}
+        return requests.request(method, url, **options)
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return self.request("GET", path, **options)
+
+    def log_in(self, email: str, *, password: str = PASSWORD, **options: Any) -> requests.Response:
+        return self.request("POST", f"{AUTH}/login", json={"email": email, "password": password}, **options)
+
+    def token(self, email: str, client_id: str | None = None) -> str:
+        """A session token on an account, of a new login."""
+        found = self.log_in(email)
+        assert found.status_code == 200, found.text
+        token: str = found.json()["token"]
+        return token if client_id is None else self.switched(token, client_id)
+
+    def switched(self, token: str, client_id: str) -> str:
+        """The token of another context."""
+        found = self.request("PUT", f"{AUTH}/context", token=token, json={"context": client_id})
+        assert found.status_code == 200, found.text
+        switched: str = found.json()["data"]["token"]
+        return switched
+
+    def answer_second_factor(self, token: str, code: str | None = None) -> requests.Response:
+        return self.request("POST", f"{AUTH}/login/callback/mfa", token=token, json={"totp": code or totp_code()})
+
+    def ask(self, token: str, client_id: str, file: str = "campaigns.csv.gz", **options: Any) -> requests.Response:
+        """A download request, its redirect not followed."""
+        return self.get(f"/download/v1/files/{client_id}/{file}", token=token, **options)
+
+    def link(self, token: str, client_id: str, file: str = "campaigns.csv.gz") -> str:
+        """A signed link, on the address where the service listens."""
+        found = self.ask(token, client_id, file)
+        assert found.status_code == 302, found.text
+        return found.headers["Location"].replace(self.base_url, self.address)
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """What the service has logged, parsed."""
+        return [json.loads(line) for line in self.program.log().splitlines() if line.startswith("{")]
+
+    def workers(self) -> list[int]:
+        """The process ids of the web workers that run."""
+        found: dict[str, int] = {}
+        for line in self.log_lines():
+            if line["event"] == "started" and line["process"].startswith("worker"):
+                found[line["process"]] = line["pid"]
+        return list(found.values())
+
+
+@contextlib.contextmanager
+def serving(
+    world: World,
+    *,
+    workers: int = 2,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Iterator[Service]:
+    """Starts the service on a world that was made. `settings` replace values of the web settings."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    described = {"base_url": address, "port": port, "workers": workers, **(settings or {})}
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "tests.acceptance.served",
+        world.folder,
+        world.state_url,
+        json.dumps(described),
+    ]
+    root = Path(__file__).parents[2]
+    with running(
+        command, environment={"PYTHONPATH": os.fspath(root), **(environment or {})}, folder=root, **options
+    ) as program:
+        program.wait_for_log('"ready"', PATIENCE_SECONDS)
+        yield Service(address, described["base_url"], world, program)
+
+
+@contextlib.contextmanager
+def in_threads(work: Callable[[int], Any], count: int) -> Iterator[list[Any]]:
+    """Runs `work(0..count-1)` at the same time; what they returned, in order."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(count) as pool:
+        yield list(pool.map(work, range(count)))

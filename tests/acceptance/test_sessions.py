@@ -1,0 +1,177 @@
+"""Login, second factor, contexts and logout, as the specification has them."""
+
+import uuid
+
+import pytest
+
+from tests.acceptance.service import AUTH, Service
+from tests.acceptance.world import (
+    ACCOUNTS,
+    CARL,
+    CLOSED,
+    FOREIGN,
+    IVAN,
+    MAYA,
+    NEWT,
+    NOBODYS,
+    NORTH,
+    NOT_EXPORTED,
+    SOUTH,
+    VAULT,
+    VIC,
+    seat_id,
+)
+
+
+def test_a_login_gives_seat_client_device_and_token(service: Service) -> None:
+    found = service.log_in(MAYA)
+    assert found.status_code == 200
+    assert found.headers["Content-Type"] == "application/json"
+    assert found.headers["Cache-Control"] == "no-store"
+    body = found.json()
+    assert body.keys() == {"seat_id", "client_id", "device_id", "token"}
+    assert body["seat_id"] == seat_id(MAYA)
+    assert body["client_id"] in ACCOUNTS
+    assert str(uuid.UUID(body["device_id"])) == body["device_id"]
+    assert body["token"].count(".") == 2
+
+
+def test_a_device_that_names_itself_stays_the_same(service: Service) -> None:
+    first = service.log_in(MAYA).json()["device_id"]
+    again = service.log_in(MAYA, headers={"X-Device-Id": first}).json()["device_id"]
+    other = service.log_in(MAYA, headers={"X-Device-Id": str(uuid.uuid4())}).json()["device_id"]
+    assert again == first
+    assert other != first
+
+
+def test_contexts_are_the_active_accounts_by_name(service: Service) -> None:
+    token = service.token(MAYA, SOUTH)
+    found = service.get(f"{AUTH}/context", token=token)
+    assert found.status_code == 200
+    data = found.json()["data"]
+    assert [context["client_id"] for context in data] == [NORTH, NOT_EXPORTED, SOUTH]
+    assert [context["client_id"] for context in data if context["current_context"]] == [SOUTH]
+    assert data[0] == {
+        "client_id": NORTH,
+        "current_context": False,
+        "first_name": "North",
+        "last_name": "Light",
+        "phone_number": "+12125550100",
+        "phone_number_type": "toll_free",
+        "campaign_messages_monthly_threshold": 1000,
+        "campaign_messages_monthly_used": 25,
+        "roles": ["owner"],
+        "onboarding_billing_state": {
+            "billing_provided": True,
+            "billing_required": True,
+            "trial_length_days": 14,
+            "trial_started": True,
+        },
+    }
+
+
+def test_a_switch_gives_a_token_for_the_account_and_the_old_one_stays(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    found = service.request("PUT", f"{AUTH}/context", token=token, json={"context": SOUTH})
+    assert found.status_code == 200
+    data = found.json()["data"]
+    assert (data["id"], data["seat_id"]) == (SOUTH, seat_id(MAYA))
+    assert service.ask(data["token"], SOUTH).status_code == 302
+    assert service.ask(data["token"], NORTH).status_code == 403
+    assert service.ask(token, NORTH).status_code == 302
+    assert service.log_in(MAYA).json()["client_id"] == SOUTH, "the account used last comes first"
+
+
+@pytest.mark.parametrize("client_id", [FOREIGN, NOBODYS, "", "x", "../../etc"])
+def test_no_switch_to_what_is_not_yours(service: Service, client_id: str) -> None:
+    found = service.request("PUT", f"{AUTH}/context", token=service.token(VIC), json={"context": client_id})
+    assert (found.status_code, found.json()["code"]) == (403, "not_your_account")
+
+
+def test_no_switch_to_an_inactive_account(service: Service) -> None:
+    found = service.request("PUT", f"{AUTH}/context", token=service.token(MAYA), json={"context": CLOSED})
+    assert (found.status_code, found.json()["code"]) == (403, "account_inactive")
+
+
+def test_logout_ends_every_token_of_the_login(service: Service) -> None:
+    first = service.token(MAYA, NORTH)
+    second = service.switched(first, SOUTH)
+    found = service.request("DELETE", f"{AUTH}/logout", token=second)
+    assert (found.status_code, found.content) == (204, b"")
+    for token, client_id in ((first, NORTH), (second, SOUTH)):
+        for answer in (
+            service.request("DELETE", f"{AUTH}/logout", token=token),
+            service.get(f"{AUTH}/context", token=token),
+            service.ask(token, client_id),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (401, "session_ended")
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer ")
+
+
+def test_a_wrong_password_and_an_unknown_seat_look_the_same(service: Service) -> None:
+    answers = [service.log_in(MAYA, password="wrong one"), service.log_in("nobody@example.org", password="wrong one")]
+    bodies = [{**answer.json(), "request_id": ""} for answer in answers]
+    heads = [
+        {name: value for name, value in answer.headers.items() if name.lower() not in {"date", "x-request-id"}}
+        for answer in answers
+    ]
+    assert bodies[0] == bodies[1]
+    assert heads[0] == heads[1]
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert bodies[0]["code"] == "invalid_credentials"
+
+
+def test_no_active_account(service: Service) -> None:
+    found = service.log_in(IVAN)
+    assert (found.status_code, found.json()["code"]) == (403, "no_active_account")
+    assert service.log_in(IVAN, password="wrong").json()["code"] == "invalid_credentials"
+
+
+def test_the_second_factor_opens_what_the_password_alone_does_not(service: Service) -> None:
+    body = service.log_in(CARL).json()
+    assert body.keys() == {"seat_id", "token"}
+    waiting = body["token"]
+    for answer in (
+        service.get(f"{AUTH}/context", token=waiting),
+        service.request("PUT", f"{AUTH}/context", token=waiting, json={"context": NORTH}),
+        service.request("DELETE", f"{AUTH}/logout", token=waiting),
+        service.request("POST", f"{AUTH}/second-factor", token=waiting),
+        service.ask(waiting, NORTH),
+        service.get(f"/download/v1/files/{NORTH}", token=waiting),
+        service.get(f"/download/v1/audit/{NORTH}", token=waiting),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (403, "second_factor_required")
+    wrong = service.answer_second_factor(waiting, "000000x")
+    assert (wrong.status_code, wrong.json()["code"]) == (401, "invalid_code")
+    found = service.answer_second_factor(waiting)
+    assert found.status_code == 200
+    assert found.json().keys() == {"seat_id", "client_id", "device_id", "token"}
+    token = found.json()["token"]
+    assert service.ask(service.switched(token, VAULT), VAULT).status_code == 302
+    # The waiting token is good for one success.
+    assert service.answer_second_factor(waiting).status_code == 401
+
+
+def test_a_factor_that_is_owed_and_not_enrolled_says_where(service: Service) -> None:
+    waiting = service.log_in(NEWT).json()["token"]
+    found = service.answer_second_factor(waiting, "123456")
+    assert (found.status_code, found.json()["code"]) == (403, "second_factor_not_enrolled")
+    assert "/dashboard" in found.json()["detail"]
+
+
+def test_a_session_token_is_no_waiting_token(service: Service) -> None:
+    found = service.answer_second_factor(service.token(VIC), "123456")
+    assert (found.status_code, found.json()["code"]) == (401, "invalid_token")
+
+
+def test_enrolment_over_the_api(service: Service) -> None:
+    token = service.token(VIC)
+    begun = service.request("POST", f"{AUTH}/second-factor", token=token)
+    assert begun.status_code == 200
+    data = begun.json()["data"]
+    assert data["otpauth_uri"].startswith("otpauth://totp/")
+    assert data["qr_svg"].startswith("<svg")
+    wrong = service.request("POST", f"{AUTH}/second-factor/confirm", token=token, json={"totp": "none"})
+    assert (wrong.status_code, wrong.json()["code"]) == (401, "invalid_code")
+    again = service.request("POST", f"{AUTH}/reauthenticate", token=token, json={"password": "wrong"})
+    assert (again.status_code, again.json()["code"]) == (401, "invalid_credentials")

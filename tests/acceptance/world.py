@@ -1,0 +1,238 @@
+"""The accounts, seats and files of the acceptance tests: small, known, and different from each other."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.credentials import api_token, keyring, passwords, totp
+from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports import State, Stores
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
+
+PASSWORD = "eleven paper boats at noon"
+SEED = b"twenty octets of it!"
+
+
+def _id(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"acceptance:{name}"))
+
+
+NORTH, SOUTH, CLOSED, VAULT, FOREIGN, NOT_EXPORTED, NOBODYS = (
+    _id(name) for name in ("north", "south", "closed", "vault", "foreign", "not exported", "nobody's")
+)
+ACCOUNTS = {
+    NORTH: Account(
+        NORTH, "North", "Light", "+12125550100", "toll_free", api_tokens_enabled=True,
+        campaign_messages_monthly_threshold=1000, campaign_messages_monthly_used=25,
+        billing=BillingState(billing_provided=True, billing_required=True, trial_length_days=14, trial_started=True),
+    ),
+    SOUTH: Account(SOUTH, "South", "Wind", "+12125550101", "long_code", api_tokens_enabled=True),
+    CLOSED: Account(CLOSED, "Closed", "House", "+12125550102", "long_code", active=False, api_tokens_enabled=True),
+    VAULT: Account(VAULT, "Vault", "", "+12125550103", "short_code", second_factor_required=True),
+    FOREIGN: Account(FOREIGN, "Foreign", "Land", "+12125550104", "long_code", api_tokens_enabled=True),
+    NOT_EXPORTED: Account(NOT_EXPORTED, "Not", "Exported", "+12125550105", "long_code"),
+}  # fmt: skip
+# Who is in a snapshot; the others have no files.
+LEADERS = (NORTH, SOUTH, CLOSED, VAULT, FOREIGN)
+
+MAYA = "maya@example.org"  # everything on two accounts, and a grant on a closed one
+VIC = "vic@example.org"  # sees an account, may export nothing
+CARL = "carl@example.org"  # has a second factor, which an account of his requires
+NEWT = "newt@example.org"  # owes a second factor and has none
+IVAN = "ivan@example.org"  # reaches a closed account alone
+FREYA = "freya@example.org"  # the foreign account
+GIVEN = "given@example.org"  # for tests that take things away
+SEATS = (MAYA, VIC, CARL, NEWT, IVAN, FREYA, GIVEN)
+_GRANTS = (
+    (MAYA, NORTH, True), (MAYA, SOUTH, True), (MAYA, CLOSED, True), (MAYA, NOT_EXPORTED, True),
+    (VIC, NORTH, False),
+    (CARL, VAULT, True), (CARL, NORTH, True),
+    (NEWT, VAULT, True),
+    (IVAN, CLOSED, True),
+    (FREYA, FOREIGN, True),
+    (GIVEN, NORTH, True), (GIVEN, SOUTH, True),
+)  # fmt: skip
+LARGE_ROWS = 30_000
+
+
+def seat_id(email: str) -> str:
+    """The seat of an email."""
+    return _id(email)
+
+
+@dataclass(frozen=True)
+class World:
+    """A folder with a keyring, files, and a state database at `state_url`."""
+
+    folder: Path
+    state_url: str
+
+    @property
+    def keyring_file(self) -> Path:
+        return self.folder / "keyring.json"
+
+    @property
+    def files_folder(self) -> Path:
+        return self.folder / "files"
+
+    def state(self) -> State:
+        """The state database, to be closed by whoever asks."""
+        return open_state(self.state_url)
+
+    def make(self) -> None:
+        """Writes everything. The folder must not be there."""
+        self.folder.mkdir(parents=True)
+        now = datetime.now(UTC)
+        ring = keyring.create(self.keyring_file, now, os.urandom)
+        migrate(self.state_url)
+        state = self.state()
+        try:
+            self._people(state, ring, now)
+            self.publish_snapshot(state, seed=1)
+        finally:
+            state.close()
+
+    def mint_token(self, email: str, client_id: str, *, expires_at: datetime | None = None) -> tuple[str, str]:
+        """A new API token: its secret and its id."""
+        secret = api_token.mint(os.urandom)
+        token = ApiToken(
+            token_id=str(uuid.uuid4()), digest=api_token.digest(secret), seat_id=seat_id(email), client_id=client_id,
+            name="test", last_four=secret[-4:], created_at=datetime.now(UTC), expires_at=expires_at,
+        )  # fmt: skip
+        self.change(lambda stores: stores.api_tokens.add(token))
+        return secret, token.token_id
+
+    def change(self, work: Callable[[Stores], object]) -> None:
+        """Changes the state database as another process would, while the service runs."""
+        state = self.state()
+        try:
+            state.write(work)
+        finally:
+            state.close()
+
+    def publish_snapshot(self, state: State, *, seed: int) -> str:
+        """Makes and publishes files for every Leader; the snapshot's id. Another seed gives other rows."""
+        now = datetime.now(UTC)
+        snapshot_id = str(uuid.uuid4())
+        disk = LocalDisk(self.files_folder)
+        sink = disk.stage(snapshot_id)
+        entries = []
+        for client_id in LEADERS:
+            for resource in RESOURCES:
+                rows = list(_rows(resource, client_id, seed))
+                formats = {}
+                for name, content in (("csv", _csv(resource, rows)), ("json", _json(resource, rows))):
+                    packed = gzip.compress(content, 1, mtime=0)
+                    written = sink.write(client_id, resource.name, name, [packed])
+                    formats[name] = StoredFormat(
+                        written.bytes, written.sha256, len(content), hashlib.sha256(content).hexdigest(), written.key
+                    )
+                fingerprint = hashlib.sha256(repr(rows).encode()).hexdigest()
+                entries.append(ManifestEntry(client_id, resource.name, len(rows), fingerprint, formats))
+        sink.seal()
+
+        def work(stores: Stores) -> None:
+            begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
+            stores.snapshots.add_leaders(snapshot_id, begun.fence, LEADERS)
+            stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
+            stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
+            stores.snapshots.publish(snapshot_id, begun.fence, now)
+
+        state.write(work)
+        return snapshot_id
+
+    def _people(self, state: State, ring: keyring.Keyring, now: datetime) -> None:
+        hashed = passwords.hash_password(PASSWORD)
+        carl = seat_id(CARL)
+        sealed = totp.seal(SEED, seat_id=carl, keyring=ring, random=os.urandom)
+
+        def work(stores: Stores) -> None:
+            for account in ACCOUNTS.values():
+                stores.directory.put_account(account)
+            for email in SEATS:
+                stores.directory.put_seat(Seat(seat_id(email), email, hashed))
+            for email, client_id, data_export in _GRANTS:
+                stores.directory.put_grant(
+                    Grant(seat_id(email), client_id, ("owner",), data_export=data_export, async_rest_api=True)
+                )
+            stores.seats.begin_second_factor(carl, sealed, now)
+            stores.seats.confirm_second_factor(carl, 1, [], now)
+
+        state.write(work)
+
+
+def totp_code(*, ahead: int = 0, at: datetime | None = None) -> str:
+    """Carl's code of this moment, or of steps ahead."""
+    seconds = int((at or datetime.now(UTC)).timestamp())
+    return totp.code_at(SEED, seconds // totp.STEP_SECONDS + ahead)
+
+
+def _rows(resource: Resource, client_id: str, seed: int) -> Iterator[list[object]]:
+    draw = random.Random(f"{resource.name} {client_id} {seed}")
+    if client_id == SOUTH and resource.name == "campaigns":
+        return
+    count = LARGE_ROWS if client_id == NORTH and resource.name == "members" else 3
+    moment = datetime(2026, 11, 1, tzinfo=UTC)
+    for number in range(count):
+        row: list[object] = []
+        for column in resource.columns:
+            if column.name == "LEADER_ID":
+                row.append(client_id)
+            elif column.nullable and number % 3 == 1:
+                row.append(None)
+            elif column.type is ColumnType.UUID:
+                row.append(str(uuid.UUID(int=draw.getrandbits(128), version=4)))
+            elif column.type is ColumnType.BIGINT:
+                row.append(draw.randrange(10**6))
+            elif column.type is ColumnType.BOOLEAN:
+                row.append(draw.random() < 0.5)
+            elif column.type is ColumnType.DATE:
+                row.append(f"{moment + timedelta(days=number % 20):%Y-%m-%d}")
+            elif column.type is ColumnType.TIMESTAMP:
+                row.append(f"{moment + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S.%fZ}")
+            else:
+                row.append(column.allowed[0] if column.allowed else f'{draw.random()} says "hé, 🌅"\nand goes')
+        yield row
+
+
+def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
+    out = io.StringIO()
+    out.write(",".join(f'"{name}"' for name in resource.column_names) + "\n")
+    for row in rows:
+        cells = []
+        for column, value in zip(resource.columns, row, strict=True):
+            text = column.type in {ColumnType.TEXT, ColumnType.UUID}
+            if value is None:
+                cells.append("")
+            elif text:
+                cells.append('"' + str(value).replace('"', '""') + '"')
+            else:
+                cells.append(str(value).lower() if isinstance(value, bool) else str(value))
+        out.write(",".join(cells) + "\n")
+    return out.getvalue().encode()
+
+
+def _json(resource: Resource, rows: list[list[object]]) -> bytes:
+    records = [json.dumps(dict(zip(resource.column_names, row, strict=True)), ensure_ascii=False) for row in rows]
+    return ("[" + ",\n".join(records) + "]").encode()
+
+
+def rows_of_csv(content: bytes) -> list[list[str]]:
+    """The records of a CSV file, header first."""
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))
