@@ -164,8 +164,7 @@ def test_curl_wget_requests_and_urllib_hold_a_gzip_file(service: Service, north:
         ["curl", "-sSfL", "--compressed", "-o", "curl-compressed.gz", "-H", authorization, url],
         ["wget", "-q", "-O", "wget.gz", f"--header={authorization}", url],
         [sys.executable, "-c", with_urllib, url, f"Bearer {north}"],
-    ],
-    ]  # fmt: skip
+    ]
     for command in commands:
         if shutil.which(command[0]) is not None:
             subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE_SECONDS)
