@@ -1,11 +1,13 @@
-"""The way to the export engine: the embedded one, or one that makes the files on many machines by itself."""
+"""The way to the export engine: the embedded one, or one that makes the files on many machines by itself.
+
+The embedded engine is loaded when it is first needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from daybreak import export as embedded
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.ports import DistributedReading, FileSink, Reading, ReferentialFault, ResourceReport
 from daybreak.snapshots.plan import RunPlan
@@ -37,7 +39,9 @@ def export(
             on_carried=on_carried,
             on_progress=on_progress,
         )
-    return embedded.export_resource(
+    from daybreak.export import export_resource
+
+    return export_resource(
         reading,
         resource,
         plan.formats,
@@ -54,7 +58,11 @@ def export(
 def faults_between(reading: Reading) -> list[ReferentialFault]:
     """Rows of the nine resources that contradict each other. Raises SourceError."""
     distributed = _distributed(reading)
-    return embedded.referential_faults(reading) if distributed is None else distributed.referential_faults()
+    if distributed is not None:
+        return distributed.referential_faults()
+    from daybreak.export import referential_faults
+
+    return referential_faults(reading)
 
 
 def _distributed(reading: Reading) -> DistributedReading | None:

@@ -213,9 +213,7 @@ class Making:
         size = 0
         entries = self._shop.state.read(read)
         if len(entries) != len(wanted):
-            raise CarryFailed(
-                f"Snapshot {before} lacks Leaders whose rows of {resource} are unchanged."
-            )
+            raise CarryFailed(f"Snapshot {before} lacks Leaders whose rows of {resource} are unchanged.")
         for entry in entries:
             formats = {}
             for name, stored in entry.formats.items():

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from daybreak.snapshots.guard import resources_of
 
 _SHARE_LEAST = 0.02
+_BEFORE_THE_END = frozenset({"cleaning up", "opening", "writing"})
 
 
 class Progress:
@@ -28,7 +29,7 @@ class Progress:
         self._names = resources
         self._clock, self._ticks = clock, ticks
         self._began = ticks()
-        self._phase = "opening"
+        self._phase = "cleaning up"
         self._resource: str | None = None
         self._place = 0
         self._rows = self._rows_before = self._bytes = self._files = self._carried = 0
@@ -38,7 +39,7 @@ class Progress:
         self._whole = _figure(expected, "seconds")
 
     def enter(self, phase: str) -> None:
-        """Begins a phase: `opening`, `writing`, `checking references`, `sealing`, `verifying`, `guarding`."""
+        """Begins a phase, in the words of the report's `phases`."""
         with self._lock:
             self._phase = phase
             if phase != "writing":
@@ -96,7 +97,7 @@ class Progress:
         """The share of an earlier run's time that lies behind, None without one."""
         if self._whole <= 0:
             return None
-        if self._phase not in {"opening", "writing"}:
+        if self._phase not in _BEFORE_THE_END:
             done = sum(self._seconds.values())
         else:
             done = sum(self._seconds[name] for name in self._names[: max(self._place - 1, 0)])

@@ -1,0 +1,36 @@
+"""A folder with a migrated state database and a small platform."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daybreak.snapshots.workshop import Workshop
+from daybreak.state.migrate import migrate
+from tests.small_platform import platform_of, state_url, workshop_in, write_platform
+
+
+@pytest.fixture(scope="session")
+def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite state database to copy."""
+    folder = tmp_path_factory.mktemp("state")
+    migrate(state_url(folder))
+    return folder / "state.db"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, empty_state: Path) -> Path:
+    """What `workshop_in` expects: state database and platform."""
+    shutil.copy(empty_state, tmp_path / "state.db")
+    write_platform(tmp_path / "platform.json", platform_of())
+    return tmp_path
+
+
+@pytest.fixture
+def workshop(folder: Path) -> Iterator[Workshop]:
+    shop = workshop_in(folder)
+    yield shop
+    shop.state.close()

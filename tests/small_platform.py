@@ -1,0 +1,186 @@
+"""A source as small as can be, that makes its files itself: for tests of runs that are not about the engine.
+
+The platform is a JSON file, `{"leaders": {client_id: {resource: [line, ...]}}}`; a line is a row of a file. It is read
+when a run opens it, so a test changes the platform by writing the file anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports import FileSink, FileStore, ReferentialFault, ResourceReport, ResourceRows, RowSource, State
+from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.workshop import Workshop
+from daybreak.state.database import open_state
+
+Platform = dict[str, dict[str, list[str]]]
+
+QUICK = RunPlan(lease_seconds=60, heartbeat_seconds=1.0, retry_seconds=0.01, day_retry_seconds=0.01)
+
+
+def leader_ids(count: int) -> list[str]:
+    return sorted(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))) for number in range(count))
+
+
+def platform_of(leaders: int = 3, rows: int = 4, mark: str = "a") -> Platform:
+    """A platform whose Leaders have some rows in every resource but the last, the last Leader none at all."""
+    ids = leader_ids(leaders)
+    return {
+        leader: {
+            resource: [f"{mark} {resource} {leader} {row}" for row in range(rows if leader != ids[-1] else 0)]
+            for resource in RESOURCE_NAMES[:-1]
+        }
+        for leader in ids
+    }
+
+
+@dataclass
+class SmallReading:
+    """One reading; `export_resource` makes it a reading that needs no embedded engine."""
+
+    as_of: datetime
+    platform: Platform
+    source: SmallSource
+
+    def check(self) -> None:
+        for act in self.source.on_check:
+            act()
+
+    def leaders(self) -> list[str]:
+        return sorted(self.platform)
+
+    def input_bytes(self) -> int:
+        return self.source.says_input_bytes
+
+    def rows(self, resource: str) -> ResourceRows:
+        raise NotImplementedError
+
+    def cursor(self) -> Any:
+        raise NotImplementedError
+
+    def confirm(self) -> None:
+        for act in self.source.on_confirm:
+            act()
+
+    def referential_faults(self) -> list[ReferentialFault]:
+        return list(self.source.faults)
+
+    def export_resource(
+        self,
+        resource: str,
+        formats: Sequence[str],
+        sink: FileSink,
+        *,
+        previous: Mapping[str, str],
+        compression: str,
+        on_entries: Callable[[list[ManifestEntry]], None],
+        on_carried: Callable[[list[str]], None],
+        on_progress: Callable[[int], None],
+    ) -> ResourceReport:
+        for act in self.source.on_resource:
+            act(resource)
+        on_entries([ManifestEntry("", resource, 0, "", _write(sink, "", resource, formats, []))])
+        carried, done, leaders, written = 0, 0, 0, 0
+        for leader, resources in sorted(self.platform.items()):
+            rows = resources.get(resource, [])
+            if not rows:
+                continue
+            fingerprint = hashlib.sha256(json.dumps([rows, compression, list(formats)]).encode()).hexdigest()
+            leaders += 1
+            if previous.get(leader) == fingerprint:
+                carried += 1
+                on_carried([leader])
+            else:
+                files = _write(sink, leader, resource, formats, rows)
+                written += sum(stored.bytes for stored in files.values())
+                on_entries([ManifestEntry(leader, resource, len(rows), fingerprint, files)])
+            done += len(rows)
+            on_progress(done)
+            if self.source.pause_seconds:
+                time.sleep(self.source.pause_seconds)
+        all_rows = [row for resources in self.platform.values() for row in resources.get(resource, [])]
+        nulls = {"LEADER_ID": sum(row.startswith("null") for row in all_rows)}
+        return ResourceReport(resource, done + self.source.claims_more_rows, leaders, carried, 0, {}, nulls, written)
+
+
+def _write(
+    sink: FileSink, leader: str, resource: str, formats: Sequence[str], rows: list[str]
+) -> dict[str, StoredFormat]:
+    stored = {}
+    for name in formats:
+        content = "".join(f"{name} {row}\n" for row in ["header", *rows]).encode()
+        member = gzip.compress(content, 6, mtime=0)
+        written = sink.write(leader, resource, name, [member[:10], memoryview(member)[10:]])
+        stored[name] = StoredFormat(
+            written.bytes, written.sha256, len(content), hashlib.sha256(content).hexdigest(), written.key
+        )
+    return stored
+
+
+@dataclass
+class SmallSource:
+    """The source over a JSON file, with handles for tests to make it misbehave."""
+
+    path: Path
+    pause_seconds: float = 0.0
+    claims_more_rows: int = 0
+    says_input_bytes: int = 0
+    faults: list[ReferentialFault] = field(default_factory=list)
+    on_check: list[Callable[[], None]] = field(default_factory=list)
+    on_resource: list[Callable[[str], None]] = field(default_factory=list)
+    on_confirm: list[Callable[[], None]] = field(default_factory=list)
+    engine: str = "small"
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[SmallReading]:
+        yield SmallReading(as_of, json.loads(self.path.read_text("utf-8"))["leaders"], self)
+
+
+def write_platform(path: Path, platform: Platform) -> None:
+    path.write_text(json.dumps({"leaders": platform}), "utf-8")
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def state_url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'state.db'}"
+
+
+def workshop_in(
+    folder: Path,
+    *,
+    state: State | None = None,
+    source: RowSource | None = None,
+    store: FileStore | None = None,
+    plan: RunPlan = QUICK,
+    clock: Callable[[], datetime] = now,
+    builder: str = "test",
+) -> Workshop:
+    """A workshop over `state.db` (migrated before), `files` and `platform.json` of a folder."""
+    return Workshop(
+        state=open_state(state_url(folder)) if state is None else state,
+        store=LocalDisk(folder / "files") if store is None else store,
+        source=SmallSource(folder / "platform.json") if source is None else source,
+        plan=plan,
+        builder=builder,
+        clock=clock,
+        ticks=time.monotonic,
+        new_id=lambda: str(uuid.uuid4()),
+        stop=threading.Event(),
+    )
