@@ -40,8 +40,9 @@ system:
 demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
+# Both test processes must list the same tests in the same order; sets are ordered by this seed.
 test: $(DEV) system
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 $(TEST_ARGS)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 $(TEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .

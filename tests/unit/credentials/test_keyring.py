@@ -66,7 +66,7 @@ def test_a_keyring_that_others_can_read_is_refused(path: Path, mode: int) -> Non
 @pytest.mark.parametrize(
     ("secret", "why"),
     [
-        (secrets.token_bytes(31), "31 bytes"),
+        (bytes.fromhex("8d1fb2a06c9e4b7735f0c4d86a21e39f57bb0e6d914c2af3687fd5123ea49c"), "31 bytes"),
         (b"", "0 bytes"),
         (b"your-256-bit-secret-your-256-bit-secret", "text"),
         (b"changeme" * 8, "text"),
