@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 
@@ -17,9 +17,11 @@ from tests.acceptance.world import PASSWORD, World, totp_code
 from tests.parts.processes import Running, running
 from tests.parts.waiting import free_port
 
+Answer = TypeVar("Answer")
 # Far more than anything needs: a test that waits this long has found a fault.
 PATIENCE_SECONDS = 60
 AUTH = "/download/v2/auth"
+DAYBREAKD = (sys.executable, "-c", "from daybreak.cli.main import main; main()")
 
 
 @dataclass(frozen=True)
@@ -96,34 +98,43 @@ def serving(
     world: World,
     *,
     workers: int = 2,
-    environment: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
     **options: Any,
 ) -> Iterator[Service]:
-    """Starts the service on a world that was made. `settings` replace values of the web settings."""
+    """Starts `daybreakd serve` on a world that was made. `settings` are keys of the configuration, with dots for
+    sections; `before` is put before the command, such as `faketime`.
+    """
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    described = {"base_url": address, "port": port, "workers": workers, **(settings or {})}
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "tests.acceptance.served",
-        world.folder,
-        world.state_url,
-        json.dumps(described),
-    ]
-    root = Path(__file__).parents[2]
-    with running(
-        command, environment={"PYTHONPATH": os.fspath(root), **(environment or {})}, folder=root, **options
-    ) as program:
+    chosen = {
+        "base_url": address,
+        "listen": f"127.0.0.1:{port}",
+        "workers": workers,
+        "log_format": "json",
+        "state.url": world.state_url,
+        "source.location": "platform.duckdb",
+        "snapshot.schedule": False,
+        # Many tests log in from one address; the throttles have tests of their own.
+        "access.login_per_seat": "1000/5m",
+        "access.login_per_address": "1000/5m",
+        **(settings or {}),
+    }
+    file = world.folder / "daybreak.toml"
+    file.write_text(_toml(chosen))
+    command: list[str | Path] = [*before, *DAYBREAKD, "serve", "--config", file]
+    with running(command, environment=environment, folder=world.folder, **options) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS)
-        yield Service(address, described["base_url"], world, program)
+        yield Service(address, str(chosen["base_url"]), world, program)
 
 
-@contextlib.contextmanager
-def in_threads(work: Callable[[int], Any], count: int) -> Iterator[list[Any]]:
-    """Runs `work(0..count-1)` at the same time; what they returned, in order."""
-    from concurrent.futures import ThreadPoolExecutor
+def _toml(chosen: Mapping[str, Any]) -> str:
+    """Dotted keys are TOML already; JSON scalars and lists of them are, too."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items())
 
+
+def at_once(work: Callable[[int], Answer], count: int) -> list[Answer]:
+    """Runs `work(0)` to `work(count - 1)` at the same time; what they returned, in order."""
     with ThreadPoolExecutor(count) as pool:
-        yield list(pool.map(work, range(count)))
+        return list(pool.map(work, range(count)))
