@@ -1,0 +1,76 @@
+"""A migrated, empty state database of either kind for each test that asks for one."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from daybreak.state.database import Database, open_state
+from daybreak.state.migrate import migrate
+from daybreak.state.schema import metadata
+from tests.parts.postgresql import PostgreSQLServer
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file to copy: migrating anew for each test would take longer than the test."""
+    path = tmp_path_factory.mktemp("template") / "state.db"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgresql_server: PostgreSQLServer) -> str:
+    """The name of a migrated database: emptying it is much quicker than making another one."""
+    name = postgresql_server.fresh_database()
+    migrate(postgresql_server.url(name))
+    return name
+
+
+@pytest.fixture
+def sqlite_url(migrated_sqlite_file: Path, tmp_path: Path) -> str:
+    path = tmp_path / "state.db"
+    shutil.copy(migrated_sqlite_file, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgresql: str) -> str:
+    with psycopg.connect(postgresql_server.url(migrated_postgresql), options="-c lock_timeout=60000") as connection:
+        # The trail's guards do not stop a replica; nobody but a superuser can say to be one.
+        connection.execute("SET session_replication_role = replica")
+        names = sql.SQL(", ").join(sql.Identifier(table.name) for table in metadata.sorted_tables)
+        connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
+        connection.execute("INSERT INTO counters (name, value) VALUES ('fence', 0)")
+        connection.execute("INSERT INTO current_snapshot (slot) VALUES (1)")
+        connection.execute("INSERT INTO audit_retention (slot) VALUES (1)")
+    return postgresql_server.url(migrated_postgresql)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def state_url(request: pytest.FixtureRequest) -> str:
+    """The address of a migrated, empty state database; every contract test runs on both kinds."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "migrated_postgresql_url")
+    return url
+
+
+@pytest.fixture
+def open_one() -> Iterator[Callable[[str], Database]]:
+    """Opens a state database and closes it after the test."""
+    opened: list[Database] = []
+
+    def open_it(url: str) -> Database:
+        opened.append(open_state(url))
+        return opened[-1]
+
+    yield open_it
+    for state in opened:
+        state.close()
+
+
+@pytest.fixture
+def state(state_url: str, open_one: Callable[[str], Database]) -> Database:
+    return open_one(state_url)

@@ -1,0 +1,86 @@
+"""API tokens, on both databases."""
+
+from dataclasses import replace
+
+import pytest
+
+from daybreak.domain.errors import Conflict
+from daybreak.ports import Stores
+from daybreak.state.database import Database
+from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
+
+TOKEN = token(1, SEAT.seat_id, ANN.client_id, expires_at=NOW + 60 * MINUTE)
+
+
+def one_token(stores: Stores) -> None:
+    two_accounts(stores)
+    stores.api_tokens.add(TOKEN)
+
+
+def test_a_standing_says_all_about_a_token(state: Database) -> None:
+    state.write(one_token)
+    standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
+    assert standing is not None
+    assert (standing.token, standing.seat, standing.account) == (TOKEN, SEAT, ANN)
+    assert standing.grant is not None
+    assert standing.grant.data_export
+    assert standing.reach_requires_second_factor
+    assert state.read(lambda stores: stores.api_tokens.standing_by_id(TOKEN.token_id)) == standing
+    assert state.read(lambda stores: stores.api_tokens.standing("0" * 64)) is None
+    state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))
+    without = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
+    assert without is not None
+    assert (without.account, without.grant) == (None, None)
+
+
+def test_last_use_is_written_at_most_once_in_a_while(state: Database) -> None:
+    state.write(one_token)
+
+    def touch(minutes: float) -> None:
+        now = NOW + minutes * MINUTE
+        state.write(lambda stores: stores.api_tokens.touch(TOKEN.token_id, now, not_after=now - MINUTE))
+
+    def last_used() -> float:
+        used = state.read(lambda stores: stores.api_tokens.list_for())[0].last_used_at
+        assert used is not None
+        return (used - NOW) / MINUTE
+
+    touch(1)
+    assert last_used() == 1
+    touch(1.5)
+    assert last_used() == 1
+    touch(2)
+    assert last_used() == 2
+
+
+def test_tokens_are_listed_by_account_and_seat_newest_first(state: Database) -> None:
+    state.write(one_token)
+    newer = token(2, SEAT.seat_id, ANN.client_id, created_at=NOW + MINUTE)
+    other = token(3, SEAT.seat_id, BEA.client_id)
+    state.write(lambda stores: stores.api_tokens.add(newer))
+    state.write(lambda stores: stores.api_tokens.add(other))
+    assert state.read(lambda stores: stores.api_tokens.list_for(client_id=ANN.client_id)) == [newer, TOKEN]
+    assert state.read(lambda stores: stores.api_tokens.list_for(client_id=BEA.client_id, seat_id=SEAT.seat_id)) == [
+        other
+    ]
+    assert state.read(lambda stores: stores.api_tokens.list_for(seat_id=uuid(9))) == []
+
+
+def test_a_token_is_revoked_once_and_with_its_grant(state: Database) -> None:
+    state.write(one_token)
+    second = token(2, SEAT.seat_id, ANN.client_id)
+    state.write(lambda stores: stores.api_tokens.add(second))
+    assert state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW, "leaked"))
+    assert not state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW + MINUTE, "again"))
+    assert state.write(lambda stores: stores.api_tokens.revoke_for_grant(SEAT.seat_id, BEA.client_id, NOW, "gone")) == 0
+    assert state.write(lambda stores: stores.api_tokens.revoke_for_grant(SEAT.seat_id, ANN.client_id, NOW, "gone")) == 1
+    standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
+    assert standing is not None
+    assert standing.token == replace(TOKEN, revoked_at=NOW, revoke_reason="leaked")
+
+
+def test_two_tokens_never_share_a_digest(state: Database) -> None:
+    state.write(one_token)
+    twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest)
+    with pytest.raises(Conflict):
+        state.write(lambda stores: stores.api_tokens.add(twin))

@@ -1,0 +1,130 @@
+"""What snapshots hold, in bulk; on both databases."""
+
+import pytest
+
+from daybreak.domain.errors import Conflict
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.state.database import Database
+from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
+
+ONE, TWO, STRANGER = uuid(1), uuid(2), uuid(3)
+# More than a page and more than a statement takes.
+LEADERS = 10_500
+
+
+def published(state: Database, number: int) -> str:
+    state.write(lambda stores: complete_run(stores, number))
+    state.write(lambda stores: stores.snapshots.publish(uuid(number), None, NOW + number * MINUTE))
+    return uuid(number)
+
+
+def test_a_file_is_found_by_leader_resource_and_format(state: Database) -> None:
+    snapshot_id = published(state, 9)
+    own = entry(snapshot_id, ONE, "members")
+    for asked in (None, snapshot_id):
+        found = state.read(lambda stores, it=asked: stores.snapshots.file(it, ONE, "members", "json"))  # type: ignore[misc]
+        assert found is not None
+        assert (found.snapshot_id, found.rows, found.resource, found.format) == (snapshot_id, 5, "members", "json")
+        assert found.stored == own.formats["json"]
+        assert (found.as_of, found.published_at) == (NOW, NOW + 9 * MINUTE)
+
+
+def test_a_leader_without_rows_gets_the_shared_file_and_a_stranger_none(state: Database) -> None:
+    snapshot_id = published(state, 9)
+    shared = state.read(lambda stores: stores.snapshots.file(None, TWO, "members", "csv"))
+    assert shared is not None
+    assert (shared.rows, shared.stored) == (0, entry(snapshot_id, "", "members", rows=0).formats["csv"])
+    for client_id, resource, file_format in (
+        (STRANGER, "members", "csv"),
+        ("", "members", "csv"),
+        (ONE, "unknown", "csv"),
+        (ONE, "members", "parquet"),
+    ):
+        assert (
+            state.read(lambda stores, it=(client_id, resource, file_format): stores.snapshots.file(None, *it)) is None
+        )  # type: ignore[misc]
+    assert state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, TWO))
+    assert not state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, STRANGER))
+
+
+def test_only_what_was_published_and_still_stands_is_found(state: Database) -> None:
+    def found(snapshot_id: str | None) -> bool:
+        return state.read(lambda stores: stores.snapshots.file(snapshot_id, ONE, "members", "csv")) is not None
+
+    assert not found(None)
+    state.write(lambda stores: complete_run(stores, 8))
+    assert not found(uuid(8)), "complete is not published"
+    first, second = published(state, 9), published(state, 10)
+    assert found(first), "a link that is out still works"
+    assert found(second)
+    assert state.write(lambda stores: stores.snapshots.forget(first)) == 5
+    assert not found(first)
+    assert found(None)
+    kept = state.read(lambda stores: stores.snapshots.get(first))
+    assert kept is not None
+    assert kept.state is SnapshotState.RETIRED
+    assert [one.snapshot_id for one in state.read(lambda stores: stores.snapshots.served())] == [second]
+
+
+def test_what_is_served_or_may_be_is_not_forgotten(state: Database) -> None:
+    served = published(state, 9)
+    state.write(lambda stores: complete_run(stores, 10))
+    for snapshot_id in (served, uuid(10)):
+        with pytest.raises(Conflict):
+            state.write(lambda stores, it=snapshot_id: stores.snapshots.forget(it))  # type: ignore[misc]
+    assert state.write(lambda stores: stores.snapshots.forget(uuid(99))) == 0
+
+
+def test_a_manifest_of_one_leader_has_header_only_files_filled_in(state: Database) -> None:
+    snapshot_id = published(state, 9)
+    manifest = state.read(lambda stores: stores.snapshots.manifest(snapshot_id, ONE))
+    assert [(one.client_id, one.resource, one.rows) for one in manifest] == [
+        (ONE, "campaigns", 0),
+        (ONE, "members", 5),
+    ]
+    assert manifest[1] == entry(snapshot_id, ONE, "members")
+    assert manifest[0].formats == entry(snapshot_id, "", "campaigns", rows=0).formats
+    assert state.read(lambda stores: stores.snapshots.manifest(snapshot_id, STRANGER)) == []
+    assert state.read(lambda stores: stores.snapshots.manifest(uuid(99), ONE)) == []
+
+
+def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Database) -> None:
+    started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
+    mine = (started.snapshot_id, started.fence)
+    leaders = [uuid(number * 7919 % 1_000_003) for number in range(LEADERS)]
+    entries = [entry(uuid(7), leader, "members", rows) for rows, leader in enumerate(leaders)]
+    more = [entry(uuid(7), leader, "campaigns") for leader in leaders[:3]]
+    state.write(lambda stores: stores.snapshots.add_leaders(*mine, leaders))
+    state.write(lambda stores: stores.snapshots.add_entries(*mine, entries))
+    state.write(lambda stores: stores.snapshots.add_entries(*mine, [*more, entry(uuid(7), "", "members", 0)]))
+
+    read = state.read(lambda stores: list(stores.snapshots.entries(uuid(7))))
+    assert read == sorted(
+        [*entries, *more, entry(uuid(7), "", "members", 0)], key=lambda one: (one.resource, one.client_id)
+    )
+    assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7), "campaigns"))) == read[:3]
+    assert state.read(lambda stores: list(stores.snapshots.leaders(uuid(7)))) == sorted(leaders)
+    fingerprints = state.read(lambda stores: stores.snapshots.fingerprints(uuid(7), "members"))
+    assert fingerprints == {one.client_id: one.fingerprint for one in read if one.resource == "members"}
+    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)])))
+    assert keys == [stored.key for one in read for stored in one.formats.values()]
+
+    state.write(lambda stores: stores.snapshots.finish(*mine, SnapshotState.FAILED, NOW, report={}, failure="x"))
+    rows = len(read) + len(leaders)
+    gone = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(4)]
+    assert gone == [9_000, 9_000, rows - 18_000, 0]
+    assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7)))) == []
+    assert state.read(lambda stores: stores.snapshots.abandoned()) == []
+
+
+def test_an_entry_that_is_there_already_is_refused_whole(state: Database) -> None:
+    started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
+    mine = (started.snapshot_id, started.fence)
+    state.write(lambda stores: stores.snapshots.add_entries(*mine, [entry(uuid(7), ONE, "members")]))
+    with pytest.raises(Conflict):
+        state.write(
+            lambda stores: stores.snapshots.add_entries(
+                *mine, [entry(uuid(7), TWO, "members"), entry(uuid(7), ONE, "members")]
+            )
+        )
+    assert len(state.read(lambda stores: list(stores.snapshots.entries(uuid(7))))) == 1

@@ -1,0 +1,104 @@
+"""Seats, their passwords and their second factors, on both databases."""
+
+from daybreak.state.database import Database
+from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, two_accounts, uuid
+
+
+def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
+    state.write(lambda stores: stores.directory.put_seat(seat(1, email="Zoë@Example.org")))
+    found = state.read(lambda stores: stores.seats.by_email("  ZOË@example.ORG "))
+    assert found is not None
+    assert found.email == "Zoë@Example.org"
+    assert state.read(lambda stores: stores.seats.by_email("zoe@example.org")) is None
+    assert state.read(lambda stores: stores.seats.by_id(uuid(1))) == found
+    assert state.read(lambda stores: stores.seats.by_id(uuid(2))) is None
+
+
+def test_a_seat_reaches_its_accounts_in_the_order_of_their_names_inactive_ones_too(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.directory.put_account(account(0xB1, first_name="bea", active=False)))
+    reached = state.read(lambda stores: stores.seats.reach(SEAT.seat_id))
+    assert [reach.account.client_id for reach in reached] == [ANN.client_id, BEA.client_id]
+    assert reached[0].account == ANN
+    assert (reached[0].grant.roles, reached[0].grant.data_export) == (("owner", "admin"), True)
+    assert (reached[1].account.active, reached[1].grant.async_rest_api) == (False, True)
+    assert state.read(lambda stores: stores.seats.reach(uuid(99))) == []
+
+
+def test_what_is_set_on_a_seat_is_there_afterwards(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.seats.set_password_hash(SEAT.seat_id, "another", NOW))
+    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
+    state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
+    state.write(lambda stores: stores.seats.set_last_client(SEAT.seat_id, BEA.client_id))
+    found = state.read(lambda stores: stores.seats.list_all())[0]
+    assert (found.password_hash, found.disabled, found.operator, found.last_client_id) == (
+        "another", True, True, BEA.client_id,
+    )  # fmt: skip
+
+
+def test_a_second_factor_counts_once_it_is_confirmed(state: Database) -> None:
+    state.write(two_accounts)
+    assert not state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, ["r1"], NOW))
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
+    assert state.read(lambda stores: stores.seats.sealed_seed(SEAT.seat_id)) is None
+    assert state.read(lambda stores: stores.seats.pending_seed(SEAT.seat_id)) == "sealed"
+    assert state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, ["r1", "r2"], NOW))
+    assert state.read(lambda stores: stores.seats.sealed_seed(SEAT.seat_id)) == "sealed"
+    assert state.read(lambda stores: stores.seats.pending_seed(SEAT.seat_id)) is None
+    assert state.read(lambda stores: stores.seats.by_id(SEAT.seat_id)).second_factor_enrolled  # type: ignore[union-attr]
+    assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 2
+
+
+def test_a_step_is_accepted_once_and_never_an_earlier_one(state: Database) -> None:
+    state.write(two_accounts)
+    assert not state.write(lambda stores: stores.seats.accept_step(SEAT.seat_id, 5)), "nothing is enrolled"
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
+    state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, [], NOW))
+    answers = [
+        state.write(lambda stores, step=step: stores.seats.accept_step(SEAT.seat_id, step))  # type: ignore[misc]
+        for step in (5, 6, 6, 5, 7)
+    ]
+    assert answers == [False, True, False, False, True]
+
+
+def test_a_recovery_code_is_good_once_and_gone_after_a_reset(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.seats.replace_recovery_codes(SEAT.seat_id, ["old"]))
+    state.write(lambda stores: stores.seats.replace_recovery_codes(SEAT.seat_id, ["r1", "r2"]))
+    answers = [
+        state.write(lambda stores, code=code: stores.seats.use_recovery_code(SEAT.seat_id, code, NOW))  # type: ignore[misc]
+        for code in ("old", "r1", "r1")
+    ]
+    assert answers == [False, True, False]
+    assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 1
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
+    state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 9, ["r3"], NOW))
+    state.write(lambda stores: stores.seats.reset_second_factor(SEAT.seat_id))
+    assert state.read(lambda stores: stores.seats.sealed_seed(SEAT.seat_id)) is None
+    assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 0
+
+
+def test_a_step_that_was_used_is_not_good_again_after_a_reset(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "one", NOW))
+    state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 9, [], NOW))
+    state.write(lambda stores: stores.seats.reset_second_factor(SEAT.seat_id))
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "two", NOW + MINUTE))
+    assert not state.write(lambda stores: stores.seats.accept_step(SEAT.seat_id, 9))
+
+
+def test_seeds_are_resealed_where_the_key_changed(state: Database) -> None:
+    for number, seed in ((1, "k1:one"), (2, "k2:two"), (3, "k1:three")):
+        state.write(lambda stores, number=number: stores.directory.put_seat(seat(number)))  # type: ignore[misc]
+        state.write(lambda stores, number=number, seed=seed: stores.seats.begin_second_factor(uuid(number), seed, NOW))  # type: ignore[misc]
+    state.write(lambda stores: stores.seats.confirm_second_factor(uuid(1), 1, [], NOW))
+
+    def reseal(seat_id: str, seed: str) -> str | None:
+        assert seat_id.endswith("0000")
+        return seed.replace("k1:", "k2:") if seed.startswith("k1:") else None
+
+    assert state.write(lambda stores: stores.seats.reseal_seeds(reseal)) == 2
+    assert state.read(lambda stores: stores.seats.sealed_seed(uuid(1))) == "k2:one"
+    assert state.read(lambda stores: stores.seats.pending_seed(uuid(2))) == "k2:two"
+    assert state.read(lambda stores: stores.seats.pending_seed(uuid(3))) == "k2:three"

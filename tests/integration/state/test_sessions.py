@@ -1,0 +1,139 @@
+"""Logins and devices, on both databases."""
+
+from datetime import timedelta
+
+from daybreak.domain.identity import Device
+from daybreak.ports import Stores
+from daybreak.state.database import Database
+from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, session, two_accounts, uuid
+
+SID = uuid(0x5E55)
+DEVICE = Device(uuid(0xDE), SEAT.seat_id, "curl/8", "192.0.2.7", NOW, NOW)
+
+
+def one_session(stores: Stores) -> None:
+    two_accounts(stores)
+    stores.sessions.remember_device(DEVICE)
+    stores.sessions.start(session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp")))
+
+
+def test_a_standing_says_all_about_a_session_on_one_account(state: Database) -> None:
+    state.write(one_session)
+    standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
+    assert standing is not None
+    assert standing.session == session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"))
+    assert standing.seat == SEAT
+    assert standing.account == ANN
+    assert standing.grant is not None
+    assert standing.grant.roles == ("owner", "admin")
+    assert standing.reach_requires_second_factor, "Bea's account asks for one"
+
+
+def test_a_standing_has_no_account_where_the_seat_has_no_grant(state: Database) -> None:
+    state.write(one_session)
+    state.write(lambda stores: stores.directory.put_account(account(0xC1)))
+    for client_id in (uuid(0xC1), uuid(0xFF), None, ""):
+        standing = state.read(lambda stores, it=client_id: stores.sessions.standing(SID, it))  # type: ignore[misc]
+        assert standing is not None
+        assert (standing.account, standing.grant, standing.seat) == (None, None, SEAT)
+    assert state.read(lambda stores: stores.sessions.standing(uuid(1), ANN.client_id)) is None
+
+
+def test_every_change_shows_in_the_next_standing(state: Database) -> None:
+    state.write(one_session)
+    state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
+    state.write(lambda stores: stores.directory.put_account(account(0xA1, first_name="Ann", active=False)))
+    state.write(lambda stores: stores.directory.put_account(account(0xB1, second_factor_required=True, active=False)))
+    standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
+    assert standing is not None
+    assert standing.seat.disabled
+    assert standing.account is not None
+    assert not standing.account.active
+    assert not standing.reach_requires_second_factor, "an inactive account asks for nothing"
+    state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))
+    gone = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
+    assert gone is not None
+    assert gone.account is None
+
+
+def test_the_second_factor_ends_the_waiting_once(state: Database) -> None:
+    state.write(two_accounts)
+    waiting = session(7, SEAT.seat_id, awaiting_second_factor=True, expires_at=NOW + 10 * MINUTE)
+    state.write(lambda stores: stores.sessions.start(waiting))
+    assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW)) == []
+
+    def pass_it(stores: Stores) -> bool:
+        return stores.sessions.pass_second_factor(
+            uuid(7), device_id=DEVICE.device_id, expires_at=NOW + timedelta(days=7), amr=("pwd", "otp")
+        )
+
+    assert [state.write(pass_it), state.write(pass_it)] == [True, False]
+    standing = state.read(lambda stores: stores.sessions.standing(uuid(7), ANN.client_id))
+    assert standing is not None
+    assert (standing.session.awaiting_second_factor, standing.session.amr) == (False, ("pwd", "otp"))
+    assert standing.session.expires_at == NOW + timedelta(days=7)
+    assert standing.session.device_id == DEVICE.device_id
+
+
+def test_a_waiting_session_that_ended_passes_no_more(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.sessions.start(session(7, SEAT.seat_id, awaiting_second_factor=True)))
+    state.write(lambda stores: stores.sessions.end(uuid(7), NOW, "logout"))
+    assert not state.write(
+        lambda stores: stores.sessions.pass_second_factor(uuid(7), device_id="d", expires_at=NOW, amr=())
+    )
+
+
+def test_a_session_ends_once_and_all_of_a_seat_but_one(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.directory.put_seat(seat(2)))
+    for number in (1, 2, 3):
+        state.write(lambda stores, number=number: stores.sessions.start(session(number, SEAT.seat_id)))  # type: ignore[misc]
+    state.write(lambda stores: stores.sessions.start(session(4, uuid(2))))
+    assert state.write(lambda stores: stores.sessions.end(uuid(1), NOW, "logout"))
+    assert not state.write(lambda stores: stores.sessions.end(uuid(1), NOW + MINUTE, "again"))
+    assert state.write(lambda stores: stores.sessions.end_all(SEAT.seat_id, NOW, "password", keep_sid=uuid(2))) == 1
+    ended = state.read(lambda stores: stores.sessions.standing(uuid(1), None))
+    assert ended is not None
+    assert (ended.session.ended_at, ended.session.end_reason) == (NOW, "logout")
+    still = state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW))
+    assert [one.sid for one, _ in still] == [uuid(2)]
+    assert len(state.read(lambda stores: stores.sessions.list_open(uuid(2), NOW))) == 1
+
+
+def test_open_sessions_come_with_their_devices_and_without_expired_ones(state: Database) -> None:
+    state.write(one_session)
+    state.write(
+        lambda stores: stores.sessions.start(session(8, SEAT.seat_id, kind="dashboard", started_at=NOW + MINUTE))
+    )
+    listed = state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW))
+    assert [(one.sid, one.kind, device) for one, device in listed] == [
+        (uuid(8), "dashboard", None),
+        (SID, "api", DEVICE),
+    ]
+    assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW + timedelta(days=7))) == []
+
+
+def test_a_device_is_brought_up_to_date_but_never_taken_from_its_seat(state: Database) -> None:
+    state.write(one_session)
+    state.write(lambda stores: stores.directory.put_seat(seat(2)))
+    later = Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW + MINUTE, NOW + MINUTE)
+    theft = Device(DEVICE.device_id, uuid(2), "thief", "203.0.113.1", NOW, NOW + 2 * MINUTE)
+    state.write(lambda stores: stores.sessions.remember_device(later))
+    state.write(lambda stores: stores.sessions.remember_device(theft))
+    found = state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id))
+    assert found == Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW, NOW + MINUTE)
+    assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, uuid(2))) is None
+
+
+def test_reauthentication_is_kept_and_what_ended_is_forgotten(state: Database) -> None:
+    state.write(one_session)
+    state.write(lambda stores: stores.sessions.mark_reauthenticated(SID, NOW + MINUTE))
+    standing = state.read(lambda stores: stores.sessions.standing(SID, BEA.client_id))
+    assert standing is not None
+    assert standing.session.reauthenticated_at == NOW + MINUTE
+    state.write(lambda stores: stores.sessions.start(session(1, SEAT.seat_id)))
+    state.write(lambda stores: stores.sessions.end(uuid(1), NOW, "logout"))
+    state.write(lambda stores: stores.sessions.start(session(2, SEAT.seat_id, expires_at=NOW - MINUTE)))
+    assert state.write(lambda stores: stores.sessions.forget_ended(NOW + MINUTE)) == 2
+    assert state.read(lambda stores: stores.sessions.standing(SID, None)) is not None

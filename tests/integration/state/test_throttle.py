@@ -1,0 +1,89 @@
+"""Counted attempts: never more than the limit in a window, and never a lock for good; on both databases."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from daybreak.ports import ThrottleRule
+from daybreak.state.database import Database
+from tests.integration.state.values import NOW
+
+SEAT_RULE = ThrottleRule("factor:seat", 5, 300)
+SECOND = timedelta(seconds=1)
+
+
+def count(state: Database, now: datetime, *rules: ThrottleRule) -> ThrottleRule | None:
+    return state.write(lambda stores: stores.throttle.count(rules, now))
+
+
+def test_the_limit_holds_in_every_window_and_the_wait_is_true(state: Database) -> None:
+    for second in range(5):
+        assert count(state, NOW + 10 * second * SECOND, SEAT_RULE) is None
+    assert count(state, NOW + 60 * SECOND, SEAT_RULE) == SEAT_RULE
+    wait = state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW + 60 * SECOND))
+    assert wait == 240
+    assert count(state, NOW + 299 * SECOND, SEAT_RULE) == SEAT_RULE
+    assert count(state, NOW + 300 * SECOND, SEAT_RULE) is None
+    assert count(state, NOW + 301 * SECOND, SEAT_RULE) == SEAT_RULE, "the second attempt was at 10 s"
+
+
+def test_attempts_over_the_limit_do_not_put_the_end_off(state: Database) -> None:
+    for _ in range(5):
+        count(state, NOW, SEAT_RULE)
+    for second in range(1, 300, 13):
+        assert count(state, NOW + second * SECOND, SEAT_RULE) == SEAT_RULE
+    assert count(state, NOW + 300 * SECOND, SEAT_RULE) is None
+
+
+def test_an_attempt_counts_for_all_rules_or_for_none(state: Database) -> None:
+    narrow, wide = ThrottleRule("a", 1, 60), ThrottleRule("b", 3, 60)
+    assert count(state, NOW, narrow, wide) is None
+    assert count(state, NOW, wide, narrow) == narrow
+    assert count(state, NOW, narrow, wide) == narrow
+    assert count(state, NOW, wide) is None, "the refused attempts did not count here"
+    assert count(state, NOW, wide) is None
+    assert count(state, NOW, wide) == wide
+
+
+def test_windows_of_one_key_are_counted_apart(state: Database) -> None:
+    rules = [ThrottleRule("seat", 2, 60), ThrottleRule("seat", 3, 3600)]
+    assert [count(state, NOW, *rules), count(state, NOW, *rules)] == [None, None]
+    assert count(state, NOW + 60 * SECOND, *rules) is None
+    assert count(state, NOW + 120 * SECOND, *rules) == rules[1]
+    state.write(lambda stores: stores.throttle.clear("seat"))
+    assert count(state, NOW + 120 * SECOND, *rules) is None
+
+
+def test_of_several_exceeded_rules_the_longest_wait_is_named(state: Database) -> None:
+    short, long = ThrottleRule("x", 1, 10), ThrottleRule("y", 1, 1000)
+    count(state, NOW, short, long)
+    assert count(state, NOW, short, long) == long
+
+
+@pytest.mark.parametrize("limit", [64, 65, 200])
+def test_large_limits_hold_exactly_in_a_burst_and_end_in_time(state: Database, limit: int) -> None:
+    rule = ThrottleRule("global", limit, 640)
+
+    def burst(stores: object) -> int:
+        return sum(stores.throttle.count([rule], NOW) is None for _ in range(limit + 20))  # type: ignore[attr-defined]
+
+    assert state.write(burst) == limit
+    assert count(state, NOW + 639 * SECOND, rule) == rule
+    assert count(state, NOW + 650 * SECOND, rule) is None, "at most a 64th of the window late"
+
+
+def test_a_clock_that_ran_ahead_locks_nobody_for_good(state: Database) -> None:
+    for _ in range(5):
+        count(state, NOW + timedelta(days=2), SEAT_RULE)
+    assert count(state, NOW, SEAT_RULE) is None
+    assert state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW)) == 0
+
+
+def test_a_rule_that_allows_nothing_refuses(state: Database) -> None:
+    assert count(state, NOW, ThrottleRule("closed", 0, 60)) is not None
+
+
+def test_what_is_over_is_forgotten(state: Database) -> None:
+    count(state, NOW, SEAT_RULE)
+    assert state.write(lambda stores: stores.throttle.forget(NOW + 300 * SECOND)) == 0
+    assert state.write(lambda stores: stores.throttle.forget(NOW + 301 * SECOND)) == 1
