@@ -162,8 +162,8 @@ class SnapshotSettings:
     publish_at: time = setting(TIME_OF_DAY, "04:00", "UTC time of day at which new files appear.")
     margin: timedelta = setting(
         between(DURATION, timedelta(minutes=1), timedelta(hours=12)),
-        "15m",
-        "How much earlier than its expected length a run starts.",
+        "10m",
+        "How much earlier a run starts than the length of the last ones asks.",
     )
     formats: tuple[str, ...] = setting(
         list_of(choice(*(each.name for each in FORMATS))),
@@ -175,8 +175,11 @@ class SnapshotSettings:
         "fast",
         '"fast" is igzip, "small" is zlib-ng level 4: about 12 % smaller files for 2.5 times the time.',
     )
-    keep: int = setting(whole(1, 400), 3, "Published snapshots that are kept. Links that are out are always honoured.")
+    keep: int = setting(whole(1, 400), 7, "Published snapshots that are kept. Links that are out are always honoured.")
     memory_limit: int = setting(SIZE, "1GB", "Memory of the whole builder; the rest spills to `temp_dir`.")
+    verify: str = setting(
+        choice("full", "sample"), "full", "Before a publication read all new files back, or one in fifty."
+    )
     threads: int = setting(whole(0, 512), 0, "Threads of the builder; 0 for one per processor.")
     temp_dir: Path | None = setting(optional(PATH), None, "Where the builder spills; beside the files when left out.")
     models_dir: Path | None = setting(
@@ -188,12 +191,13 @@ class SnapshotSettings:
 class GuardSettings:
     """[guard] What holds a publication back until an operator decides."""
 
+    enabled: bool = setting(BOOLEAN, True, "Look at each snapshot before it is published.")
     max_drop_share: float = setting(
-        SHARE, 0.2, "A resource that lost more than this share of its rows since the last snapshot is suspicious."
+        SHARE, 0.3, "A resource that lost more than this share of its rows since the last snapshot is suspicious."
     )
-    max_leader_drop_share: float = setting(SHARE, 0.5, "The same for one Leader's rows in a resource.")
+    max_leader_drop_share: float = setting(SHARE, 0.7, "The same for one Leader's rows in a resource.")
     leader_min_rows: int = setting(
-        whole(1, 10**9), 1000, "Leaders with fewer rows than this in a resource are not looked at one by one."
+        whole(1, 10**9), 10_000, "Leaders with fewer rows than this in a resource are not looked at one by one."
     )
     max_null_share_rise: float = setting(
         SHARE, 0.2, "A column whose share of NULLs rises by more than this is suspicious."
@@ -215,7 +219,7 @@ class AccessSettings:
     )
     login_per_seat: Rate = setting(RATE, "10/5m", "Logins tried for one seat from one address.")
     login_per_address: Rate = setting(
-        RATE, "100/5m", "Logins tried from one address (IPv6: one /64), whatever the seat."
+        RATE, "300/5m", "Logins tried from one address (IPv6: one /64), whatever the seat."
     )
     login_overall: Rate = setting(RATE, "6000/5m", "Logins tried in all.")
     second_factor_per_seat: tuple[Rate, ...] = setting(

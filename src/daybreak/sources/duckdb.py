@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,13 @@ class DuckdbSource:
             yield DuckdbReading(connection, self._location, as_of, self._models, states)
         finally:
             connection.close()
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query of the operator's own (`[directory]`), by column name. Raises SourceError."""
+        what = engine_faults("A query under [directory]")
+        with self.open(datetime.now(UTC)) as reading, reading.cursor() as cursor, what:
+            relation = cursor.sql(sql)
+            return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
 class DuckdbReading:

@@ -1,0 +1,146 @@
+"""`daybreakd doctor`: whether everything the service needs is there and in order."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.output import say, shown_bytes, shown_instant
+from daybreak.domain.errors import DaybreakError, OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+
+# Before this version was made: a clock that says so is wrong.
+_EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
+_SPARE_BYTES = 1_000_000_000
+
+
+def doctor(*, config: Config = None) -> int:
+    """Check configuration, keyring, state database, file store, source, disk and clock. Exit code 1 on a fault."""
+    settings = settings_of(config)
+    say(f"ok    configuration: {settings.file or 'from the environment'}")
+    faults = 0
+    checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
+        ("addresses", _addresses),
+        ("keyring", _keyring),
+        ("state database", _state),
+        ("file store", _files),
+        ("source", _source),
+        ("disk", _disk),
+        ("clock", _clock),
+        ("freshness", _freshness),
+    )
+    for name, check in checks:
+        try:
+            say(f"ok    {name}: {check(settings)}")
+        except DaybreakError as fault:
+            faults += 1
+            say(f"FAULT {name}: " + "\n      ".join(_lines(fault.message)))
+    return 1 if faults else 0
+
+
+def _addresses(settings: "Settings") -> str:
+    parts = urlsplit(settings.base_url)
+    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
+        raise OperatorError(
+            "base_url is plain http for a name others can reach: passwords and tokens would travel in the clear. "
+            "Put a proxy with a certificate in front and set base_url to https://...; then require_https = true."
+        )
+    return f"{settings.base_url}, listening on {settings.listen}"
+
+
+def _keyring(settings: "Settings") -> str:
+    from daybreak.bootstrap import open_keyring
+
+    ring = open_keyring(settings).current()
+    return f"{settings.keys.file}, {ring.signing_kid} signs"
+
+
+def _state(settings: "Settings") -> str:
+    from daybreak.bootstrap import open_state
+
+    state = open_state(settings)
+    try:
+        accounts, seats = state.read(
+            lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
+        )
+    finally:
+        state.close()
+    if not accounts or not seats:
+        raise OperatorError("there are no accounts or seats yet: `daybreakd directory import FILE`.")
+    return f"{accounts:,} accounts, {seats:,} seats"
+
+
+def _files(settings: "Settings") -> str:
+    from daybreak.bootstrap import open_files
+
+    store = open_files(settings)
+    store.probe()
+    free = store.free_bytes()
+    return settings.files.url + (f", {shown_bytes(free)} free" if free is not None else "")
+
+
+def _source(settings: "Settings") -> str:
+    from daybreak.bootstrap import now_utc, open_source
+
+    with open_source(settings).open(now_utc()) as reading:
+        reading.check()
+        return (
+            f"{settings.source.engine}, {len(reading.leaders()):,} Leaders, about {shown_bytes(reading.input_bytes())}"
+        )
+
+
+def _disk(settings: "Settings") -> str:
+    from daybreak.bootstrap import temp_dir
+
+    folder = temp_dir(settings)
+    free = shutil.disk_usage(_existing(folder)).free
+    if free < _SPARE_BYTES:
+        raise OperatorError(f"{shown_bytes(free)} free for spilling in {folder}: make room or set snapshot.temp_dir.")
+    return f"{shown_bytes(free)} free for spilling in {folder}"
+
+
+def _clock(settings: "Settings") -> str:
+    from daybreak.bootstrap import now_utc, open_state
+
+    now = now_utc()
+    if now < _EARLIEST:
+        raise OperatorError(f"the clock says {shown_instant(now)} UTC: set it, and run an NTP service.")
+    state = open_state(settings)
+    try:
+        newest = state.read(lambda stores: stores.snapshots.recent(1))
+    finally:
+        state.close()
+    if newest and newest[0].started_at > now + timedelta(minutes=1):
+        started = shown_instant(newest[0].started_at)
+        raise OperatorError(f"the clock says {shown_instant(now)} UTC, but a run started at {started}: it went back.")
+    return f"{shown_instant(now)} UTC"
+
+
+def _freshness(settings: "Settings") -> str:
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.freshness import freshness
+
+    state = open_state(settings)
+    try:
+        fresh = state.read(lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
+    finally:
+        state.close()
+    due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
+    if fresh.late:
+        raise OperatorError(f"{fresh.reason}; {due}.")
+    return f"as of {shown_instant(fresh.snapshot.as_of)} UTC, {due}" if fresh.snapshot else f"nothing served yet, {due}"
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _lines(text: str) -> Iterator[str]:
+    yield from text.splitlines()

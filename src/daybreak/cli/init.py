@@ -1,0 +1,89 @@
+"""`daybreakd init`: a folder from which the service runs."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from daybreak.cli.options import DEFAULT_FILE
+from daybreak.cli.output import say
+from daybreak.domain.errors import OperatorError
+
+
+def init(
+    folder: Annotated[Path, Parameter(help="Where to; made when it is not there.")] = Path(),
+    *,
+    source: Annotated[str, Parameter(help="source.location.")] = "platform",
+    engine: Annotated[str, Parameter(help="source.engine: duckdb, postgresql or spark.")] = "duckdb",
+    base_url: Annotated[str, Parameter(help="Where users reach the service.")] = "http://127.0.0.1:8400",
+) -> None:
+    """Write a commented daybreak.toml, a keyring (mode 0600) and an empty state database. Nothing is overwritten."""
+    made = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
+    say(f"{made} is ready.")
+    say(
+        "Next: set source.location in it, then `daybreakd doctor`, `daybreakd directory import FILE`, `daybreakd serve`."
+    )
+
+
+def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
+    """Writes the three; gives the path of the configuration. `values` stand in it without a comment sign.
+
+    Raises OperatorError when a configuration is there already.
+    """
+    from daybreak.bootstrap import now_utc
+    from daybreak.credentials import keyring
+    from daybreak.settings import load_settings
+    from daybreak.state.migrate import migrate
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / DEFAULT_FILE
+    text = "\n".join(configuration(values)) + "\n"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OperatorError(f"{path} is there already: nothing was changed.") from None
+    settings = load_settings(path, {})
+    if not settings.keys.file.exists():
+        keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
+    migrate(settings.state.url)
+    return path
+
+
+def configuration(values: Mapping[str, str | int]) -> Iterator[str]:
+    """Lines of a configuration file: every setting with its text; those not in `values` commented out with defaults."""
+    from daybreak.settings import setting_rows
+    from daybreak.settings.sections import SECTIONS
+
+    yield "# Configuration of Daybreak. A line that is commented out shows the default."
+    yield "# Each setting can also come from the environment: DAYBREAK_SOURCE__LOCATION for location in [source]."
+    section = ""
+    for row in setting_rows():
+        if row.section != section:
+            section = row.section
+            about = (SECTIONS[section].__doc__ or "").partition("] ")[2]
+            yield ""
+            yield f"[{section}]  # {about}"
+        yield ""
+        for line in _wrapped(row.text):
+            yield f"# {line}"
+        if row.key in values:
+            yield f"{row.name} = {_toml(values[row.key])}"
+        else:
+            yield f"# {row.name} = {row.default if row.default is not None else '...'}"
+
+
+def _wrapped(text: str, width: int = 110) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, width)
+
+
+def _toml(value: str | int) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

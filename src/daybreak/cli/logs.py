@@ -1,0 +1,35 @@
+"""Where log lines go: JSON in a pipe, aligned and coloured on a terminal. No line holds a query string or a secret."""
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+
+
+def configure_logging(settings: "Settings") -> None:
+    """Sets structlog up for this process and those forked from it; lines go to standard error."""
+    import structlog
+
+    console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if console:
+        colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        last: list[Any] = [structlog.dev.ConsoleRenderer(colors=colors)]
+    else:
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # Libraries that log by themselves: only what goes wrong, as plain lines.
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")

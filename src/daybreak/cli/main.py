@@ -1,0 +1,86 @@
+"""The command `daybreakd`: which verbs there are, and what an error looks like.
+
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 130 interrupted. The modules of the verbs are imported when
+a verb is used, so that help answers at once.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+import daybreak
+from daybreak.domain.errors import DaybreakError, InvalidRequest
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+VERBS: tuple[tuple[str, str, str], ...] = (
+    ("init", "daybreak.cli.init:init", "Write a configuration, a keyring and an empty state database."),
+    ("serve", "daybreak.cli.serve:serve", "Run the service: web workers and the builder."),
+    ("migrate", "daybreak.cli.serve:migrate", "Bring the state database to this version's shape."),
+    ("doctor", "daybreak.cli.doctor:doctor", "Check configuration, source, stores, keyring, clock and disk."),
+    ("demo", "daybreak.cli.demo:demo", "Make a believable platform, snapshot it and serve it."),
+    ("snapshot", "daybreak.cli.snapshot:app", "Run, list, show, verify, watch, publish, discard."),
+    ("directory", "daybreak.cli.directory:app", "Accounts and seats: import, export, sync."),
+    ("seat", "daybreak.cli.seat:app", "Passwords, second factors and roles of seats."),
+    ("token", "daybreak.cli.token:app", "API tokens: create, list, revoke."),
+    ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate."),
+    ("audit", "daybreak.cli.audit:audit", "Read the audit trail."),
+    ("state", "daybreak.cli.state:app", "The state database: copy."),
+)
+
+
+def make_app() -> App:
+    """The command with all its verbs, none of them imported yet."""
+    app = App(
+        name="daybreakd",
+        help="Daily snapshot files of a messaging platform, handed to the right people over HTTP.",
+        version=daybreak.__version__,
+        help_format="plaintext",
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
+    for name, where, help_text in VERBS:
+        app.command(where, name=name, help=help_text)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: runs the verb and ends the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and gives its exit code; errors go to standard error as one clear message."""
+    try:
+        result = make_app()(list(arguments))
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _complain(f"{error}\nSee `daybreakd --help`.", WRONG_USE)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has enough; what is still buffered goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except DaybreakError as error:
+        return _refuse(error)
+    return result if isinstance(result, int) else DONE
+
+
+def _refuse(error: DaybreakError) -> int:
+    text = error.message
+    if isinstance(error, InvalidRequest):
+        text += "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in error.faults)
+    return _complain(text, WRONG_USE if error.code == "settings_fault" else FAILED)
+
+
+def _complain(text: str, code: int) -> int:
+    sys.stderr.write(f"daybreakd: {text}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Options that many verbs share, and the configuration they stand for."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+
+DEFAULT_FILE = "daybreak.toml"
+
+Config = Annotated[
+    Path | None,
+    Parameter(
+        name=["--config", "-c"],
+        help=f"The configuration file; else the variable DAYBREAK_CONFIG, else ./{DEFAULT_FILE}.",
+    ),
+]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
+
+
+def settings_of(config: Path | None) -> "Settings":
+    """The configuration a verb runs with. Raises SettingsFault."""
+    from daybreak.settings import load_settings
+
+    named = config or (Path(os.environ["DAYBREAK_CONFIG"]) if os.environ.get("DAYBREAK_CONFIG") else None)
+    if named is None and (Path(DEFAULT_FILE).exists() or "DAYBREAK_SOURCE__LOCATION" not in os.environ):
+        named = Path(DEFAULT_FILE)
+    return load_settings(named, os.environ)
+
+
+def instant(text: str, option: str) -> datetime:
+    """`2026-11-20T04:00:00Z` as a UTC instant; without an offset it is UTC. Raises OperatorError."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise OperatorError(f"{option}: write an instant such as 2026-11-20T04:00:00Z.") from None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def span(text: str, option: str) -> timedelta:
+    """`90d` as a time span. Raises OperatorError."""
+    from daybreak.settings.kinds import BadValue, duration
+
+    try:
+        return duration(text)
+    except BadValue as fault:
+        raise OperatorError(f"{option}: {fault}.") from None

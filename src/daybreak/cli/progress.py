@@ -1,0 +1,81 @@
+"""How far a run is, while somebody watches: a moving bar on a terminal, a line now and then in a pipe."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from daybreak.cli.output import note, shown_bytes, shown_seconds
+
+_PLAIN_EVERY_SECONDS = 10.0
+
+
+class Watch(Protocol):
+    """Takes what `Progress.as_json` of a run says."""
+
+    def __call__(self, progress: Mapping[str, object], /) -> None: ...
+
+
+@contextmanager
+def watching_run() -> Iterator[Watch]:
+    """Shows a run's progress on standard error until the context ends."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield _PlainRun()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+
+    console = Console(stderr=True, no_color="NO_COLOR" in os.environ)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(24), TaskProgressColumn())
+    with Progress(*columns, TextColumn("{task.fields[figures]}"), console=console, transient=True) as bars:
+        task = bars.add_task("opening", total=None, figures="")
+
+        def show(progress: Mapping[str, object]) -> None:
+            share = progress.get("share")
+            number, count = _count(progress, "resource_number"), max(_count(progress, "resources"), 1)
+            done = share if isinstance(share, float) else max(number - 1, 0) / count
+            bars.update(task, description=_what(progress), total=1.0, completed=done, figures=_figures(progress))
+
+        yield show
+
+
+class _PlainRun:
+    """A line when the resource or phase changes, and every few seconds within a long one."""
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._said_at = 0.0
+
+    def __call__(self, progress: Mapping[str, object], /) -> None:
+        what, now = _what(progress), time.monotonic()
+        if what != self._said or now >= self._said_at + _PLAIN_EVERY_SECONDS:
+            self._said, self._said_at = what, now
+            note(f"{what}: {_figures(progress)}")
+
+
+def _what(progress: Mapping[str, object]) -> str:
+    resource = progress.get("resource")
+    if resource:
+        return f"{resource} ({_count(progress, 'resource_number')}/{_count(progress, 'resources')})"
+    return str(progress.get("phase") or "opening")
+
+
+def _figures(progress: Mapping[str, object]) -> str:
+    parts = [
+        f"{_count(progress, 'rows'):,} rows",
+        f"{_count(progress, 'files'):,} files",
+        shown_bytes(_count(progress, "bytes")),
+    ]
+    rate, left = _count(progress, "rows_per_second"), progress.get("seconds_left")
+    if rate:
+        parts.append(f"{rate:,} rows/s")
+    if isinstance(left, int | float):
+        parts.append(f"{shown_seconds(left)} left")
+    return ", ".join(parts)
+
+
+def _count(progress: Mapping[str, object], name: str) -> int:
+    value: Any = progress.get(name)
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,163 @@
+"""`daybreakd seat`: passwords, second factors and roles."""
+
+import secrets
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from cyclopts import App, Parameter
+
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.output import is_terminal, note, say
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.domain.identity import Seat
+    from daybreak.ports import Stores
+
+T = TypeVar("T")
+app = App(name="seat", help="Passwords, second factors and roles of seats.")
+Email = Annotated[str, Parameter(help="The seat's email address.")]
+ACTOR = "operator"
+
+
+@app.command
+def set_password(email: Email, *, config: Config = None) -> None:
+    """Set a password, typed twice or given on standard input. Ends all sessions of the seat."""
+    from daybreak.access import operators
+    from daybreak.access.passwords import check_new
+    from daybreak.credentials.passwords import hash_password
+
+    _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is said before anything is typed
+    password = _new_password()
+    check_new(password, email=email)
+    hashed = hash_password(password)
+    ended = _write(
+        config, email, lambda stores, seat, now: operators.set_password_hash(stores, seat, hashed, now, actor=ACTOR)
+    )
+    say(f"The password of {email} is set; {ended} sessions ended.")
+
+
+@app.command
+def disable(email: Email, *, config: Config = None) -> None:
+    """Shut a seat out: its sessions and API tokens end at once."""
+    from daybreak.access import operators
+
+    _write(
+        config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=True, actor=ACTOR)
+    )
+    say(f"{email} is disabled.")
+
+
+@app.command
+def enable(email: Email, *, config: Config = None) -> None:
+    """Let a disabled seat in again."""
+    from daybreak.access import operators
+
+    _write(
+        config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=False, actor=ACTOR)
+    )
+    say(f"{email} is enabled.")
+
+
+@app.command
+def enrol(email: Email, *, config: Config = None) -> None:
+    """Set up a second factor together with the seat's owner: QR code, a code to confirm, ten recovery codes."""
+    from daybreak.access import operators
+    from daybreak.bootstrap import open_keyring
+
+    keyring = open_keyring(settings_of(config)).current()
+    enrolment = _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.begin_enrolment(
+            stores, seat, now, keyring=keyring, random=secrets.token_bytes
+        ),
+    )
+    if is_terminal():
+        _draw_qr(enrolment.otpauth_uri)
+    note(f"Scan the code, or type this key into the app: {enrolment.manual_key}")
+    code = _asked("Code the app shows: ")
+    codes = _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.confirm_enrolment(
+            stores, seat, code, now, keyring=keyring, random=secrets.token_bytes, actor=ACTOR
+        ),
+    )
+    note("Recovery codes, each good once; they are not shown again:")
+    for each in codes:
+        say(each)
+
+
+@app.command
+def reset_second_factor(email: Email, *, config: Config = None) -> None:
+    """Take the second factor away from somebody who lost it. Ends all sessions of the seat."""
+    from daybreak.access import operators
+
+    ended = _write(
+        config, email, lambda stores, seat, now: operators.reset_second_factor(stores, seat, now, actor=ACTOR)
+    )
+    say(f"{email} has no second factor any more; {ended} sessions ended.")
+
+
+@app.command
+def grant_operator(email: Email, *, config: Config = None) -> None:
+    """Show the operator pages of the dashboard to a seat."""
+    _set_operator(config, email, operator=True)
+    say(f"{email} is an operator.")
+
+
+@app.command
+def revoke_operator(email: Email, *, config: Config = None) -> None:
+    """Take the operator role away."""
+    _set_operator(config, email, operator=False)
+    say(f"{email} is no operator any more.")
+
+
+def _set_operator(config: Path | None, email: str, *, operator: bool) -> None:
+    from daybreak.access import operators
+
+    _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.set_operator(stores, seat, now, operator=operator, actor=ACTOR),
+    )
+
+
+def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datetime], T]") -> T:
+    """Runs `work` on the seat of that email in one transaction. Raises OperatorError when there is none."""
+    from daybreak.access.operators import seat_named
+    from daybreak.bootstrap import now_utc, open_state
+
+    state = open_state(settings_of(config))
+    try:
+        return state.write(lambda stores: work(stores, seat_named(stores, email), now_utc()))
+    finally:
+        state.close()
+
+
+def _new_password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    from getpass import getpass
+
+    password = getpass("New password: ")
+    if password != getpass("Once more: "):
+        raise OperatorError("The two differ: nothing was changed.")
+    return password
+
+
+def _asked(question: str) -> str:
+    if sys.stdin.isatty():
+        sys.stderr.write(question)
+        sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
+def _draw_qr(text: str) -> None:
+    import segno
+
+    segno.make(text, error="m").terminal(compact=True)

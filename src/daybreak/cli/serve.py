@@ -1,0 +1,88 @@
+"""`daybreakd serve` and `daybreakd migrate`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.output import say
+
+if TYPE_CHECKING:
+    import socket
+
+    from daybreak.settings import Settings
+
+
+def serve(
+    *,
+    config: Config = None,
+    builder: Annotated[bool, Parameter(help="Also make snapshots on this node.", negative="--no-builder")] = True,
+) -> int:
+    """Run the service until SIGTERM or Ctrl-C: web workers, and the builder that makes the daily snapshot."""
+    return serve_settings(settings_of(config), builder=builder)
+
+
+def serve_settings(settings: "Settings", *, builder: bool = True, on_ready: Callable[[], None] | None = None) -> int:
+    """Runs the service with these settings; gives the exit code. `on_ready` is called once it answers."""
+    from daybreak.bootstrap import open_keyring
+    from daybreak.cli.logs import configure_logging
+    from daybreak.web.listeners import open_listeners
+    from daybreak.web.supervisor import Supervisor
+
+    configure_logging(settings)
+    open_keyring(settings)
+    prepare_state(settings)
+    supervisor = Supervisor(
+        listeners=open_listeners(settings.listen, settings.workers),
+        run_worker=lambda listener, beat: _run_worker(settings, listener, beat),
+        run_builder=(lambda: _run_builder(settings)) if builder and settings.snapshot.schedule else None,
+        preload=_preload,
+        on_ready=on_ready,
+    )
+    return supervisor.run()
+
+
+def migrate(*, config: Config = None) -> None:
+    """Bring the state database to this version's shape; does nothing when it has it."""
+    from daybreak.state.migrate import migrate as brought
+
+    say(f"The state database is at {brought(settings_of(config).state.url)}.")
+
+
+def prepare_state(settings: "Settings") -> None:
+    """A single node's own SQLite file is migrated on start; a shared database only by `daybreakd migrate`."""
+    from daybreak.bootstrap import open_state
+    from daybreak.state.database import sqlite_path
+    from daybreak.state.migrate import migrate as brought
+
+    if sqlite_path(settings.state.url) is not None:
+        brought(settings.state.url)
+    open_state(settings).close()
+
+
+def _preload() -> None:
+    """What every worker needs, imported once before they are forked."""
+    import daybreak.bootstrap
+    import daybreak.web.app
+    import daybreak.web.worker  # noqa: F401
+
+
+def _run_worker(settings: "Settings", listener: "socket.socket", beat: Callable[[], None]) -> None:
+    from daybreak.bootstrap import build
+    from daybreak.web.app import create_app
+    from daybreak.web.worker import run_app
+
+    wired = build(settings)
+    run_app(create_app(wired.services, close=wired.aclose), listener, beat=beat)
+
+
+def _run_builder(settings: "Settings") -> None:
+    from daybreak.bootstrap import open_state, this_node, workshop
+    from daybreak.snapshots.builder import run_builder
+
+    state = open_state(settings)
+    try:
+        run_builder(workshop(settings, state), this_node(("builder", "web")))
+    finally:
+        state.close()

@@ -1,0 +1,289 @@
+"""`daybreakd snapshot`: runs and what came of them."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from daybreak.cli.options import AsJson, Config, instant, settings_of
+from daybreak.cli.output import note, say, say_json, say_table, shown_bytes, shown_instant, shown_seconds
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daybreak.domain.snapshot import Snapshot
+    from daybreak.ports import State
+    from daybreak.settings import Settings
+
+app = App(name="snapshot", help="Runs and what came of them.")
+SnapshotId = Annotated[str, Parameter(help="The snapshot's id, or enough of its beginning.")]
+_LOOK_SECONDS = 1.0
+
+
+@app.command
+def run(
+    *,
+    as_of: Annotated[
+        str | None, Parameter(help="The instant the files show, such as 2026-11-20T04:00:00Z; else now.")
+    ] = None,
+    full: Annotated[
+        bool, Parameter(help="Write every file anew, also of Leaders that did not change.", negative="")
+    ] = False,
+    force: Annotated[
+        str | None,
+        Parameter(help="Publish even if the guard holds the snapshot back; the text says why that is right."),
+    ] = None,
+    config: Config = None,
+) -> int:
+    """Make a snapshot now and publish it as soon as it is complete. Exit code 1 when the guard holds it back."""
+    settings = settings_of(config)
+    at = instant(as_of, "--as-of") if as_of is not None else None
+    snapshot = run_once(settings, as_of=at, full=full)
+    if snapshot.state == "held" and force is not None:
+        snapshot = _accept(settings, snapshot.snapshot_id, force)
+    _say_result(snapshot)
+    return 1 if snapshot.state == "held" else 0
+
+
+def run_once(settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False) -> "Snapshot":
+    """One run with its progress on standard error; gives the snapshot as it then stands."""
+    from daybreak.bootstrap import open_state, workshop
+    from daybreak.cli.logs import configure_logging
+    from daybreak.cli.progress import watching_run
+    from daybreak.snapshots.run import run_by_hand
+
+    configure_logging(settings)
+    state = open_state(settings)
+    try:
+        with watching_run() as watch:
+            return run_by_hand(workshop(settings, state, watch), as_of=as_of, full=full)
+    finally:
+        state.close()
+
+
+@app.command(name="list")
+def list_(
+    *,
+    limit: Annotated[int, Parameter(help="The newest so many.")] = 20,
+    config: Config = None,
+    json: AsJson = False,
+) -> None:
+    """List runs, newest first, and say how fresh the files are."""
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.freshness import freshness
+
+    settings = settings_of(config)
+    state = open_state(settings)
+    try:
+        runs, fresh = state.read(
+            lambda stores: (
+                stores.snapshots.recent(limit),
+                freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at),
+            )
+        )
+    finally:
+        state.close()
+    if json:
+        say_json([_as_json(each) for each in runs])
+        return
+    say_table(
+        ("SNAPSHOT", "STATE", "AS OF (UTC)", "PUBLISHED (UTC)", "TOOK", "ROWS", "FILES", "SIZE"),
+        (_row(each) for each in runs),
+        numbers=frozenset({"TOOK", "ROWS", "FILES", "SIZE"}),
+    )
+    due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
+    note(f"Late: {fresh.reason}; {due}." if fresh.late else f"Fresh; {due}.")
+
+
+@app.command
+def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False) -> None:
+    """Show one run: its report by resource, and what the guard found."""
+    from daybreak.bootstrap import open_state
+
+    state = open_state(settings_of(config))
+    try:
+        snapshot = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+    finally:
+        state.close()
+    if json:
+        say_json(_as_json(snapshot))
+        return
+    for name, value in (
+        ("snapshot", snapshot.snapshot_id),
+        ("state", str(snapshot.state)),
+        ("day", snapshot.day or "by hand"),
+        ("as of", shown_instant(snapshot.as_of)),
+        ("started", shown_instant(snapshot.started_at)),
+        ("finished", shown_instant(snapshot.finished_at)),
+        ("published", shown_instant(snapshot.published_at)),
+        ("builder", snapshot.builder),
+        ("accepted because", snapshot.accepted_reason),
+        ("failure", snapshot.failure),
+    ):
+        if value:
+            say(f"{name + ':':18}{value}")
+    resources = snapshot.report.get("resources")
+    if isinstance(resources, Mapping) and resources:
+        say()
+        say_table(
+            ("RESOURCE", "ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"),
+            [
+                (name, f"{figures['rows']:,}", figures.get("leaders"), figures.get("carried"),
+                 shown_bytes(figures.get("bytes", 0)), shown_seconds(figures.get("seconds", 0)))
+                for name, figures in resources.items()
+            ],
+            numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
+        )  # fmt: skip
+    findings = snapshot.report.get("findings")
+    if isinstance(findings, list):
+        for finding in findings:
+            say(f"suspicious: {finding.get('resource')}: {finding.get('detail')}")
+
+
+@app.command
+def verify(
+    snapshot_id: Annotated[str | None, Parameter(help="Else the one that is served.")] = None, *, config: Config = None
+) -> int:
+    """Read every file of a snapshot back and compare it with the manifest. Exit code 1 when one is damaged."""
+    from daybreak.bootstrap import open_files, open_state, thread_count
+    from daybreak.snapshots.verify import verify_snapshot
+
+    settings = settings_of(config)
+    state = open_state(settings)
+    try:
+        if snapshot_id is None:
+            served = state.read(lambda stores: stores.snapshots.current())
+            if served is None:
+                raise OperatorError("No snapshot is served yet: make one with `daybreakd snapshot run`.")
+            found = served
+        else:
+            found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=thread_count(settings))
+    finally:
+        state.close()
+    for damage in result.damaged:
+        say(f"damaged: {damage.resource}.{damage.format} of {damage.client_id or 'all without rows'}: {damage.reason}")
+    say(
+        f"{result.files:,} files, {shown_bytes(result.bytes)} read, {len(result.damaged)} damaged ({found.snapshot_id})"
+    )
+    return 1 if result.damaged else 0
+
+
+@app.command
+def watch(*, config: Config = None) -> int:
+    """Watch the run that is under way, in whatever process, until it ends."""
+    from daybreak.bootstrap import open_state
+    from daybreak.cli.progress import watching_run
+
+    state = open_state(settings_of(config))
+    try:
+        running = state.read(lambda stores: [each for each in stores.snapshots.recent(50) if each.state == "building"])
+        if not running:
+            note("No run is under way.")
+            return 0
+        current = running[0]
+        with watching_run() as show_progress:
+            while current.state == "building":
+                show_progress(current.progress)
+                time.sleep(_LOOK_SECONDS)
+                current = _again(state, current)
+    finally:
+        state.close()
+    _say_result(current)
+    return 1 if current.state == "failed" else 0
+
+
+@app.command
+def publish(
+    snapshot_id: SnapshotId,
+    *,
+    accept: Annotated[str | None, Parameter(help="Why a snapshot that is held back is right after all.")] = None,
+    config: Config = None,
+) -> None:
+    """Publish a complete snapshot now, or one that the guard holds back."""
+    _say_result(_accept(settings_of(config), snapshot_id, accept or ""))
+
+
+@app.command
+def discard(
+    snapshot_id: SnapshotId,
+    *,
+    reason: Annotated[str, Parameter(help="Why, for the audit trail.")] = "discarded by the operator",
+    config: Config = None,
+) -> None:
+    """Give a complete or held snapshot up; what is served stays served."""
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.publish import discard as given_up
+
+    state = open_state(settings_of(config))
+    try:
+        found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        given_up(state, found.snapshot_id, reason, now_utc())
+    finally:
+        state.close()
+    say(f"{found.snapshot_id} is discarded.")
+
+
+def _again(state: "State", snapshot: "Snapshot") -> "Snapshot":
+    return state.read(lambda stores: stores.snapshots.get(snapshot.snapshot_id)) or snapshot
+
+
+def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.publish import accept
+
+    state = open_state(settings)
+    try:
+        found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        return accept(state, found.snapshot_id, reason, now_utc())
+    finally:
+        state.close()
+
+
+def _found(runs: "list[Snapshot]", beginning: str) -> "Snapshot":
+    matching = [each for each in runs if each.snapshot_id.startswith(beginning.lower())]
+    if len(matching) != 1 or len(beginning) < 4:
+        what = "more than one snapshot begins" if len(matching) > 1 else "no snapshot begins"
+        raise OperatorError(f"{what} with {beginning!r}: see `daybreakd snapshot list`.")
+    return matching[0]
+
+
+def _say_result(snapshot: "Snapshot") -> None:
+    report = snapshot.report
+    say(
+        f"{snapshot.snapshot_id} {snapshot.state}: {_number(report, 'rows'):,.0f} rows, "
+        f"{_number(report, 'files'):,.0f} files, {shown_bytes(_number(report, 'bytes'))}, "
+        f"{shown_seconds(_number(report, 'seconds'))}"
+    )
+    if snapshot.failure:
+        sys.stderr.write(f"daybreakd: {snapshot.failure}\n")
+    if snapshot.state == "held":
+        note(
+            f"The guard holds it back: see `daybreakd snapshot show {snapshot.snapshot_id}`; then "
+            f"`daybreakd snapshot publish {snapshot.snapshot_id} --accept WHY` or `... discard`."
+        )
+
+
+def _row(each: "Snapshot") -> tuple[object, ...]:
+    took = (each.finished_at - each.started_at).total_seconds() if each.finished_at else None
+    report = each.report
+    figures: tuple[object, ...] = ("", "", "")
+    if report.get("rows") is not None:
+        size = shown_bytes(_number(report, "bytes"))
+        figures = (f"{_number(report, 'rows'):,.0f}", f"{_number(report, 'files'):,.0f}", size)
+    shown = "" if took is None else shown_seconds(took)
+    return each.snapshot_id, each.state, shown_instant(each.as_of), shown_instant(each.published_at), shown, *figures
+
+
+def _as_json(each: "Snapshot") -> dict[str, object]:
+    from dataclasses import asdict
+
+    return asdict(each)
+
+
+def _number(report: Mapping[str, object], name: str) -> float:
+    value = report.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
