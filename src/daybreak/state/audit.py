@@ -19,20 +19,29 @@ class SqlAudit:
         self._connection = connection
 
     def append(self, event: AuditEvent) -> None:
+        self.append_all((event,))
+
+    def append_all(self, events: Sequence[AuditEvent]) -> None:
+        if not events:
+            return
         self._connection.execute(
-            sa.insert(audit_events).values(
-                at=event.at,
-                action=event.action,
-                result=event.result,
-                actor=event.actor,
-                seat_id=event.seat_id,
-                client_id=event.client_id,
-                subject=event.subject,
-                address=event.address,
-                user_agent=event.user_agent,
-                request_id=event.request_id,
-                details=dict(event.details),
-            )
+            sa.insert(audit_events),
+            [
+                {
+                    "at": event.at,
+                    "action": event.action,
+                    "result": event.result,
+                    "actor": event.actor,
+                    "seat_id": event.seat_id,
+                    "client_id": event.client_id,
+                    "subject": event.subject,
+                    "address": event.address,
+                    "user_agent": event.user_agent,
+                    "request_id": event.request_id,
+                    "details": dict(event.details),
+                }
+                for event in events
+            ],
         )
 
     def read(
