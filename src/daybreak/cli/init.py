@@ -22,9 +22,7 @@ def init(
     """Write a commented daybreak.toml, a keyring (mode 0600) and an empty state database. Nothing is overwritten."""
     made = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
     say(f"{made} is ready.")
-    say(
-        "Next: set source.location in it, then `daybreakd doctor`, `daybreakd directory import FILE`, `daybreakd serve`."
-    )
+    say("Next: set source.location in it, then `daybreakd directory import FILE`, `doctor` and `serve`.")
 
 
 def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
