@@ -3,7 +3,10 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from daybreak.domain.errors import DaybreakError
 
 DOCS = Path(__file__).parent.parent / "docs"
 MADE = "<!-- Made from the code by `make reference`; changes belong there. -->\n\n"
@@ -17,15 +20,16 @@ def configuration() -> str:
     parts = [
         "# Configuration\n",
         (
-            "`daybreakd` reads `daybreak.toml` (`--config FILE`, the variable `DAYBREAK_CONFIG`, else the one in the "
-            "current folder). Any setting can come from the environment instead, which wins: `location` in `[source]` is "
-            "`DAYBREAK_SOURCE__LOCATION`; a list is written with commas. Relative paths start from the file's folder. "
-            "All faults of a configuration are listed at once, each with the setting and what to write; the command then "
-            "ends with code 2. `daybreakd init` writes a file in which every setting stands with its default.\n"
+            "`daybreakd` reads `daybreak.toml` (`--config FILE`, the variable `DAYBREAK_CONFIG`, else the one"
+            " in the current folder). Any setting can come from the environment instead, which wins: "
+            "`location` in `[source]` is `DAYBREAK_SOURCE__LOCATION`; a list is written with commas. Relative"
+            " paths start from the file's folder. All faults of a configuration are listed at once, each with"
+            " the setting and what to write; the command then ends with code 2. `daybreakd init` writes a "
+            "file in which every setting stands with its default.\n"
         ),
         (
-            "Durations are written `30s`, `15m`, `4h`, `7d`; sizes `512MB`, `1GB`, `2GiB`; rates `10/5m`, which means ten "
-            "attempts in any five minutes.\n"
+            "Durations are written `30s`, `15m`, `4h`, `7d`; sizes `512MB`, `1GB`, `2GiB`; rates `10/5m`, "
+            "which means ten attempts in any five minutes.\n"
         ),
     ]
     rows = list(setting_rows())
@@ -113,13 +117,14 @@ def source_schema() -> str:
     parts = [
         "# Source tables and resources\n",
         (
-            "The service reads thirteen tables of the operator's platform and makes nine resources from them, one file "
-            "each for every Leader. The models are the SQL files in `src/daybreak/catalogue/sql`; a folder named by "
-            "`snapshot.models_dir` replaces single ones. Names, order and types of the columns are checked before a run.\n"
+            "The service reads thirteen tables of the operator's platform and makes nine resources from them,"
+            " one file each for every Leader. The models are the SQL files in `src/daybreak/catalogue/sql`; a"
+            " folder named by `snapshot.models_dir` replaces single ones. Names, order and types of the "
+            "columns are checked before a run.\n"
         ),
         (
-            "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant). A `?` marks what may be "
-            "NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
+            "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant). A `?` marks "
+            "what may be NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
         ),
         "# Source tables\n",
     ]
@@ -161,9 +166,9 @@ def errors() -> str:
     parts = [
         "# Errors\n",
         (
-            "Over HTTP every error is an `application/problem+json` body (RFC 9457) with a stable `code`, a `detail` for "
-            "people and the `request_id` that stands in the logs; faults of single fields are listed in `errors`. "
-            "`401` carries `WWW-Authenticate`, `429` and `503` carry `Retry-After`.\n"
+            "Over HTTP every error is an `application/problem+json` body (RFC 9457) with a stable `code`, a "
+            "`detail` for people and the `request_id` that stands in the logs; faults of single fields are "
+            "listed in `errors`. `401` carries `WWW-Authenticate`, `429` and `503` carry `Retry-After`.\n"
         ),
         _table(
             ("Status", "Code", "Title"), ((status, f"`{code}`", title) for code, (status, title) in PROBLEMS.items())
@@ -173,7 +178,7 @@ def errors() -> str:
     ]
     rows = []
     # By where they are defined: what else has been imported must not change the page.
-    for error in [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]:
+    for error in (*_descendants(tree.DaybreakError, tree.__name__), SettingsFault):
         if not issubclass(error, tree.RequestError | tree.Unavailable):
             passing = "yes" if error.transient else "no"
             rows.append((f"`{error.code}`", passing, " ".join((error.__doc__ or "").split())))
@@ -263,7 +268,7 @@ def _words(words: Sequence[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def _descendants(error: type[Any], module: str) -> Iterator[type[Any]]:
+def _descendants(error: "type[DaybreakError]", module: str) -> "Iterator[type[DaybreakError]]":
     for child in error.__subclasses__():
         if child.__module__ == module:
             yield child
