@@ -1,0 +1,74 @@
+"""The nine resources as the specification lists them."""
+
+import json
+
+from daybreak.catalogue.formats import FORMATS, format_named
+from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES, source_table
+from daybreak.catalogue.table_schema import SCHEMA_VERSION, data_package
+
+SPECIFIED = {
+    "campaigns": (
+        "CAMPAIGN_ID, LEADER_ID, BILLING_ENTITY_LEADER_ID, CHANNEL, SENT_AT, TEST_CAMPAIGN, TEXT, USAGE_CHANNEL, "
+        "MEDIA_URL, IS_SCHEDULED, IS_FILTERED, RECIPIENT_COUNT, RESPONSE_COUNT, REPLIED_COUNT, STOP_COUNT, "
+        "UNIT_COUNT, SEGMENT_COUNT, CAMPAIGN_NAME"
+    ),
+    "outbound_message_type_usage": (
+        "LEADER_ID, BILLING_ENTITY_LEADER_ID, DATE_DAY, USAGE_CHANNEL, OUTBOUND_MESSAGE_TYPE, MESSAGE_COUNT, "
+        "SEGMENT_COUNT, UNIT_COUNT"
+    ),
+    "campaign_links": "CAMPAIGN_ID, LEADER_ID, LINK_TYPE, LINK_URL, RECIPIENT_COUNT, HIT_COUNT",
+    "members": (
+        "MEMBER_ID, LEADER_ID, PHONE_NUMBER, SUBSCRIPTION_STATE, FIRST_NAME, LAST_NAME, EMAIL, DATE_OF_BIRTH, "
+        "GENDER, CITY, STATE, STATE_CODE, COUNTRY, COUNTRY_CODE, DEVICE_TYPE, FIRST_ACTIVATED_AT"
+    ),
+    "member_state_changes": "MEMBER_ID, LEADER_ID, SUBSCRIPTION_STATE, STATE_CHANGED_AT",
+    "member_term_accepts": (
+        "MEMBER_ID, LEADER_ID, TERM_ID, MEMBER_EMAIL, MEMBER_COUNTRY_CODE, WAS_CHECKED, WAS_PRE_CHECKED, "
+        "ACCEPTED_AT, LEADER_NAME, PARENT_LEADER_NAME, ULTIMATE_PARENT_LEADER_NAME, TERM_LANGUAGE, "
+        "CUSTOM_SIGNUP_LANGUAGE, ADDITIONAL_CHECKBOX_LANGUAGE, ETL_LOADED_AT"
+    ),
+    "custom_member_data": "MEMBER_ID, LEADER_ID, CUSTOM_FIELD_NAME, CUSTOM_FIELD_VALUE",
+    "communities": "COMMUNITY_ID, COMMUNITY_NAME, LEADER_ID, MEMBER_COUNT",
+    "member_communities": "COMMUNITY_ID, COMMUNITY_NAME, LEADER_ID, MEMBER_ID, JOINED_AT",
+}
+
+
+def test_columns_stand_as_specified() -> None:
+    assert {r.name: ", ".join(r.column_names) for r in RESOURCES} == SPECIFIED
+
+
+def test_keys_are_columns_and_every_file_has_a_leader() -> None:
+    for resource in RESOURCES:
+        assert resource.column("LEADER_ID").nullable is False
+        assert {*resource.key, *resource.tie_break} <= set(resource.column_names)
+        assert all(not resource.column(name).nullable for name in resource.key)
+        assert all(column.description for column in resource.columns)
+
+
+def test_paths_follow_the_replacement_rule() -> None:
+    usage = resource_named("outbound_message_type_usage")
+    assert usage.path_for(format_named("csv")) == "outbound_message_type_usage.csv.gz/segment-based-subscription"
+    assert usage.path_for(format_named("json")) == "outbound_message_type_usage.json.gz/segment-based-subscription"
+    assert usage.file_name(format_named("csv")) == "outbound_message_type_usage.csv.gz"
+    assert resource_named("members").path_for(format_named("parquet")) == "members.parquet"
+    assert [format.ending for format in FORMATS] == [".csv.gz", ".json.gz", ".ndjson.gz", ".parquet"]
+
+
+def test_there_are_thirteen_source_tables() -> None:
+    assert len(SOURCE_TABLES) == 13
+    for table in SOURCE_TABLES:
+        names = [column.name for column in table.columns]
+        assert len(set(names)) == len(names)
+        if table.instant is not None:
+            assert not table.column(table.instant).nullable
+    assert source_table("community_memberships").column("left_at").nullable
+
+
+def test_the_schema_is_plain_json() -> None:
+    package = json.loads(json.dumps(data_package()))
+    assert package["version"] == SCHEMA_VERSION
+    for described, resource in zip(package["resources"], RESOURCES, strict=True):
+        assert [field["name"] for field in described["schema"]["fields"]] == list(resource.column_names)
+        required = [f["name"] for f in described["schema"]["fields"] if f.get("constraints") == {"required": True}]
+        assert required == [c.name for c in resource.columns if not c.nullable]

@@ -1,0 +1,63 @@
+"""Cutting ordered batches at Leaders, and refusing batches that are not in order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import nanoarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.domain.errors import SourceError
+from daybreak.export.splitting import runs
+
+
+def batches(rows: list[tuple[int, str]], size: int) -> Iterator[Any]:
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        ordinals = nanoarrow.c_array([row[0] for row in part], nanoarrow.int32())
+        lines = nanoarrow.c_array([row[1] for row in part], nanoarrow.string())
+        yield nanoarrow.c_array_from_buffers(
+            nanoarrow.struct({"ordinal": nanoarrow.int32(), "csv": nanoarrow.string()}),
+            length=len(part),
+            buffers=[None],
+            children=[ordinals, lines],
+        )
+
+
+def joined(rows: list[tuple[int, str]], size: int) -> dict[int, tuple[int, bytes]]:
+    found: dict[int, tuple[int, bytes]] = {}
+    for run in runs(batches(rows, size), ["csv"]):
+        count, content = found.get(run.ordinal, (0, b""))
+        found[run.ordinal] = (count + run.rows, content + bytes(run.lines["csv"]))
+    return found
+
+
+@given(
+    counts=st.lists(st.integers(0, 9), max_size=12),
+    size=st.integers(1, 20),
+    texts=st.lists(st.text(max_size=5), min_size=1, max_size=7),
+)
+def test_every_leader_gets_its_lines_whatever_the_batches(counts: list[int], size: int, texts: list[str]) -> None:
+    rows = [
+        (ordinal, texts[(ordinal + number) % len(texts)] + "\n")
+        for ordinal, count in enumerate(counts)
+        for number in range(count)
+    ]
+    expected = {
+        ordinal: (count, "".join(line for o, line in rows if o == ordinal).encode())
+        for ordinal, count in enumerate(counts)
+        if count
+    }
+    assert joined(rows, size) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize(
+    "ordinals",
+    [[0, 1, 0], [0, 0, 1, 1, 0], [1, 0], [0, 2, 1, 3], [0, 1, 0, 1, 0, 1, 1, 1, 1, 1]],
+)
+def test_a_leader_that_comes_back_stops_everything(ordinals: list[int], size: int) -> None:
+    rows = [(ordinal, "line\n") for ordinal in ordinals]
+    with pytest.raises(SourceError):
+        joined(rows, size)

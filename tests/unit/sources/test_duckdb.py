@@ -1,0 +1,281 @@
+"""The DuckDB source: files and folders, faults told at once, locked down, one consistent reading."""
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import export_resource, referential_faults
+from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
+from tests.parts.export_rows import MemorySink
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+LEADER = "00000000-0000-4000-8000-00000000000a"
+MEMBER = "11111111-0000-4000-8000-00000000000a"
+COMMUNITY = "22222222-0000-4000-8000-00000000000a"
+_TYPES = {
+    "uuid": "UUID",
+    "text": "VARCHAR",
+    "bigint": "BIGINT",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+
+
+def make_platform(path: Path, changes: Mapping[str, str] | None = None) -> Path:
+    """A DuckDB file with all tables; `changes` gives a table's CREATE in place of the usual one, "" for none."""
+    with duckdb.connect(str(path)) as connection:
+        for table in SOURCE_TABLES:
+            columns = ", ".join(f"{c.name} {_TYPES[c.type.value]}" for c in table.columns)
+            create = f"CREATE TABLE {table.name} ({columns})"
+            connection.execute((changes or {}).get(table.name, create) or "SELECT 1")
+    return path
+
+
+def fill(path: Path, *statements: str) -> None:
+    with duckdb.connect(str(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def to_parquet(platform: Path, folder: Path) -> Path:
+    folder.mkdir()
+    with duckdb.connect(str(platform), read_only=True) as connection:
+        for table in SOURCE_TABLES:
+            connection.execute(f"COPY {table.name} TO '{folder}/{table.name}.parquet' (FORMAT parquet)")
+    return folder
+
+
+def write_parquet(query: str, path: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet)")
+
+
+@contextmanager
+def reading(location: Path, temp: Path, models: Mapping[str, Model] | None = None) -> Iterator[DuckdbReading]:
+    source = DuckdbSource(
+        location, models or load_models(), memory_bytes=256_000_000, threads=2, temp_dir=temp / "spill"
+    )
+    with source.open(AS_OF) as opened:
+        yield opened
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Path:
+    path = make_platform(tmp_path / "platform.duckdb")
+    fill(
+        path,
+        f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL)",
+        f"INSERT INTO members (member_id, leader_id, phone_number, subscription_state) "
+        f"VALUES ('{MEMBER}', '{LEADER}', '+1', 'live')",
+        f"INSERT INTO communities VALUES ('{COMMUNITY}', '{LEADER}', 'All')",
+        f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{MEMBER}', TIMESTAMP '2026-01-01', NULL)",
+    )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "parts"])
+def test_file_and_folders_give_the_same_rows(platform: Path, tmp_path: Path, kind: str) -> None:
+    location = platform if kind == "file" else to_parquet(platform, tmp_path / "folder")
+    if kind == "parts":
+        (location / "members").mkdir()
+        (location / "members.parquet").rename(location / "members" / "part-1.parquet")
+        write_parquet(
+            f"SELECT * REPLACE ('{MEMBER[:-1]}b'::UUID AS member_id) FROM '{location}/members/part-1.parquet'",
+            location / "members" / "part-2.parquet",
+        )
+    sink = MemorySink()
+    with reading(location, tmp_path) as opened:
+        opened.check()
+        assert opened.leaders() == [LEADER]
+        assert opened.input_bytes() > 0
+        report = export_resource(opened, "members", ("csv",), sink, on_entries=list[ManifestEntry]().extend)
+        assert referential_faults(opened) == []
+        opened.confirm()
+    assert report.rows == (2 if kind == "parts" else 1)
+    assert set(sink.files) == {("", "members", "csv"), (LEADER, "members", "csv")}
+
+
+def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
+    path = make_platform(
+        tmp_path / "platform.duckdb",
+        {"terms": "", "communities": "CREATE TABLE communities (community_id UUID, community_name DOUBLE)"},
+    )
+    with pytest.raises(SourceError) as caught, reading(path, tmp_path):
+        pass
+    message = caught.value.message
+    assert "table terms is missing" in message
+    assert "column communities.leader_id is missing" in message
+    assert "column communities.community_name is DOUBLE, expected text (VARCHAR" in message
+    assert not caught.value.transient
+
+
+def test_what_is_no_source_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="neither"), reading(tmp_path / "nowhere", tmp_path):
+        pass
+    (tmp_path / "notes.txt").write_text("not a database at all" * 1000, "utf-8")
+    with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "notes.txt", tmp_path):
+        pass
+
+
+def test_text_identifiers_and_zoned_times_are_taken(tmp_path: Path) -> None:
+    path = make_platform(
+        tmp_path / "platform.duckdb",
+        {
+            "member_state_changes": "CREATE TABLE member_state_changes (member_id VARCHAR, leader_id VARCHAR, "
+            "subscription_state VARCHAR, state_changed_at TIMESTAMPTZ)"
+        },
+    )
+    fill(
+        path,
+        f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL)",
+        f"INSERT INTO member_state_changes VALUES ('{MEMBER.upper()}', '{LEADER.upper()}', 'live', "
+        "'2026-11-20 06:00:00+02'), ('{}', '{}', 'blocked', '2026-11-20 04:00:00.000001+00')".format(MEMBER, LEADER),
+    )
+    sink = MemorySink()
+    with reading(path, tmp_path) as opened:
+        opened.check()
+        export_resource(opened, "member_state_changes", ("ndjson",), sink, on_entries=list[ManifestEntry]().extend,
+                        compression="zlib-1")  # fmt: skip
+    content = gzip.decompress(sink.files[LEADER, "member_state_changes", "ndjson"]).decode()
+    assert content == (
+        f'{{"MEMBER_ID":"{MEMBER}","LEADER_ID":"{LEADER}","SUBSCRIPTION_STATE":"live",'
+        '"STATE_CHANGED_AT":"2026-11-20T04:00:00.000000Z"}\n'
+    )
+
+
+def replaced(name: str, sql: str) -> dict[str, Model]:
+    return {**load_models(), name: Model(name, sql, f"models/{name}.sql")}
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (('SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
+         '1.5::DOUBLE AS "MEMBER_COUNT" FROM communities'),
+         "models/communities.sql: column MEMBER_COUNT: expected bigint (BIGINT"),
+        ('SELECT community_id AS "COMMUNITY_ID", leader_id AS "LEADER_ID", 1 AS "MEMBER_COUNT" FROM communities',
+         "models/communities.sql: column COMMUNITY_NAME is missing, expected text"),
+        (('SELECT community_id AS "COMMUNITY_ID", leader_id AS "LEADER_ID", community_name AS "COMMUNITY_NAME", '
+         '1 AS "MEMBER_COUNT" FROM communities'),
+         "column LEADER_ID stands at place 2, expected COMMUNITY_NAME there"),
+        ("SELECT * FROM nowhere", "models/communities.sql: Catalog Error"),
+    ],
+)  # fmt: skip
+def test_a_model_that_breaks_the_contract_is_named(platform: Path, tmp_path: Path, sql: str, said: str) -> None:
+    with reading(platform, tmp_path, replaced("communities", sql)) as opened, pytest.raises(SourceError) as caught:
+        opened.check()
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT content FROM read_text('/etc/hostname')",
+        "SELECT * FROM read_csv('{folder}/other.csv')",
+        "SELECT * FROM '{folder}/other.parquet'",
+    ],
+)
+def test_models_reach_no_other_file(platform: Path, tmp_path: Path, sql: str) -> None:
+    (tmp_path / "other.csv").write_text("a\n1\n", "utf-8")
+    write_parquet("SELECT 1 AS a", tmp_path / "other.parquet")
+    folder = to_parquet(platform, tmp_path / "folder")
+    for location in (platform, folder):
+        with reading(location, tmp_path) as opened:
+            cursor = opened.cursor()
+            with pytest.raises(duckdb.Error, match=r"(?i)disabled|permission|not allowed"):
+                cursor.execute(sql.replace("{folder}", str(tmp_path)))
+            for statement in ("INSTALL spatial", "SET threads = 1", f"COPY (SELECT 1) TO '{tmp_path}/out.csv'"):
+                with pytest.raises(duckdb.Error):
+                    cursor.execute(statement)
+            cursor.close()
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_circle_of_leaders_is_refused(platform: Path, tmp_path: Path) -> None:
+    fill(platform, f"UPDATE leaders SET parent_leader_id = '{LEADER}'")
+    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match="circle"):
+        opened.check()
+
+
+def test_a_file_that_changes_while_it_is_read_spoils_the_reading(platform: Path, tmp_path: Path) -> None:
+    folder = to_parquet(platform, tmp_path / "folder")
+    with reading(folder, tmp_path) as opened:
+        opened.confirm()
+        path = folder / "members.parquet"
+        os.utime(path, ns=(1, 1))
+        with pytest.raises(SourceUnavailable, match=r"members\.parquet"):
+            opened.confirm()
+        path.unlink()
+        with pytest.raises(SourceUnavailable, match=r"members\.parquet"):
+            opened.confirm()
+
+
+def test_a_file_open_for_writing_elsewhere_is_tried_again_later(platform: Path, tmp_path: Path) -> None:
+    program = (
+        "import duckdb, sys\n"
+        f"connection = duckdb.connect({str(platform)!r})\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+        "connection.close()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        with pytest.raises(SourceUnavailable, match="another process") as caught, reading(platform, tmp_path):
+            pass
+        assert caught.value.transient
+        writer.communicate("")
+    with reading(platform, tmp_path) as opened:
+        opened.check()
+
+
+def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Path) -> None:
+    stranger = "11111111-0000-4000-8000-0000000000ff"
+    fill(
+        platform,
+        f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{stranger}', TIMESTAMP '2026-01-01', NULL)",
+        f"INSERT INTO custom_field_values VALUES ('{stranger}', '{LEADER}', 'a', 'b')",
+    )
+    wrong = (
+        'SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
+        '7 AS "MEMBER_COUNT" FROM communities'
+    )
+    with reading(platform, tmp_path, replaced("communities", wrong)) as opened:
+        opened.check()
+        faults = {fault.check: fault for fault in referential_faults(opened)}
+    assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
+        "every MEMBER_ID of custom_member_data is in members": (1, stranger),
+        "every MEMBER_ID of member_communities is in members": (1, stranger),
+        "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
+    }
+
+
+def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
+    path = make_platform(tmp_path / "platform.duckdb")
+    fill(
+        path,
+        f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL)",
+        f"INSERT INTO custom_field_values SELECT uuid(), '{LEADER}', 'field', repeat('x', 400) || i "
+        "FROM range(350000) AS t(i)",
+    )
+    entries: list[ManifestEntry] = []
+    source = DuckdbSource(path, load_models(), memory_bytes=120_000_000, threads=1, temp_dir=tmp_path / "spill")
+    with source.open(AS_OF) as opened:
+        report = export_resource(opened, "custom_member_data", ("csv",), MemorySink(), on_entries=entries.extend)
+    assert report.rows == 350_000
+    assert entries[-1].rows == 350_000
