@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.ports import DistributedReading, FileSink, Reading, ReferentialFault, ResourceReport
+from daybreak.ports import DistributedReading, EmbeddedReading, Reading, ReferentialFault, ResourceReport
 from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.watched_sink import WatchedSink
 
 
 def export(
     reading: Reading,
     resource: str,
     plan: RunPlan,
-    sink: FileSink,
+    sink: WatchedSink,
     *,
     previous: Mapping[str, str],
     on_entries: Callable[[list[ManifestEntry]], None],
@@ -27,22 +28,28 @@ def export(
     """Makes one resource's files of all Leaders, wherever the reading's engine makes them. `on_progress` is told the
     rows done so far. Raises SourceError, RunError and what the sink raises.
     """
-    distributed = _distributed(reading)
-    if distributed is not None:
-        return distributed.export_resource(
+    if isinstance(reading, DistributedReading):
+
+        def counted(entries: list[ManifestEntry]) -> None:
+            for entry in entries:
+                for stored in entry.formats.values():
+                    sink.count(stored.bytes)
+            on_entries(entries)
+
+        return reading.export_resource(
             resource,
             plan.formats,
-            sink,
+            sink.for_tasks(),
             previous=previous,
             compression=plan.compression,
-            on_entries=on_entries,
+            on_entries=counted,
             on_carried=on_carried,
             on_progress=on_progress,
         )
     from daybreak.export import export_resource
 
     return export_resource(
-        reading,
+        cast("EmbeddedReading", reading),
         resource,
         plan.formats,
         sink,
@@ -57,13 +64,8 @@ def export(
 
 def faults_between(reading: Reading) -> list[ReferentialFault]:
     """Rows of the nine resources that contradict each other. Raises SourceError."""
-    distributed = _distributed(reading)
-    if distributed is not None:
-        return distributed.referential_faults()
+    if isinstance(reading, DistributedReading):
+        return reading.referential_faults()
     from daybreak.export import referential_faults
 
-    return referential_faults(reading)
-
-
-def _distributed(reading: Reading) -> DistributedReading | None:
-    return cast("DistributedReading", reading) if hasattr(reading, "export_resource") else None
+    return referential_faults(cast("EmbeddedReading", reading))

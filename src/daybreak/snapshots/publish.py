@@ -17,22 +17,34 @@ def publish(state: State, snapshot: Snapshot, now: datetime, *, fence: int | Non
     """Makes a complete snapshot the served one. False when another scheduler has done so already, or when something
     newer is served (the snapshot is then discarded). Raises RunFenced, Conflict, Unavailable.
     """
+    return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now, fence=fence, actor=actor))
 
-    def work(stores: Stores) -> bool:
-        found = stores.snapshots.get(snapshot.snapshot_id)
-        if found is None or found.state in {SnapshotState.PUBLISHED, SnapshotState.RETIRED}:
-            return False
-        served = stores.snapshots.current()
-        if served is not None and served.as_of > found.as_of and found.state is SnapshotState.COMPLETE:
-            reason = f"Snapshot {served.snapshot_id}, which is served, is newer."
-            stores.snapshots.discard(found.snapshot_id, now, reason)
-            stores.audit.append(_event(now, "snapshot.discarded", actor, found, {"reason": reason}))
-            return False
-        stores.snapshots.publish(found.snapshot_id, fence, now)
-        stores.audit.append(_event(now, "snapshot.published", actor, found, {}))
-        return True
 
-    return state.write(work)
+def publish_within(
+    stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None, actor: str = _ACTOR
+) -> bool:
+    """The same inside the caller's transaction."""
+    found = stores.snapshots.get(snapshot_id)
+    if found is None or found.state in {SnapshotState.PUBLISHED, SnapshotState.RETIRED}:
+        return False
+    served = stores.snapshots.current()
+    if found.state is SnapshotState.COMPLETE and superseded(found, served):
+        discard_within(stores, found, now, "A newer snapshot is served.", actor=actor)
+        return False
+    stores.snapshots.publish(snapshot_id, fence, now)
+    stores.audit.append(_event(now, "snapshot.published", actor, found, {}))
+    return True
+
+
+def superseded(snapshot: Snapshot, served: Snapshot | None) -> bool:
+    """Whether a complete snapshot can no longer be published, because what is served is newer."""
+    return served is not None and served.as_of > snapshot.as_of
+
+
+def discard_within(stores: Stores, snapshot: Snapshot, now: datetime, reason: str, *, actor: str = _ACTOR) -> None:
+    """Gives a complete or held snapshot up, inside the caller's transaction. Raises Conflict."""
+    stores.snapshots.discard(snapshot.snapshot_id, now, reason)
+    stores.audit.append(_event(now, "snapshot.discarded", actor, snapshot, {"reason": reason}))
 
 
 def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> Snapshot:
@@ -63,8 +75,7 @@ def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor
         found = _found(stores, snapshot_id)
         if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
             raise OperatorError(f"Snapshot {snapshot_id} is {found.state}: only a complete or held one is discarded.")
-        stores.snapshots.discard(snapshot_id, now, reason)
-        stores.audit.append(_event(now, "snapshot.discarded", actor, found, {"reason": reason}))
+        discard_within(stores, found, now, reason, actor=actor)
 
     state.write(work)
 

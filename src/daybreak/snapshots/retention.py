@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports import FileStore, State, Stores
 from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.publish import discard_within, superseded
 
 _LOOK_BACK = 200
 _WANTED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
@@ -49,6 +50,7 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     other run is under way nothing is retired, because it may be carrying files over.
     Raises FileStoreError, Unavailable.
     """
+    state.write(lambda stores: _give_up_superseded(stores, now))
     # The store is listed before the database is asked: a run that starts in between is known by then.
     lying = store.leftovers(frozenset())
 
@@ -74,6 +76,14 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     keep_keys = state.read(lambda stores: _carried(stores, sorted(living), doomed))
     files = sum(store.remove(found, keep_keys.get(found, frozenset())) for found in sorted(doomed))
     return Cleaned(retired=tuple(sorted(gone)), leftovers=tuple(leftovers), files=files)
+
+
+def _give_up_superseded(stores: Stores, now: datetime) -> None:
+    """Complete snapshots that were overtaken will never be served: their files need not be kept."""
+    served = stores.snapshots.current()
+    for run in stores.snapshots.recent(_LOOK_BACK):
+        if run.state is SnapshotState.COMPLETE and superseded(run, served):
+            discard_within(stores, run, now, "A newer snapshot is served.")
 
 
 def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> dict[str, frozenset[str]]:

@@ -8,7 +8,7 @@ discarded, the run is marked failed with its reason, and what is served stays as
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import count
@@ -18,10 +18,11 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.ports import Stores
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.making import Making
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.publish import publish
+from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.schedule import publication_of
 from daybreak.snapshots.workshop import Workshop
 
@@ -43,7 +44,7 @@ def run_by_hand(workshop: Workshop, *, as_of: datetime | None = None, full: bool
 
     done = _attempts(workshop, begin, full=full)
     assert done is not None  # a run by hand needs no claim that another could hold
-    return _published(workshop, done)
+    return done
 
 
 def run_day(workshop: Workshop, day: date) -> Snapshot | None:
@@ -58,10 +59,7 @@ def run_day(workshop: Workshop, day: date) -> Snapshot | None:
             lambda stores: stores.snapshots.claim_day(snapshot, now, workshop.plan.lease_seconds)
         )
 
-    done = _attempts(workshop, begin, full=False)
-    if done is not None and publication_of(day, workshop.plan.publish_at) <= workshop.clock():
-        return _published(workshop, done)
-    return done
+    return _attempts(workshop, begin, full=False)
 
 
 def _fresh(workshop: Workshop, now: datetime, as_of: datetime, day: date | None) -> Snapshot:
@@ -73,13 +71,6 @@ def _fresh(workshop: Workshop, now: datetime, as_of: datetime, day: date | None)
         day=day,
         builder=workshop.builder,
     )
-
-
-def _published(workshop: Workshop, snapshot: Snapshot) -> Snapshot:
-    """Publishes a complete snapshot; gives it as it stands afterwards."""
-    if snapshot.state is SnapshotState.COMPLETE:
-        publish(workshop.state, snapshot, workshop.clock(), fence=snapshot.fence)
-    return workshop.state.read(lambda stores: stores.snapshots.get(snapshot.snapshot_id)) or snapshot
 
 
 def _attempts(workshop: Workshop, begin: Callable[[], Snapshot | None], *, full: bool) -> Snapshot | None:
@@ -119,12 +110,21 @@ def _attempt(workshop: Workshop, snapshot: Snapshot, *, full: bool) -> Snapshot:
         except BaseException as error:
             _give_up(workshop, snapshot, making, error)
             raise
-        now = workshop.clock()
-        lease.patiently(
-            lambda stores: stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
-        )
-    _log.info(f"run.{state}", snapshot_id=snapshot.snapshot_id, seconds=report["seconds"], rows=report["rows"])
-    return replace(snapshot, state=state, finished_at=now, report=report)
+        done = lease.patiently(lambda stores: _finish(workshop, stores, snapshot, state, report))
+    _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
+    return done
+
+
+def _finish(
+    workshop: Workshop, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: Mapping[str, object]
+) -> Snapshot:
+    """Ends a run, and publishes it in the same transaction when its time has come: nothing can come in between."""
+    now = workshop.clock()
+    stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
+    due = snapshot.day is None or publication_of(snapshot.day, workshop.plan.publish_at) <= now
+    if state is SnapshotState.COMPLETE and due:
+        publish_within(stores, snapshot.snapshot_id, now, fence=snapshot.fence)
+    return stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=state)
 
 
 def _give_up(workshop: Workshop, snapshot: Snapshot, making: Making, error: BaseException) -> None:

@@ -32,6 +32,14 @@ class WatchedSink:
     def discard(self) -> None:
         self._sink.discard()
 
+    def for_tasks(self) -> FileSink:
+        """The sink itself, which tasks on other machines take along; `count` is told what they have written."""
+        return self._sink
+
+    def count(self, size_bytes: int) -> None:
+        """A file that a task has written."""
+        self._progress.add_file(size_bytes)
+
     def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         self._check()
         for piece in pieces:

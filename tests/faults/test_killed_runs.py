@@ -1,0 +1,198 @@
+"""kill -9 and failing system calls, anywhere in a run: what is served is whole, and the next run puts things right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.verify import verify_snapshot
+from daybreak.snapshots.workshop import Workshop
+from tests.faults.conftest import Victims, calls_of, traced_victims
+from tests.parts.waiting import wait_until
+from tests.small_platform import QUICK, now, platform_of, workshop_in, write_platform
+
+# A run makes far fewer calls of each kind; the fault strikes a process at this count of its own.
+STRIKES_AT = 400
+CHANGING_CALLS = ("write", "pwrite64", "rename", "fsync", "fdatasync", "syncfs", "mkdir", "unlink", "ftruncate")
+SPREAD = {"write": 3, "pwrite64": 4, "fdatasync": 3, "mkdir": 1, "unlink": 1, "ftruncate": 1}
+
+
+def prepared(folder: Path) -> Snapshot:
+    """A folder in which one snapshot is served and the platform has changed since."""
+    shop = workshop_in(folder)
+    served = run_by_hand(shop)
+    shop.state.close()
+    changed = platform_of(mark="b")
+    first = min(changed)
+    changed[first] = platform_of()[first]
+    write_platform(folder / "platform.json", changed)
+    return served
+
+
+def copy_of(folder: Path, target: Path) -> Path:
+    """A folder of a test's own, hard links as they are."""
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("child.log", "trace"))
+    return target
+
+
+def current(shop: Workshop) -> Snapshot:
+    found = shop.state.read(lambda stores: stores.snapshots.current())
+    assert found is not None
+    return found
+
+
+def is_whole(shop: Workshop, snapshot: Snapshot) -> None:
+    verified = verify_snapshot(shop.state, shop.store, snapshot.snapshot_id)
+    assert verified.damaged == ()
+    assert verified.files == 50
+
+
+def puts_things_right(folder: Path, served: Snapshot) -> None:
+    """What a restart finds and does after a run that ended anywhere."""
+    shop = workshop_in(folder)
+    try:
+        found = current(shop)
+        if found.snapshot_id != served.snapshot_id:
+            is_whole(shop, found)
+        is_whole(shop, served)
+        # The dead builder's lease is over by the time somebody else takes the work up.
+        later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
+        shop.state.write(lambda stores: stores.snapshots.lapse(later))
+        done = run_by_hand(shop)
+        assert done.state is SnapshotState.PUBLISHED
+        is_whole(shop, done)
+        lying = {path.name for path in (folder / "files" / "snapshots").iterdir()}
+        known = shop.state.read(lambda stores: {s.snapshot_id for s in stores.snapshots.served()})
+        assert lying == known, "nothing is left of the run that was killed"
+        assert list((folder / "files" / "staging").iterdir()) == []
+    finally:
+        shop.state.close()
+
+
+def spread(count: int, points: int, name: str) -> list[int]:
+    """Some of the numbers 1 to count, evenly spread, shifted by the name's checksum: the same in each run."""
+    if count <= points:
+        return list(range(1, count + 1))
+    step = count / points
+    shift = zlib.crc32(name.encode()) % 1000 / 1000
+    return sorted({min(int((place + shift) * step) + 1, count) for place in range(points)})
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Victims, Path]]:
+    """Processes that are killed at their call number STRIKES_AT of any kind, and the trace of their calls."""
+    log = tmp_path_factory.mktemp("trace") / "trace"
+    options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
+    options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={STRIKES_AT}")]
+    with traced_victims(log, options) as found:
+        yield found, log
+
+
+def test_a_run_that_is_killed_at_any_call_leaves_what_is_served_whole(
+    folder: Path, tmp_path: Path, struck: tuple[Victims, Path]
+) -> None:
+    served = prepared(folder)
+    victims, log = struck
+    whole = copy_of(folder, tmp_path / "whole")
+    pid = victims.start("run", whole)
+    assert victims.wait(pid) == 0, (whole / "child.log").read_text()
+    counts = Counter(call for call, _ in calls_of(log, pid))
+    assert counts["rename"] == 1
+    assert counts["syncfs"] == 1
+    points = [(call, number) for call in CHANGING_CALLS for number in spread(counts[call], SPREAD.get(call, 2), call)]
+    assert len(points) >= 15
+    killed = 0
+    for call, number in points:
+        place = copy_of(folder, tmp_path / f"{call}-{number}")
+        pid = victims.start("run", place, count_from={call: STRIKES_AT - number})
+        status = victims.wait(pid)
+        # Threads may shift the counts by a call or two: a run may get through its last one.
+        assert status in {-signal.SIGKILL, 0}, (call, number, (place / "child.log").read_text())
+        killed += status == -signal.SIGKILL
+        puts_things_right(place, served)
+        shutil.rmtree(place)
+    assert killed >= len(points) - 3
+
+
+def test_files_are_durable_before_anybody_is_told_of_them(folder: Path, struck: tuple[Victims, Path]) -> None:
+    """The order of one run's calls: data, sync, rename, sync of the names, and only then the manifest's completion."""
+    prepared(folder)
+    victims, log = struck
+    pid = victims.start("run", folder)
+    assert victims.wait(pid) == 0, (folder / "child.log").read_text()
+    made = calls_of(log, pid)
+    data = [place for place, (call, rest) in enumerate(made) if call == "write" and "/staging/" in rest]
+    (sync,) = (place for place, (call, _) in enumerate(made) if call == "syncfs")
+    (rename,) = (place for place, (call, _) in enumerate(made) if call == "rename")
+    names = [place for place, (call, rest) in enumerate(made) if call == "fsync" and "/files/" in rest]
+    promised = [place for place, (call, rest) in enumerate(made) if call == "fdatasync" and "state.db" in rest]
+    assert data
+    assert max(data) < sync < rename < min(names)
+    assert "/snapshots>" in made[names[0]][1]
+    assert "/staging>" in made[names[1]][1]
+    assert [place for place in promised if place > max(names)], "complete and published are told after that"
+
+
+FAULTS = [
+    ("write", "ENOSPC", 30, "disk_short"),
+    ("syncfs", "EIO", 1, "file_store_fault"),
+    ("rename", "EIO", 1, "file_store_fault"),
+    ("fsync", "EIO", 1, "file_store_fault"),
+    ("fsync", "EIO", 2, "file_store_fault"),
+]
+
+
+def test_a_disk_that_fails_fails_the_run_cleanly(folder: Path, tmp_path: Path) -> None:
+    served = prepared(folder)
+    log = tmp_path / "trace"
+    kinds = {(call, error) for call, error, _, _ in FAULTS}
+    options = ["-e", f"trace={','.join(sorted({call for call, _ in kinds}))}"]
+    options += [
+        word for call, error in sorted(kinds) for word in ("-e", f"inject={call}:error={error}:when={STRIKES_AT}")
+    ]
+    with traced_victims(log, options) as victims:
+        for call, error, number, code in FAULTS:
+            place = copy_of(folder, tmp_path / f"{call}-{number}")
+            pid = victims.start("run", place, count_from={call: STRIKES_AT - number})
+            said = f"{call} {error} {number}"
+            assert victims.wait(pid) == 1, said
+            shop = workshop_in(place)
+            try:
+                failed = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+                assert failed.state is SnapshotState.FAILED, said
+                assert failed.report["code"] == code, (said, failed.failure)
+                assert current(shop).snapshot_id == served.snapshot_id
+                is_whole(shop, served)
+                lying = {path.name for path in (place / "files" / "snapshots").iterdir()}
+                assert lying == {served.snapshot_id}, said
+                assert list((place / "files" / "staging").iterdir()) == [], said
+            finally:
+                shop.state.close()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_asked_to_stop_leaves_nothing(folder: Path, sign: signal.Signals, victims: Victims) -> None:
+    served = prepared(folder)
+    pid = victims.start("run", folder, full=True, pause=0.2)
+    staging = folder / "files" / "staging"
+    wait_until(lambda: any(staging.rglob("*.gz")), what="the first file")
+    os.kill(pid, sign)
+    assert victims.wait(pid) == 1
+    assert list(staging.iterdir()) == []
+    shop = workshop_in(folder)
+    try:
+        stopped = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+        assert (stopped.state, stopped.report["code"]) == (SnapshotState.FAILED, "run_stopped")
+    finally:
+        shop.state.close()
+    puts_things_right(folder, served)
