@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import (
@@ -47,9 +47,9 @@ class SeatStore(Protocol):
 
     def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None: ...
 
-    def set_disabled(self, seat_id: str, disabled: bool) -> None: ...
+    def set_disabled(self, seat_id: str, disabled: bool) -> None: ...  # noqa: FBT001 - the name says it
 
-    def set_operator(self, seat_id: str, operator: bool) -> None: ...
+    def set_operator(self, seat_id: str, operator: bool) -> None: ...  # noqa: FBT001 - the name says it
 
     def set_last_client(self, seat_id: str, client_id: str) -> None: ...
 
@@ -64,9 +64,7 @@ class SeatStore(Protocol):
 
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None: ...
 
-    def confirm_second_factor(
-        self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime
-    ) -> bool:
+    def confirm_second_factor(self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime) -> bool:
         """Makes the pending seed the seat's factor, its step used, recovery codes replaced.
         False when nothing was pending."""
 
@@ -91,9 +89,7 @@ class SessionStore(Protocol):
 
     def start(self, session: Session) -> None: ...
 
-    def pass_second_factor(
-        self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]
-    ) -> bool:
+    def pass_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
         """Ends the waiting, once: atomic; False when the session waits no longer or has ended."""
 
     def standing(self, sid: str, client_id: str | None) -> SessionStanding | None:
@@ -102,9 +98,7 @@ class SessionStore(Protocol):
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """False when it had ended already."""
 
-    def end_all(
-        self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None
-    ) -> int: ...
+    def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int: ...
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]: ...
 
@@ -132,9 +126,7 @@ class ApiTokenStore(Protocol):
     def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         """Sets last used unless it was used after `not_after` (at most one write a minute)."""
 
-    def list_for(
-        self, *, client_id: str | None = None, seat_id: str | None = None
-    ) -> list[ApiToken]: ...
+    def list_for(self, *, client_id: str | None = None, seat_id: str | None = None) -> list[ApiToken]: ...
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
@@ -190,9 +182,7 @@ class AuditStore(Protocol):
 class SnapshotStore(Protocol):
     """Runs, manifests and the one pointer to what is served."""
 
-    def claim_day(
-        self, snapshot: Snapshot, now: datetime, lease_seconds: int
-    ) -> Snapshot | None:
+    def claim_day(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot | None:
         """Claims `snapshot.day` for its builder: inserts it, or takes over a day whose builder let
         its lease lapse or whose last run failed (a new fence, a new snapshot id). None when another
         holds it or the day is done (complete, held, published)."""
@@ -201,7 +191,11 @@ class SnapshotStore(Protocol):
         """A run by hand, with an id of its own."""
 
     def renew(
-        self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int,
+        self,
+        snapshot_id: str,
+        fence: int,
+        now: datetime,
+        lease_seconds: int,
         progress: Mapping[str, object],
     ) -> bool:
         """Keeps the lease and says how far it is. False when fenced."""
@@ -212,14 +206,24 @@ class SnapshotStore(Protocol):
     def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None: ...
 
     def finish(
-        self, snapshot_id: str, fence: int, state: SnapshotState, now: datetime,
-        *, report: Mapping[str, object], failure: str | None = None,
+        self,
+        snapshot_id: str,
+        fence: int,
+        state: SnapshotState,
+        now: datetime,
+        *,
+        report: Mapping[str, object],
+        failure: str | None = None,
     ) -> None:
-        """building -> complete | held | failed. Raises RunFenced."""
+        """From building to complete, held or failed. Raises RunFenced."""
 
     def publish(
-        self, snapshot_id: str, fence: int | None, now: datetime,
-        *, accepted_reason: str | None = None,
+        self,
+        snapshot_id: str,
+        fence: int | None,
+        now: datetime,
+        *,
+        accepted_reason: str | None = None,
     ) -> None:
         """Moves the pointer, one transaction; refuses one that is older (as_of) than the served
         one, is not complete, or held without a reason. Raises RunFenced, Conflict."""
@@ -240,9 +244,7 @@ class SnapshotStore(Protocol):
     def recent(self, limit: int = 50) -> list[Snapshot]:
         """Newest first."""
 
-    def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> (
-        CurrentFile | None
-    ):
+    def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> CurrentFile | None:
         """One file (header-only when the Leader has no rows); `snapshot_id` None = the current
         one. None when the snapshot does not know the Leader, or is not (or no longer) served:
         published snapshots and retired ones whose files still stand are."""
@@ -373,9 +375,7 @@ class WrittenFile:
 class FileSink(Protocol):
     """Where one run's files go: the staging of one snapshot. Called from several threads."""
 
-    def write(
-        self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]
-    ) -> WrittenFile:
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Takes one finished file, piece by piece; `client_id` "" is the shared header-only one."""
 
     def carry(self, key: str) -> str:
@@ -423,8 +423,14 @@ class FileStore(Protocol):
         store. Raises FileStoreError when it is gone."""
 
     async def store_link(
-        self, key: str, *, seconds: int, file_name: str, content_type: str,
-        content_encoding: str | None, method: str = "GET",
+        self,
+        key: str,
+        *,
+        seconds: int,
+        file_name: str,
+        content_type: str,
+        content_encoding: str | None,
+        method: str = "GET",
     ) -> StoreLink | None:
         """A store-signed URL, or None on local disk."""
 
@@ -505,16 +511,21 @@ class Reading(Protocol):
     def input_bytes(self) -> int:
         """About how many bytes the source holds on disk, 0 when unknown."""
 
+    def confirm(self) -> None:
+        """Asked at the end: raises SourceUnavailable when the source changed while it was read."""
+
+
+class EmbeddedReading(Reading, Protocol):
+    """A reading whose rows are found in the embedded engine, which makes the files here."""
+
     def rows(self, resource: str) -> ResourceRows: ...
 
     def cursor(self) -> Any:
         """A DuckDB connection on the reading's engine, for one thread and one open stream; the
         caller closes it. The SELECTs of `rows` run on it."""
 
-    def confirm(self) -> None:
-        """Asked at the end: raises SourceUnavailable when the source changed while it was read."""
 
-
+@runtime_checkable
 class DistributedReading(Reading, Protocol):
     """A reading whose engine makes and stores the files itself, on many machines."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from daybreak.export.engine import engine_faults
 from daybreak.export.lines import quoted
-from daybreak.ports import Reading, ReferentialFault
+from daybreak.ports import EmbeddedReading, ReferentialFault
 
 _HOME = {"MEMBER_ID": "members", "CAMPAIGN_ID": "campaigns", "COMMUNITY_ID": "communities"}
 _GUESTS = (
@@ -19,7 +20,7 @@ _GUESTS = (
 )
 
 
-def referential_faults(reading: Reading) -> list[ReferentialFault]:
+def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
     """The promises that the rows of known Leaders break, with how many rows and one example.
 
     Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID of a file stands in the same Leader's home file,
@@ -35,30 +36,41 @@ def referential_faults(reading: Reading) -> list[ReferentialFault]:
         def rows_of(resource: str) -> str:
             return (
                 f"(SELECT r.* FROM ({reading.rows(resource).select}) AS r "
-                f'SEMI JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
+                f'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
             )
 
-        def look(check: str, orphans: str) -> None:
-            count, example = cursor.execute(
-                f"SELECT count(*), min(CAST(example AS VARCHAR)) FROM ({orphans})"
-            ).fetchone()
+        for check, query in reference_checks(rows_of):
+            count, example = cursor.execute(query).fetchone()
             if count:
                 faults.append(ReferentialFault(check, count, example))
-
-        for guest, column in _GUESTS:
-            name = quoted(column)
-            look(
-                f"every {column} of {guest} is in {_HOME[column]}",
-                f"SELECT g.{name} AS example FROM {rows_of(guest)} AS g "
-                f"ANTI JOIN {rows_of(_HOME[column])} AS h "
-                f'ON h.{name} = g.{name} AND h."LEADER_ID" = g."LEADER_ID"',
-            )
-        look(
-            "MEMBER_COUNT of communities equals the rows of member_communities",
-            f'SELECT c."COMMUNITY_ID" AS example FROM {rows_of("communities")} AS c '
-            f'LEFT JOIN (SELECT "COMMUNITY_ID", count(*) AS belonging '
-            f'FROM {rows_of("member_communities")} GROUP BY "COMMUNITY_ID") AS m '
-            f'ON m."COMMUNITY_ID" = c."COMMUNITY_ID" '
-            f'WHERE c."MEMBER_COUNT" <> coalesce(m.belonging, 0)',
-        )
     return faults
+
+
+def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Each promise with the query that looks for rows that break it: (how many, one example).
+
+    `rows_of` gives a resource's rows of known Leaders as something to select from. The SQL is
+    plain enough for every engine.
+    """
+    for guest, column in _GUESTS:
+        name = quoted(column)
+        yield (
+            f"every {column} of {guest} is in {_HOME[column]}",
+            (
+                f"SELECT count(*), min(CAST(g.{name} AS VARCHAR)) FROM {rows_of(guest)} AS g "
+                f"LEFT JOIN {rows_of(_HOME[column])} AS h "
+                f'ON h.{name} = g.{name} AND h."LEADER_ID" = g."LEADER_ID" '
+                f"WHERE h.{name} IS NULL"
+            ),
+        )
+    yield (
+        "MEMBER_COUNT of communities equals the rows of member_communities",
+        (
+            f'SELECT count(*), min(CAST(c."COMMUNITY_ID" AS VARCHAR)) '
+            f"FROM {rows_of('communities')} AS c "
+            f'LEFT JOIN (SELECT "COMMUNITY_ID", count(*) AS belonging '
+            f'FROM {rows_of("member_communities")} AS mc GROUP BY "COMMUNITY_ID") AS m '
+            f'ON m."COMMUNITY_ID" = c."COMMUNITY_ID" '
+            f'WHERE c."MEMBER_COUNT" <> coalesce(m.belonging, 0)'
+        ),
+    )

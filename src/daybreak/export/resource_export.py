@@ -18,7 +18,7 @@ from daybreak.export.gzip_member import Codec, codec_named
 from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
 from daybreak.export.splitting import record_batches, runs
 from daybreak.export.survey import LeaderRows, Survey, survey
-from daybreak.ports import FileSink, Reading, ResourceReport
+from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
 
 _BATCH_BYTES = 24 << 20
 _FEWEST_ROWS = 2048
@@ -36,7 +36,7 @@ _ENGINE_TYPES = {
 
 
 def export_resource(
-    reading: Reading,
+    reading: EmbeddedReading,
     resource: Resource | str,
     formats: Sequence[str],
     sink: FileSink,
@@ -122,7 +122,7 @@ def _header_only(resource: Resource, formats: Sequence[TextFormat], sink: FileSi
     return ManifestEntry("", resource.name, 0, "", stored)
 
 
-def _shaped_relation(cursor: Any, reading: Reading, resource: Resource) -> str:
+def _shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
     """The resource's rows in our types, under a name the cursor knows."""
     rows = reading.rows(resource.name)
     columns = ", ".join(_cast(column) for column in resource.columns)

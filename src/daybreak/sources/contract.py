@@ -45,9 +45,11 @@ def model_faults(resource: Resource, model: Model, got: Columns, accepted: Accep
     expected_names = list(resource.column_names)
     got_names = [name for name, _ in got]
     types = dict(got)
-    for name in got_names:
-        if name not in expected_names:
-            faults.append(f"{model.origin}: column {name} is not part of {resource.name}")
+    faults += [
+        f"{model.origin}: column {name} is not part of {resource.name}"
+        for name in got_names
+        if name not in expected_names
+    ]
     for column in resource.columns:
         if column.name not in types:
             faults.append(f"{model.origin}: column {column.name} is missing, expected {column.type.value}")

@@ -108,7 +108,7 @@ class DuckdbSource:
 
 
 class DuckdbReading:
-    """One reading of a DuckDB source; a `daybreak.ports.Reading`."""
+    """One reading of a DuckDB source; a `daybreak.ports.EmbeddedReading`."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class Landing:
         with self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE {table} ({columns})")
         try:
-            with ThreadPoolExecutor(len(arrivals), thread_name_prefix="arrive") as pool:
+            with ThreadPoolExecutor(max(len(arrivals), 1), thread_name_prefix="arrive") as pool:
                 fillings = [
                     pool.submit(self._fill, resource, table, number, arrival) for number, arrival in enumerate(arrivals)
                 ]

@@ -144,7 +144,7 @@ class PostgresqlSource:
 
 
 class PostgresqlReading:
-    """One reading; a `daybreak.ports.Reading`."""
+    """One reading; a `daybreak.ports.EmbeddedReading`."""
 
     def __init__(
         self,

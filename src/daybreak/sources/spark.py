@@ -1,0 +1,370 @@
+"""Apache Spark as the source: the models run in Spark SQL, tasks make and store the files.
+
+Rows are spread over tasks by Leader. A task lands its rows in an embedded engine of its own and runs
+the same export as everywhere else, so the bytes are the same; it stores the files itself and returns
+manifest entries alone. A task that is tried again, or twice at once, writes the same bytes under
+the same names. A Leader with more rows than a task should take has a task of its own, and those
+start first, so that no other Leader waits behind it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.referential import reference_checks
+from daybreak.ports import FileSink, ReferentialFault, ResourceReport
+from daybreak.sources.contract import Columns, model_faults, table_faults
+from daybreak.sources.dialects import in_dialect
+from daybreak.sources.spark_task import SparkTask, TaskReport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.UUID: ("string", "char", "varchar"),
+    ColumnType.TEXT: ("string", "char", "varchar"),
+    ColumnType.BIGINT: ("bigint", "int", "smallint", "tinyint", "decimal"),
+    ColumnType.BOOLEAN: ("boolean",),
+    ColumnType.DATE: ("date",),
+    ColumnType.TIMESTAMP: ("timestamp", "timestamp_ntz"),
+}
+_SPARK_TYPES = {
+    ColumnType.TEXT: "string",
+    ColumnType.BIGINT: "bigint",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "date",
+    ColumnType.TIMESTAMP: "timestamp",
+}
+_CATALOGUE = "catalog:"
+_NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
+_PARTITION_ROWS = 500_000
+_POLL_SECONDS = 0.5
+_RESULT = "kind string, body string"
+
+
+def spark_session(settings: Mapping[str, str]) -> SparkSession:
+    """The running session, or one from the ordinary Spark settings and these; in UTC."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.Builder().appName("daybreak")
+    for name, value in {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.ui.showConsoleProgress": "false",
+        **settings,
+    }.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise SourceUnavailable(f"No Spark session: {_first_line(error)}") from error
+
+
+class SparkSource:
+    """A RowSource over whatever a Spark session can read.
+
+    `location` is a folder or address of Parquet (`TABLE.parquet` or `TABLE/` in it), or
+    `catalog:NAME` for a database of the session's catalogue (Iceberg, Delta, Hive, JDBC tables).
+    `settings` are Spark's own (`spark.master` and so on). `task_memory_bytes` is for the engine in
+    each task, `task_threads` for its compression.
+    """
+
+    engine = "spark"
+
+    def __init__(
+        self,
+        location: str,
+        models: Mapping[str, Model],
+        *,
+        settings: Mapping[str, str],
+        task_memory_bytes: int,
+        task_threads: int = 1,
+        partition_rows: int = _PARTITION_ROWS,
+    ) -> None:
+        self._location = location
+        self._models = models
+        self._settings = settings
+        self._task_memory_bytes = task_memory_bytes
+        self._task_threads = task_threads
+        self._partition_rows = partition_rows
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[SparkReading]:
+        """A reading in a session of its own catalogue of views. Raises SourceError."""
+        session = spark_session(self._settings).newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        with _spark_faults("The source"):
+            found = _show_tables(session, self._location)
+        yield SparkReading(
+            session,
+            as_of,
+            self._models,
+            found,
+            partition_rows=self._partition_rows,
+            task=SparkTask(as_of, self._task_memory_bytes, self._task_threads),
+        )
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query of the operator's own (`[directory]`), by column name."""
+        session = spark_session(self._settings).newSession()
+        with _spark_faults("A query under [directory]"):
+            _show_tables(session, self._location)
+            return [row.asDict() for row in session.sql(sql).collect()]
+
+
+class SparkReading:
+    """One reading; a `daybreak.ports.DistributedReading`."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        as_of: datetime,
+        models: Mapping[str, Model],
+        tables: Mapping[str, Columns],
+        *,
+        partition_rows: int,
+        task: SparkTask,
+    ) -> None:
+        self._session = session
+        self._as_of = as_of
+        self._models = models
+        self._partition_rows = partition_rows
+        self._task = task
+        self._leaders: list[str] | None = None
+        faults = table_faults(tables, ACCEPTED_TYPES)
+        if faults:
+            raise SourceError("The source in Spark is not as expected:\n  " + "\n  ".join(faults))
+        for table in SOURCE_TABLES:
+            columns = ", ".join(map(_typed, table.columns))
+            session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")
+
+    @property
+    def as_of(self) -> datetime:
+        return self._as_of
+
+    def check(self) -> None:
+        """Holds the models and the chain of Leaders to the contract."""
+        faults: list[str] = []
+        for resource in RESOURCES:
+            model = self._models[resource.name]
+            try:
+                fields = self._model(resource.name).schema.fields
+            except (AnalysisException, ParseException) as error:
+                faults.append(f"{model.origin}: {_first_line(error)}")
+                continue
+            got = [(field.name, field.dataType.simpleString()) for field in fields]
+            faults += model_faults(resource, model, got, ACCEPTED_TYPES)
+        if faults:
+            raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+        with _spark_faults("Table leaders"):
+            pairs = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
+        check_leader_chain((row[0], row[1]) for row in pairs)
+
+    def leaders(self) -> list[str]:
+        """Every Leader of table leaders, sorted."""
+        if self._leaders is None:
+            with _spark_faults("Table leaders"):
+                rows = self._session.sql("SELECT leader_id FROM leaders WHERE leader_id IS NOT NULL").collect()
+            self._leaders = sorted(row[0] for row in rows)
+        return self._leaders
+
+    def input_bytes(self) -> int:
+        """0: the source is not on this machine's disk."""
+        return 0
+
+    def confirm(self) -> None:
+        """Nothing to ask: Spark fails a job whose input files are gone or replaced."""
+
+    def export_resource(
+        self,
+        resource: str,
+        formats: Sequence[str],
+        sink: FileSink,
+        *,
+        previous: Mapping[str, str],
+        compression: str,
+        on_entries: Callable[[list[ManifestEntry]], None],
+        on_carried: Callable[[list[str]], None],
+        on_progress: Callable[[int], None],
+    ) -> ResourceReport:
+        """As `daybreak.export.export_resource`. `sink` must stand being pickled."""
+        context = self._session.sparkContext
+        task = self._task.of(
+            resource,
+            tuple(formats),
+            compression,
+            sink,
+            context.broadcast((frozenset(self.leaders()), dict(previous))),
+        )
+        on_entries([task.header_only()])
+        rows_done = context.accumulator(0)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task.run(batches, rows_done)
+
+        with _spark_faults(f"Resource {resource}"):
+            spread = self._spread(self._model(resource))
+            made = spread.mapInArrow(run, _RESULT)
+            with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
+                collecting = pool.submit(made.collect)
+                while not wait([collecting], _POLL_SECONDS).done:
+                    on_progress(rows_done.value)
+                results = collecting.result()
+        reports: list[TaskReport] = []
+        for kind, body in results:
+            if kind == "entries":
+                on_entries(msgspec.json.decode(body, type=list[ManifestEntry]))
+            elif kind == "carried":
+                on_carried(msgspec.json.decode(body, type=list[str]))
+            else:
+                reports.append(msgspec.json.decode(body, type=TaskReport))
+        report = _together(resource, reports)
+        on_progress(report.rows)
+        return report
+
+    def referential_faults(self) -> list[ReferentialFault]:
+        """As `daybreak.export.referential_faults`, asked of Spark."""
+        known = self._session.createDataFrame([(leader,) for leader in self.leaders()], "leader_id string")
+        known.createOrReplaceTempView("known_leaders")
+        for resource in RESOURCES:
+            self._model(resource.name).createOrReplaceTempView(f"model_of_{resource.name}")
+        faults = []
+        with _spark_faults("The referential checks"):
+            for check, query in reference_checks(
+                lambda resource: (
+                    f'(SELECT r.* FROM model_of_{resource} AS r JOIN known_leaders AS k ON k.leader_id = r."LEADER_ID")'
+                )
+            ):
+                row = self._session.sql(in_dialect(query, "spark")).first()
+                if row is not None and row[0]:
+                    faults.append(ReferentialFault(check, row[0], str(row[1])))
+        return faults
+
+    def _model(self, resource: str) -> DataFrame:
+        """The model's rows: columns in order and in our types, identifiers as text."""
+        sql = in_dialect(self._models[resource].at(self._as_of), "spark")
+        return self._session.sql(sql)
+
+    def _spread(self, rows: DataFrame) -> DataFrame:
+        """One partition for some Leaders, big ones alone and first; as many as the rows ask for."""
+        counts = rows.groupBy("LEADER_ID").count().collect()
+        places, partitions = _places({row[0]: row[1] for row in counts if row[0] is not None}, self._partition_rows)
+        table = self._session.createDataFrame(list(places.items()) or [("", 0)], "placed_leader string, place int")
+        return (
+            rows.join(f.broadcast(table), rows["LEADER_ID"] == table["placed_leader"], "left")
+            .withColumn("place", f.coalesce("place", f.lit(0)))
+            .repartitionById(partitions, "place")
+            .drop("place", "placed_leader")
+        )
+
+
+def _places(counts: Mapping[str, int], partition_rows: int) -> tuple[dict[str, int], int]:
+    """Which partition each Leader goes to, and how many there are.
+
+    Leaders by size, the largest first: one with more than `partition_rows` rows is alone; the others
+    fill partitions up to that many. The first partitions hold the largest and so start first.
+    """
+    places: dict[str, int] = {}
+    place = 0
+    room = partition_rows
+    for leader, rows in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if room < rows and room < partition_rows:
+            place += 1
+            room = partition_rows
+        places[leader] = place
+        room -= rows
+    return places, place + 1
+
+
+def _together(resource: str, reports: Sequence[TaskReport]) -> ResourceReport:
+    unexpected: dict[str, int] = {}
+    nulls = {column.name: 0 for column in resource_named(resource).columns}
+    for report in reports:
+        for name, count in report.unexpected_values.items():
+            unexpected[name] = unexpected.get(name, 0) + count
+        for name, count in report.null_counts.items():
+            nulls[name] += count
+    return ResourceReport(
+        resource=resource,
+        rows=sum(report.rows for report in reports),
+        leaders=sum(report.leaders for report in reports),
+        carried=sum(report.carried for report in reports),
+        unknown_leader_rows=sum(report.unknown_leader_rows for report in reports),
+        unexpected_values=unexpected,
+        null_counts=nulls,
+        bytes_written=sum(report.bytes_written for report in reports),
+    )
+
+
+def _show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
+    """Views `raw_TABLE` on what is there; names and types of their columns.
+
+    Raises SourceError that lists the tables Spark cannot read; a missing one is left out.
+    """
+    found: dict[str, Columns] = {}
+    faults: list[str] = []
+    for table in SOURCE_TABLES:
+        try:
+            frame = _table(session, location, table.name)
+        except AnalysisException as error:
+            if error.getCondition() not in _NOT_THERE:
+                faults.append(f"table {table.name}: {_first_line(error)}")
+            continue
+        frame.createOrReplaceTempView(f"raw_{table.name}")
+        found[table.name] = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+    if faults:
+        raise SourceError(
+            "Spark cannot read all of the source (identifiers must be text in Parquet: it knows no UUID):\n  "
+            + "\n  ".join(faults)
+        )
+    return found
+
+
+def _table(session: SparkSession, location: str, table: str) -> DataFrame:
+    """A table of the catalogue, or `TABLE.parquet` (a file, or Spark's kind of folder), else the folder `TABLE`."""
+    if location.startswith(_CATALOGUE):
+        return session.table(f"{location.removeprefix(_CATALOGUE)}.{table}")
+    folder = location.rstrip("/")
+    try:
+        return session.read.parquet(f"{folder}/{table}.parquet")
+    except AnalysisException as error:
+        if error.getCondition() not in _NOT_THERE:
+            raise
+        return session.read.parquet(f"{folder}/{table}")
+
+
+def _typed(column: Column) -> str:
+    if column.type is not ColumnType.UUID:
+        return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
+    return f"lower(CAST({column.name} AS string)) AS {column.name}"
+
+
+@contextmanager
+def _spark_faults(what: str) -> Iterator[None]:
+    """Spark's errors as ours: what the analyser refuses stays wrong, a failed job may work again."""
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        raise SourceError(f"{what} (Spark): {_first_line(error)}") from error
+    except PySparkException as error:
+        raise SourceUnavailable(f"{what} (Spark): {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,165 @@
+"""Spark as source: the same manifest as the embedded engine, made and stored by its tasks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.platform import make_platform
+from daybreak.domain.errors import SourceError
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import export_resource
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports import FileSink
+from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.spark import SparkReading, SparkSource, spark_session
+from tests.integration.sources.engines import AS_OF
+from tests.parts.presence import absent
+
+FORMATS = ("csv", "json", "ndjson")
+SETTINGS = {
+    "spark.master": "local[2]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+}
+SNAPSHOT = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("platform")
+    make_platform(folder, leaders=8, members=1500, messages=4000, as_of=AS_OF)
+    with closing(duckdb.connect()) as engine:
+        for table in SOURCE_TABLES:
+            columns = ", ".join(
+                f"CAST({c.name} AS VARCHAR) AS {c.name}" if c.type is ColumnType.UUID else c.name for c in table.columns
+            )
+            path = folder / f"{table.name}.parquet"
+            engine.execute(f"CREATE OR REPLACE TABLE rows AS SELECT {columns} FROM read_parquet('{path}')")
+            engine.execute(f"COPY rows TO '{path}'")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    if shutil.which("java") is None:
+        absent("Java", "apt-get install default-jre-headless")
+    session = spark_session(SETTINGS)
+    yield session
+    session.stop()
+
+
+def source_on(parquet: Path, **options: Any) -> SparkSource:
+    return SparkSource(
+        str(parquet),
+        options.pop("models", None) or load_models(),
+        settings=SETTINGS,
+        task_memory_bytes=200_000_000,
+        **options,
+    )
+
+
+def exported(reading: SparkReading, sink: FileSink, previous: dict[str, str]) -> Any:
+    """Everything one export tells: entries, carried Leaders, the last progress, the report."""
+    entries: list[ManifestEntry] = []
+    carried: list[str] = []
+    rows: list[int] = []
+    report = reading.export_resource(
+        "members",
+        FORMATS,
+        sink,
+        previous=previous,
+        compression="igzip-2",
+        on_entries=entries.extend,
+        on_carried=carried.extend,
+        on_progress=rows.append,
+    )
+    return entries, carried, rows[-1], report
+
+
+@pytest.mark.usefixtures("session")
+def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path) -> None:
+    embedded = DuckdbSource(parquet, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    expected: list[ManifestEntry] = []
+    ours = LocalDisk(tmp_path / "embedded").stage(SNAPSHOT)
+    with embedded.open(AS_OF) as reading:
+        reports = [export_resource(reading, name, FORMATS, ours, on_entries=expected.extend) for name in RESOURCE_NAMES]
+    found: list[ManifestEntry] = []
+    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    # Few rows a partition: big Leaders get a task of their own, small ones share.
+    with source_on(parquet, partition_rows=300).open(AS_OF) as spark:
+        spark.check()
+        for name, report in zip(RESOURCE_NAMES, reports, strict=True):
+            assert report == spark.export_resource(
+                name,
+                FORMATS,
+                sink,
+                previous={},
+                compression="igzip-2",
+                on_entries=found.extend,
+                on_carried=lambda _: None,
+                on_progress=lambda _: None,
+            )
+        assert spark.referential_faults() == []
+
+    def by_place(entry: ManifestEntry) -> tuple[str, str]:
+        return entry.resource, entry.client_id
+
+    assert sorted(found, key=by_place) == sorted(expected, key=by_place)
+    sink.seal()
+    store = LocalDisk(tmp_path / "spark")
+    for entry in found:
+        for stored in entry.formats.values():
+            store.check(stored.key, stored.bytes, stored.sha256)
+
+
+@pytest.mark.usefixtures("session")
+def test_unchanged_leaders_are_carried_and_a_second_writing_is_the_same(parquet: Path, tmp_path: Path) -> None:
+    sink = LocalDisk(tmp_path / "files").stage(SNAPSHOT)
+    with source_on(parquet).open(AS_OF) as reading:
+        entries, carried, rows, report = exported(reading, sink, {})
+        assert not carried
+        assert rows == report.rows > 0
+        # As after a task that was tried again: the same files are written once more.
+        again, _, _, _ = exported(reading, sink, {})
+        assert again == entries
+        previous = {entry.client_id: entry.fingerprint for entry in entries if entry.client_id}
+        kept = previous.popitem()[0]
+        entries, carried, _, report = exported(reading, sink, previous)
+        assert [entry.client_id for entry in entries] == ["", kept]
+        assert sorted(carried) == sorted(previous)
+        assert report.carried == len(previous)
+
+
+@pytest.mark.usefixtures("session")
+def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path) -> None:
+    with (
+        pytest.raises(SourceError, match="table leaders is missing"),
+        source_on(tmp_path).open(AS_OF),
+    ):
+        pass
+    models = dict(load_models())
+    models["communities"] = Model("communities", "SELECT 1 AS one", "mine.sql")
+    models["members"] = Model("members", "SELECT nonsense FROM members", "other.sql")
+    with (
+        source_on(parquet, models=models).open(datetime(2026, 1, 1, tzinfo=UTC)) as reading,
+        pytest.raises(SourceError) as caught,
+    ):
+        reading.check()
+    assert "mine.sql: column one is not part of communities" in caught.value.message
+    assert "other.sql" in caught.value.message
