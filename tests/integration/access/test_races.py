@@ -28,7 +28,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     url: str | None = None
     if request.param == "postgresql":
         url = request.getfixturevalue("postgresql_url")
-    with open_house(tmp_path, url) as opened:
+    with open_house(tmp_path, url, quick=False) as opened:
         yield opened
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import secrets
+import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from daybreak.access.hashing import PasswordHashing
@@ -128,15 +133,31 @@ class House:
         return next(code for code in ("000000", "111111", "222222", "333333") if code not in good)
 
 
+class QuickHashing(PasswordHashing):
+    """Looks like Argon2 and is none: for tests in which hashing is not what is tried."""
+
+    async def verify(self, password_hash: str | None, password: str) -> bool:
+        return password_hash == await self.hash(password) or (password_hash, password) == (_HASH, PASSWORD)
+
+    async def hash(self, password: str) -> str:
+        digest = hashlib.sha256(password.encode()).digest()
+        salt, output = (base64.b64encode(part).decode().rstrip("=") for part in (digest[:16], digest))
+        return f"$argon2id$v=19$m=19456,t=2,p=1${salt}${output}"
+
+
 @contextmanager
-def open_house(folder: Path, url: str | None = None) -> Iterator[House]:
-    """A house in an empty folder; its state database is a file there, unless another is named."""
-    url = url or f"sqlite:///{folder}/state.db"
-    migrate(url)
+def open_house(folder: Path, url: str | None = None, *, quick: bool = True) -> Iterator[House]:
+    """A house in an empty folder; its state database is a file there, unless another is named.
+    `quick`: passwords are hashed by a stand-in that costs nothing."""
+    if url is None:
+        url = f"sqlite:///{folder}/state.db"
+        (folder / "state.db").write_bytes(_furnished())
+    else:
+        _furnish(url)
     state = open_state(url)
     ring = folder / "keyring.json"
     keyring.create(ring, START, secrets.token_bytes)
-    hashing = PasswordHashing(slots_folder=folder / "slots")
+    hashing = QuickHashing() if quick else PasswordHashing(slots_folder=folder / "slots")
     now = [START]
     services = AccessServices(
         settings=AccessSettings(issuer="https://data.example.org"),
@@ -146,9 +167,27 @@ def open_house(folder: Path, url: str | None = None) -> Iterator[House]:
         clock=lambda: now[0],
         random=secrets.token_bytes,
     )
-    state.write(_people)
     yield House(services, state, folder, url, now)
     hashing.close()
+    state.close()
+
+
+@cache
+def _furnished() -> bytes:
+    """The file of a state database with the people in it: made once, copied for each test."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "state.db"
+        _furnish(f"sqlite:///{path}")
+        with closing(sqlite3.connect(path)) as connection:
+            # One file: nothing of it is left in the log beside it.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.read_bytes()
+
+
+def _furnish(url: str) -> None:
+    migrate(url)
+    state = open_state(url)
+    state.write(_people)
     state.close()
 
 

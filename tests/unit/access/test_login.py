@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
@@ -22,7 +24,14 @@ from tests.unit.access.house import (
     PASSWORD,
     ROSA,
     House,
+    open_house,
 )
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with open_house(tmp_path, quick=False) as opened:
+        yield opened
 
 
 def test_a_right_password_opens_the_first_account_by_name(house: House) -> None:
