@@ -54,15 +54,19 @@ LEADERS = (NORTH, SOUTH, CLOSED, VAULT, FOREIGN)
 MAYA = "maya@example.org"  # everything on two accounts, and a grant on a closed one
 VIC = "vic@example.org"  # sees an account, may export nothing
 CARL = "carl@example.org"  # has a second factor, which an account of his requires
+TWIN = "twin@example.org"  # has a second factor, too: a step is used once, so tests do not share one
+GUESS = "guess@example.org"  # and one more
 NEWT = "newt@example.org"  # owes a second factor and has none
 IVAN = "ivan@example.org"  # reaches a closed account alone
 FREYA = "freya@example.org"  # the foreign account
 GIVEN = "given@example.org"  # for tests that take things away
-SEATS = (MAYA, VIC, CARL, NEWT, IVAN, FREYA, GIVEN)
+SEATS = (MAYA, VIC, CARL, TWIN, GUESS, NEWT, IVAN, FREYA, GIVEN)
 _GRANTS = (
     (MAYA, NORTH, True), (MAYA, SOUTH, True), (MAYA, CLOSED, True), (MAYA, NOT_EXPORTED, True),
     (VIC, NORTH, False),
     (CARL, VAULT, True), (CARL, NORTH, True),
+    (TWIN, NORTH, True),
+    (GUESS, NORTH, True),
     (NEWT, VAULT, True),
     (IVAN, CLOSED, True),
     (FREYA, FOREIGN, True),
@@ -159,8 +163,10 @@ class World:
 
     def _people(self, state: State, ring: keyring.Keyring, now: datetime) -> None:
         hashed = passwords.hash_password(PASSWORD)
-        carl = seat_id(CARL)
-        sealed = totp.seal(SEED, seat_id=carl, keyring=ring, random=os.urandom)
+        sealed = {
+            seat_id(email): totp.seal(SEED, seat_id=seat_id(email), keyring=ring, random=os.urandom)
+            for email in (CARL, TWIN, GUESS)
+        }
 
         def work(stores: Stores) -> None:
             for account in ACCOUNTS.values():
@@ -171,14 +177,15 @@ class World:
                 stores.directory.put_grant(
                     Grant(seat_id(email), client_id, ("owner",), data_export=data_export, async_rest_api=True)
                 )
-            stores.seats.begin_second_factor(carl, sealed, now)
-            stores.seats.confirm_second_factor(carl, 1, [], now)
+            for enrolled, seed in sealed.items():
+                stores.seats.begin_second_factor(enrolled, seed, now)
+                stores.seats.confirm_second_factor(enrolled, 1, [], now)
 
         state.write(work)
 
 
 def totp_code(*, ahead: int = 0, at: datetime | None = None) -> str:
-    """Carl's code of this moment, or of steps ahead."""
+    """The code of this moment, or of steps ahead."""
     seconds = int((at or datetime.now(UTC)).timestamp())
     return totp.code_at(SEED, seconds // totp.STEP_SECONDS + ahead)
 

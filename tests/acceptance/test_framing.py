@@ -1,0 +1,226 @@
+"""Requests that are malformed, oversized, slow or doubled are refused, and nobody else notices."""
+
+import json
+import re
+import socket
+import time
+from http.client import HTTPException, HTTPResponse
+
+import pytest
+
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
+from tests.acceptance.world import MAYA
+
+LOGIN = f"{AUTH}/login"
+# What slow clients are cut after is 20 s; this is how long a loaded machine may take to do it.
+CUT_WITHIN_SECONDS = 90
+
+
+def raw(service: Service, octets: bytes) -> tuple[int, bytes]:
+    """Sends octets as they are: the status and body of the first answer; 0 when there is none."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall(octets)
+        answer = HTTPResponse(connection)
+        try:
+            answer.begin()
+        except HTTPException:
+            return 0, b""
+        return answer.status, answer.read()
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"GET /healthz HTTP/1.1\r\n\r\n",
+        b"GET /healthz HTTP/1.0\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: user@a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    ],
+)
+def test_exactly_one_good_host(service: Service, octets: bytes) -> None:
+    status, answer = raw(service, octets)
+    assert status == 400
+    assert b'"code":"invalid_host"' in answer
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 300_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 300_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
+        b"GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n",
+        b"GET  /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"POST " + LOGIN.encode() + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST " + LOGIN.encode() + b" HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
+        b"POST " + LOGIN.encode() + b" HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_malformed_and_oversized_heads_are_refused(service: Service, octets: bytes) -> None:
+    try:
+        status, _ = raw(service, octets)
+    except (ConnectionResetError, BrokenPipeError):
+        status = 0
+    # Refused by an answer, or by closing the connection.
+    assert status == 0 or 400 <= status < 500
+    assert service.get("/healthz").status_code == 200
+
+
+def test_a_length_beside_chunks_smuggles_nothing(service: Service) -> None:
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+    body = b"0\r\n\r\n" + hidden
+    head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+    # One answer, and the connection closes: what follows the chunks is read by nobody.
+    assert len(re.findall(rb"HTTP/1\.1 \d{3}", answer)) == 1
+
+
+@pytest.mark.parametrize("chunks", [b"zz\r\n{}\r\n", b"2\r\n{}xx\r\n0\r\n\r\n", b"ffffffffffffffffff\r\n{}\r\n"])
+def test_bad_chunks_are_a_bad_request(service: Service, chunks: bytes) -> None:
+    head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    status, answer = raw(service, head.encode() + chunks)
+    assert status == 400
+    assert b'"code":"invalid_request"' in answer
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "pointer"),
+    [
+        (b"", {}, 400, None),
+        (b"[]", {}, 400, ""),
+        (b'{"email": "x"}', {}, 400, "/password"),
+        (b'{"email": 7, "password": "x"}', {}, 400, "/email"),
+        (b'{"email": "x", "password": null}', {}, 400, "/password"),
+        (b'{"email": "x", "password": "y"', {}, 400, None),
+        (b"\xff\xfe", {}, 400, None),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", {}, 400, None),
+        (b'{"email": "' + b"x" * 17_000 + b'"}', {}, 413, None),
+        (b"email=x&password=y", {"Content-Type": "application/x-www-form-urlencoded"}, 415, None),
+        (b"{}", {"Content-Type": "text/json"}, 415, None),
+        (b"{}", {"Content-Type": "application/json; charset=utf-16"}, 415, None),
+        (b"{}", {"Content-Type": ""}, 415, None),
+        (b"\x1f\x8b", {"Content-Encoding": "gzip"}, 415, None),
+    ],
+)
+def test_bodies(service: Service, body: bytes, headers: dict[str, str], status: int, pointer: str | None) -> None:
+    found = service.request("POST", LOGIN, data=body, headers={"Content-Type": "application/json", **headers})
+    assert found.status_code == status, found.text
+    assert found.headers["Content-Type"] == "application/problem+json"
+    problem = found.json()
+    assert problem["status"] == status
+    assert problem["request_id"] == found.headers["X-Request-Id"]
+    if pointer is not None:
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+def test_a_body_that_is_too_large_is_refused_whatever_it_says_of_itself(service: Service) -> None:
+    head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
+    try:
+        status, _ = raw(service, head.encode() + chunk * 8 + b"0\r\n\r\n")
+    except (ConnectionResetError, BrokenPipeError):
+        return
+    assert status == 413
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+def test_other_methods(service: Service, method: str) -> None:
+    found = service.request(method, "/healthz")
+    assert found.status_code == 405
+    assert set(found.headers["Allow"].split(", ")) == {"GET", "HEAD"}
+    assert found.json()["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nowhere", "/download", "/download/v1/files", "/healthz/", "//healthz", "/%2e%2e/x"]
+)
+def test_what_is_not_there_is_a_problem(service: Service, path: str) -> None:
+    found = service.get(path)
+    if path == "/" and found.status_code in {302, 303}:
+        return  # the dashboard may stand there
+    assert (found.status_code, found.json()["code"]) == (404, "not_found")
+    assert "Location" not in found.headers
+
+
+def test_every_answer_is_hardened(service: Service) -> None:
+    token = service.token(MAYA)
+    for found in (
+        service.get("/healthz"),
+        service.get("/nowhere"),
+        service.log_in("nobody@example.org"),
+        service.get(f"{AUTH}/context", token=token),
+        service.get("/docs"),
+    ):
+        headers = found.headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert headers["Cache-Control"] == "no-store"
+        assert headers["Server"] == "daybreak"
+        assert re.fullmatch(r"[0-9a-f]{24}", headers["X-Request-Id"])
+        assert "Strict-Transport-Security" not in headers, "this one is reached by plain http"
+
+
+def test_request_ids_of_strangers_are_not_taken_over(service: Service) -> None:
+    assert service.get("/healthz", headers={"X-Request-Id": "chosen-by-me"}).headers["X-Request-Id"] != "chosen-by-me"
+
+
+def test_slow_clients_are_cut_and_nobody_else_waits(service: Service) -> None:
+    body = json.dumps({"email": MAYA, "password": "x"})
+    beginnings = {
+        "half a head": b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+        "nothing at all": b"",
+        "half a body": (
+            f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body[:5]}"
+        ).encode(),
+        "one chunk": (
+            f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
+        ).encode(),
+        "silence after an answer": b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+    }
+    slow = {}
+    for name, beginning in beginnings.items():
+        slow[name] = socket.create_connection(("127.0.0.1", service.port))
+        slow[name].sendall(beginning)
+    try:
+        answers = dict.fromkeys(slow, b"")
+        open_ones = dict(slow)
+        deadline = time.monotonic() + CUT_WITHIN_SECONDS
+        while open_ones:
+            assert time.monotonic() < deadline, f"still open: {sorted(open_ones)}"
+            assert service.get("/healthz").status_code == 200
+            for name, connection in list(open_ones.items()):
+                connection.settimeout(0.05)
+                try:
+                    # A drop now and then keeps nobody alive.
+                    if name in {"half a head", "half a body"}:
+                        connection.sendall(b"a")
+                    piece = connection.recv(65536)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    piece = b""
+                answers[name] += piece
+                if not piece:
+                    del open_ones[name]
+            time.sleep(0.4)
+    finally:
+        for connection in slow.values():
+            connection.close()
+    assert b" 408 " in answers["one chunk"]
+    assert b" 200 " in answers["silence after an answer"]

@@ -1,0 +1,309 @@
+"""Every credential on every account and every file; changed links; made-up tokens."""
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+import uuid
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from daybreak.catalogue.formats import format_named
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.credentials.keyring import KeyringFile
+from daybreak.domain.identity import Grant
+from tests.acceptance.service import AUTH, Service, at_once
+from tests.acceptance.world import (
+    ACCOUNTS,
+    CLOSED,
+    FOREIGN,
+    FREYA,
+    MAYA,
+    NOBODYS,
+    NORTH,
+    SOUTH,
+    VAULT,
+    VIC,
+    seat_id,
+)
+
+PATHS = [resource.path_for(format_named(name)) for resource in RESOURCES for name in ("csv", "json")]
+
+
+def test_every_credential_on_every_account_and_file(service: Service) -> None:
+    maya = service.token(MAYA, NORTH)
+    credentials = {
+        "session on North": (maya, {NORTH}),
+        "the same session on South": (service.switched(maya, SOUTH), {SOUTH}),
+        "API token on North": (service.world.mint_token(MAYA, NORTH)[0], {NORTH}),
+        "API token on South": (service.world.mint_token(MAYA, SOUTH)[0], {SOUTH}),
+        "somebody else": (service.token(FREYA, FOREIGN), {FOREIGN}),
+        "a seat without Data Export": (service.token(VIC, NORTH), set()),
+    }
+    cells = [(name, client_id, path) for name in credentials for client_id in (*ACCOUNTS, NOBODYS) for path in PATHS]
+
+    def ask(number: int) -> None:
+        name, client_id, path = cells[number]
+        token, own = credentials[name]
+        found = service.ask(token, client_id, path)
+        case = f"{name}, {client_id}, {path}: {found.status_code} {found.text}"
+        if client_id in own:
+            assert found.status_code == 302, case
+            assert f"/{client_id}/" in found.headers["Location"], case
+        elif name == "a seat without Data Export" and client_id == NORTH:
+            assert (found.status_code, found.json()["code"]) == (403, "data_export_required"), case
+        else:
+            assert (found.status_code, found.json()["code"]) == (403, "not_your_account"), case
+            assert "Location" not in found.headers, case
+
+    def ask_every_eighth(first: int) -> None:
+        for number in range(first, len(cells), 8):
+            ask(number)
+
+    at_once(ask_every_eighth, 8)
+
+
+def test_foreign_unknown_and_malformed_accounts_look_the_same(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    answers = [service.ask(token, client_id) for client_id in (FOREIGN, NOBODYS, CLOSED, VAULT, "x")]
+    bodies = [{**answer.json(), "request_id": ""} for answer in answers]
+    assert all(body == bodies[0] for body in bodies)
+    assert {answer.status_code for answer in answers} == {403}
+
+
+def test_api_tokens_open_files_and_nothing_of_a_session(service: Service) -> None:
+    secret, _ = service.world.mint_token(MAYA, NORTH)
+    assert service.ask(secret, NORTH).status_code == 302
+    assert service.get(f"/download/v1/files/{NORTH}", token=secret).status_code == 200
+    for answer in (
+        service.get(f"{AUTH}/context", token=secret),
+        service.request("PUT", f"{AUTH}/context", token=secret, json={"context": NORTH}),
+        service.request("DELETE", f"{AUTH}/logout", token=secret),
+        service.request("POST", f"{AUTH}/second-factor", token=secret),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (403, "session_required")
+    made_up = secret[:-1] + ("a" if secret[-1] != "a" else "b")
+    assert service.ask(made_up, NORTH).status_code == 401
+
+
+def test_an_api_token_needs_both_permissions_and_an_enabled_account(service: Service) -> None:
+    not_enabled, _ = service.world.mint_token(MAYA, VAULT)
+    assert service.ask(not_enabled, VAULT).json()["code"] in {"api_tokens_disabled", "not_your_account"}
+    secret, _ = service.world.mint_token(FREYA, FOREIGN)
+    assert service.ask(secret, FOREIGN).status_code == 302
+    without = Grant(seat_id(FREYA), FOREIGN, ("owner",), data_export=True, async_rest_api=False)
+    again = Grant(seat_id(FREYA), FOREIGN, ("owner",), data_export=True, async_rest_api=True)
+    service.world.change(lambda stores: stores.directory.put_grant(without))
+    found = service.ask(secret, FOREIGN)
+    assert (found.status_code, found.json()["code"]) == (403, "async_rest_api_required")
+    assert service.ask(service.token(FREYA, FOREIGN), FOREIGN).status_code == 302, "a session does not need it"
+    service.world.change(lambda stores: stores.directory.put_grant(again))
+    assert service.ask(secret, FOREIGN).status_code == 302
+
+
+# --- Links ----------------------------------------------------------------------------------------
+
+
+def test_a_link_opens_one_file_and_no_change_of_it_another(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    link = service.link(token, NORTH, "campaigns.csv.gz")
+    assert service.get(link).status_code == 200
+    address, _, query = link.partition("?")
+    fields = dict(parse_qsl(query))
+    head, snapshot, name = address.rsplit("/", 2)
+
+    def with_fields(**changed: str) -> str:
+        return f"{address}?{urlencode({**fields, **changed})}"
+
+    changed = [
+        with_fields(expires=str(int(fields["expires"]) + 1)),
+        with_fields(expires="99999999999"),
+        with_fields(expires=f"+{fields['expires']}"),
+        with_fields(expires=f"0{fields['expires']}"),
+        with_fields(expires=""),
+        with_fields(nonce="0" * len(fields["nonce"])),
+        with_fields(subject=fields["subject"][0] + "0" * 32),
+        with_fields(subject="2" + fields["subject"][1:]),
+        with_fields(kid="deadbeef"),
+        with_fields(signature="0" * 64),
+        with_fields(signature=fields["signature"].upper()),
+        with_fields(signature=fields["signature"][:-1]),
+        with_fields(signature=fields["signature"] + "0"),
+        with_fields(extra="1"),
+        f"{link}&expires={fields['expires']}",
+        f"{link}&signature={fields['signature']}",
+        f"{address}?{query.replace('expires=', 'Expires=')}",
+        f"{address}?{'&'.join(part for part in query.split('&') if not part.startswith('nonce='))}",
+        address,
+        f"{address}?",
+        f"{head}/{snapshot}/members.csv.gz?{query}",
+        f"{head}/{uuid.uuid4()}/{name}?{query}",
+        f"{head.replace(NORTH, SOUTH)}/{snapshot}/{name}?{query}",
+        f"{head.replace(NORTH, NORTH.upper())}/{snapshot}/{name}?{query}",
+        f"{head}/{snapshot}/x/../{name}?{query}",
+        f"{head}/{snapshot}/./{name}?{query}",
+        f"{head}//{snapshot}/{name}?{query}",
+        f"{head}/{snapshot}/{name}/?{query}",
+        f"{head}/{snapshot}/%63ampaigns.csv.gz?{query}",
+        f"{head}/{snapshot}%2f{name}?{query}",
+        f"{head}/{snapshot}/{name}%00?{query}",
+        f"{head}/{snapshot}/..%2f..%2f{name}?{query}",
+        f"{head}/{snapshot}/campaigns.tar.gz?{query}",
+    ]
+    # Of every hex digit of the signature, one changed.
+    for at in range(0, 64, 7):
+        digit = "0" if fields["signature"][at] != "0" else "1"
+        changed.append(with_fields(signature=fields["signature"][:at] + digit + fields["signature"][at + 1 :]))
+    for url in changed:
+        status = _raw_status(service, url)
+        assert status in {403, 404}, f"{status}: {url}"
+    assert service.get(link).status_code == 200
+
+
+def test_the_order_of_a_links_fields_does_not_matter(service: Service) -> None:
+    address, _, query = service.link(service.token(MAYA, NORTH), NORTH).partition("?")
+    assert service.get(f"{address}?{'&'.join(reversed(query.split('&')))}").status_code == 200
+
+
+def _raw_status(service: Service, url: str) -> int:
+    """The status of a request whose path goes out exactly as written."""
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    try:
+        connection.request("GET", url.removeprefix(service.address))
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+# --- Session tokens that are made up --------------------------------------------------------------
+
+
+def _part(value: object) -> str:
+    octets = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+
+
+def _signed(header: object, claims: object, key: bytes, hash_name: str = "sha256") -> str:
+    signed = f"{_part(header)}.{_part(claims)}"
+    return f"{signed}.{_part(hmac.digest(key, signed.encode(), hash_name))}"
+
+
+def _parsed(token: str) -> tuple[dict[str, object], dict[str, object], str]:
+    head, body, signature = token.split(".")
+    header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in (head, body))
+    return header, claims, signature
+
+
+def test_made_up_session_tokens_are_refused(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    header, claims, signature = _parsed(token)
+    head, body, _ = token.split(".")
+    key = KeyringFile(service.world.keyring_file).current().derive(str(header["kid"]), "session-jwt")
+    assert key is not None
+    # What is refused below is refused for its content: the key signs.
+    assert service.ask(_signed(header, claims, key), NORTH).status_code == 302
+    now = int(time.time())
+    with_claims = [
+        {**claims, "exp": now - 1},
+        {**claims, "iat": now + 3600, "nbf": now + 3600},
+        {**claims, "iss": "https://elsewhere.example"},
+        {**claims, "aud": "another"},
+        {**claims, "sub": seat_id(FREYA)},
+        {**claims, "sid": str(uuid.uuid4())},
+        {**claims, "sid": "' OR 1=1 --"},
+        {**claims, "exp": str(claims["exp"])},
+        {**claims, "exp": 1e400},
+        {name: value for name, value in claims.items() if name != "exp"},
+        {name: value for name, value in claims.items() if name != "sid"},
+    ]
+    with_header = [
+        {**header, "alg": "none"},
+        {**header, "alg": "HS512"},
+        {**header, "alg": "RS256"},
+        {**header, "typ": "JWT"},
+        {**header, "typ": "mfa+jwt"},
+        {**header, "kid": "../../dev/null"},
+        {**header, "kid": "' OR 1=1 --"},
+        {**header, "kid": None},
+        {**header, "jku": "https://elsewhere.example/keys"},
+        {**header, "x5u": "https://elsewhere.example/chain"},
+        {**header, "jwk": {"kty": "oct", "k": "AAAA"}},
+        {**header, "crit": ["exp"]},
+        {**header, "b64": False, "crit": ["b64"]},
+        {**header, "zip": "DEF"},
+        {name: value for name, value in header.items() if name != "typ"},
+        {name: value for name, value in header.items() if name != "kid"},
+    ]
+    doubled = json.dumps(claims, separators=(",", ":")).replace('{"', '{"exp":9999999999,"', 1).encode()
+    tokens = [
+        *(_signed(header, changed, key) for changed in with_claims),
+        *(_signed(changed, claims, key) for changed in with_header),
+        _signed(header, doubled, key),
+        _signed({**header, "alg": "HS512"}, claims, key, "sha512"),
+        _signed(header, claims, b""),
+        _signed(header, claims, hashlib.sha256(b"secret").digest()),
+        f"{head}.{body}.",
+        f"{head}.{body}",
+        f"{_part({**header, 'alg': 'none'})}.{body}.",
+        f"{head}.{body}.{signature}=",
+        f"{head}.{body}.{signature}==",
+        f"{head}.{body}.{signature}.",
+        f"{head}.{body}.{signature}.{signature}",
+        f"{head}.{body}.{_other_last_bits(signature)}",
+        f"{head}.{body}.{signature[:-1]}",
+        f"{head}.{body[:-2]}.{signature}",
+        f"{head}.{_part({**claims, 'client_id': SOUTH})}.{signature}",
+        f"{head}. {body}.{signature}",
+        "..",
+        ".",
+        "x",
+        "a" * 3000 + ".b.c",
+        "eyJ" * 2000,
+    ]
+    for made_up in tokens:
+        found = service.ask(made_up, NORTH)
+        assert found.status_code == 401, f"{found.status_code} {found.text}: {made_up}"
+        assert re.match(r'Bearer .*error="', found.headers["WWW-Authenticate"])
+    other_context = _signed(header, {**claims, "client_id": FOREIGN}, key)
+    assert service.ask(other_context, FOREIGN).status_code == 403, "the grant decides, whatever a token says"
+
+
+def _other_last_bits(signature: str) -> str:
+    """The same octets in base64url that is not canonical: unused bits are set."""
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    return signature[:-1] + alphabet[alphabet.index(signature[-1]) ^ 1]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic bWF5YTp4",
+        "bearer",
+        "Token x",
+        "Bearer a b",
+        "Bearer \xff",
+        "Bearer " + "a" * 5000,
+    ],
+)
+def test_an_authorization_header_that_is_none(service: Service, header: str | None) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    found = service.get(f"/download/v1/files/{NORTH}/campaigns.csv.gz", headers=headers)
+    assert found.status_code == 401
+    assert found.headers["WWW-Authenticate"].startswith("Bearer ")
+
+
+def test_the_location_never_follows_the_host_header(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    forged = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
+    found = service.ask(token, NORTH, headers=forged)
+    assert urlsplit(found.headers["Location"]).netloc == f"127.0.0.1:{service.port}"
+    assert "evil" not in service.get("/nowhere", headers=forged).text
