@@ -13,6 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SERVER := $(VENV)/.server-ready
 DEV := $(VENV)/.dev-ready
+# Some machines tell Python to forget what it compiled; starting a server many times would then take minutes.
+unexport PYTHONDONTWRITEBYTECODE
 TEST_ARGS ?=
 BENCH_ARGS ?=
 

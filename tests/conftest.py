@@ -1,6 +1,7 @@
 """What every test has: loopback only, and real servers on request (see tests/parts)."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "daybreak"))
 for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_"))]:
     del os.environ[name]
 os.environ["TZ"] = "UTC"
+
+# Some machines tell Python to forget what it compiled; every server that a test starts would compile itself again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session")
