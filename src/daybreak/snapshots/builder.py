@@ -31,7 +31,7 @@ _log = structlog.get_logger("daybreak.snapshots")
 _HISTORY = 60
 # The clock may step and other builders may die: nobody sleeps for longer than this before looking again.
 _LOOK_SECONDS = 5.0
-_AFTER_ERROR_SECONDS = 15.0
+_AFTER_ERROR_SECONDS = 5.0
 _CLEAN_EVERY_SECONDS = 3600.0
 _BEAT_SECONDS = 15.0
 
