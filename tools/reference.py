@@ -178,7 +178,8 @@ def errors() -> str:
     ]
     rows = []
     # By where they are defined: what else has been imported must not change the page.
-    for error in (*_descendants(tree.DaybreakError, tree.__name__), SettingsFault):
+    operators: list[type[DaybreakError]] = [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]
+    for error in operators:
         if not issubclass(error, tree.RequestError | tree.Unavailable):
             passing = "yes" if error.transient else "no"
             rows.append((f"`{error.code}`", passing, " ".join((error.__doc__ or "").split())))

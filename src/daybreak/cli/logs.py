@@ -9,6 +9,18 @@ if TYPE_CHECKING:
     from daybreak.settings import Settings
 
 
+class _StandardError:
+    """Writes whole lines to standard error as it is at that moment, one write each: processes share it."""
+
+    def __init__(self, *_names: object) -> None: ...
+
+    def msg(self, line: str) -> None:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    debug = info = warning = warn = error = exception = critical = fatal = failure = err = log = msg
+
+
 def configure_logging(settings: "Settings") -> None:
     """Sets structlog up for this process and those forked from it; lines go to standard error."""
     import structlog
@@ -28,7 +40,7 @@ def configure_logging(settings: "Settings") -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
     # Libraries that log by themselves: only what goes wrong, as plain lines.

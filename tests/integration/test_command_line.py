@@ -1,0 +1,229 @@
+"""The operator's day on a small platform: each verb against real files, a real state database, a real source."""
+
+import io
+import json
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from daybreak.cli.main import run
+from daybreak.demo.directory import ROLE_OWNER, ROLE_VISITOR, DemoDirectory, make_directory
+from daybreak.demo.platform import make_platform
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+Command = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoDirectory]:
+    """A folder made by `init`, with a platform of eight Leaders and its directory imported."""
+    folder = tmp_path_factory.mktemp("house")
+    make_platform(folder / "platform", leaders=8, members=400, messages=1_200, as_of=AS_OF)
+    directory = make_directory(folder / "platform", seed=7)
+    (folder / "directory.json").write_text(directory.document, "utf-8")
+    assert run(["init", str(folder)]) == 0
+    assert run(["directory", "import", str(folder / "directory.json"), "-c", str(folder / "daybreak.toml")]) == 0
+    return folder, directory
+
+
+@pytest.fixture
+def command(house: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a verb in that folder and gives what it printed; `code` is the exit code it must have."""
+    capsys.readouterr()
+
+    def call(*arguments: str, code: int = 0) -> str:
+        found = run([*arguments, "--config", str(house[0] / "daybreak.toml")])
+        printed = capsys.readouterr()
+        assert found == code, printed.err
+        return printed.out if code == 0 else printed.out + printed.err
+
+    return call
+
+
+def lines(text: str) -> list[list[str]]:
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_init_writes_a_private_keyring_and_never_overwrites(
+    house: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = house
+    for name in ("keyring.json", "state.db"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
+    before = (folder / "daybreak.toml").read_bytes()
+    assert run(["init", str(folder)]) == 1
+    assert "already" in capsys.readouterr().err
+    assert (folder / "daybreak.toml").read_bytes() == before
+    assert b'location = "platform"' in before
+    assert b"# publish_at" in before
+
+
+def test_importing_what_was_exported_changes_nothing(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, directory = house
+    exported = command("directory", "export")
+    assert {seat["email"] for seat in json.loads(exported)["seats"]} == {seat.email for seat in directory.seats}
+    assert "password" not in exported
+    monkeypatch.setattr("sys.stdin", io.StringIO(exported))
+    assert command("directory", "import", "-") == ""
+    assert command("directory", "import", str(folder / "directory.json")) == ""
+    document = json.loads(exported)
+    document["seats"][0]["disabled"] = True
+    (tmp_path / "changed.json").write_text(json.dumps(document), "utf-8")
+    changed = command("directory", "import", str(tmp_path / "changed.json"), "--dry-run")
+    assert document["seats"][0]["email"] in changed
+    assert command("directory", "export") == exported
+    document["seats"][0]["email"] = 7
+    (tmp_path / "changed.json").write_text(json.dumps(document), "utf-8")
+    assert "$.seats[0].email" in command("directory", "import", str(tmp_path / "changed.json"), code=1)
+
+
+def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDirectory], command: Command) -> None:
+    folder, _ = house
+    first = command("snapshot", "run", "--as-of", "2026-11-20T04:00:00Z").split()
+    assert first[1] == "published:"
+    listed = lines(command("snapshot", "list"))
+    assert listed[0][:2] == ["SNAPSHOT", "STATE"]
+    assert listed[1][:2] == [first[0], "published"]
+    as_json = json.loads(command("snapshot", "list", "--json"))
+    assert as_json[0]["snapshot_id"] == first[0]
+    assert as_json[0]["as_of"] == "2026-11-20T04:00:00Z"
+    shown = command("snapshot", "show", first[0][:8])
+    assert "2026-11-20 04:00:00" in shown
+    assert "members\t400\t" in shown
+    assert " 0 damaged" in command("snapshot", "verify")
+    damaged = max((folder / "files").rglob("*.gz"), key=lambda path: path.stat().st_size)
+    content = damaged.read_bytes()
+    damaged.chmod(0o600)
+    damaged.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert " 1 damaged" in command("snapshot", "verify", first[0], code=1)
+    damaged.write_bytes(content)
+    assert "no snapshot begins" in command("snapshot", "show", "ffffffff", code=1)
+    assert "only a complete or held one" in command("snapshot", "discard", first[0], code=1)
+    assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=1)
+    assert command("snapshot", "watch") == ""
+
+
+def test_tokens_are_made_listed_and_revoked(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
+) -> None:
+    _, directory = house
+    owner, visitor = directory.seat(ROLE_OWNER), directory.seat(ROLE_VISITOR)
+    account = ("--seat", owner.email, "--account", owner.client_ids[0])
+    secret = command("token", "create", *account, "--name", "nightly", "--expires", "90d").strip()
+    assert secret.startswith("service_api_")
+    other = command("token", "create", *account).strip()
+    listed = json.loads(command("token", "list", "--seat", owner.email, "--json"))
+    assert {token["name"]: token["state"] for token in listed} == {"nightly": "live", "made by the operator": "live"}
+    assert secret not in json.dumps(listed)
+    by_name = {token["name"]: token["token_id"] for token in listed}
+    assert "is revoked" in command("token", "revoke", by_name["nightly"])
+    assert "before" in command("token", "revoke", by_name["nightly"])
+    (tmp_path / "report.txt").write_text(f"found in repo: {other}\nand {secret}", "utf-8")
+    assert by_name["made by the operator"] in command("token", "revoke", "--leaked", str(tmp_path / "report.txt"))
+    states = {token["state"] for token in json.loads(command("token", "list", "--json"))}
+    assert states == {"revoked"}
+    refused = command("token", "create", "--seat", visitor.email, "--account", visitor.client_ids[0], code=1)
+    assert "data_export" in refused
+    assert "no access" in command("token", "create", "--seat", visitor.email, "--account", owner.client_ids[-1], code=1)
+    assert "--leaked" in command("token", "revoke", code=1)
+
+
+def test_seats_get_passwords_roles_and_second_factors(
+    house: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    email = house[1].seat(ROLE_VISITOR).email
+    monkeypatch.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
+    assert "is set" in command("seat", "set-password", email)
+    monkeypatch.setattr("sys.stdin", io.StringIO("aaaaaaaaaaaa\n"))
+    assert "more different characters" in command("seat", "set-password", email, code=1)
+    assert "is disabled" in command("seat", "disable", email)
+    assert "is enabled" in command("seat", "enable", email)
+    assert "is an operator" in command("seat", "grant-operator", email)
+    assert "no operator" in command("seat", "revoke-operator", email)
+    monkeypatch.setattr("sys.stdin", io.StringIO("000000\n"))
+    command("seat", "enrol", email, code=1)
+    assert "no second factor" in command("seat", "reset-second-factor", email)
+    assert "no seat" in command("seat", "enable", "nobody@example.org", code=1)
+    trail = [json.loads(line) for line in command("audit", "--seat", email, "--json").splitlines()]
+    actions = [event["action"] for event in trail]
+    assert "password.set" in actions
+    assert trail[0]["at"] <= trail[-1]["at"]
+    assert all(
+        event["action"] == "password.set"
+        for event in map(json.loads, command("audit", "--action", "password.set").splitlines())
+    )
+    assert command("audit", "--until", "2020-01-01T00:00:00Z") == ""
+
+
+def test_keys_rotate_step_by_step(house: tuple[Path, DemoDirectory], command: Command) -> None:
+    before = {state: kid for kid, state, *_ in lines(command("keys", "list"))[1:]}
+    assert f"{before['next']} signs now" in command("keys", "rotate")
+    after = {kid: state for kid, state, *_ in lines(command("keys", "list"))[1:]}
+    assert after[before["next"]] == "signing"
+    assert after[before["signing"]] == "verify_only"
+    assert sorted(after.values()) == ["next", "signing", "verify_only"]
+    assert stat.S_IMODE((house[0] / "keyring.json").stat().st_mode) == 0o600
+
+
+def test_doctor_finds_what_is_wrong(
+    house: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = house
+    command("snapshot", "run")
+    healthy = command("doctor")
+    assert "FAULT" not in healthy
+    assert "8 Leaders" in healthy
+    (folder / "keyring.json").chmod(0o644)
+    monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(folder / "nowhere"))
+    monkeypatch.setenv("DAYBREAK_BASE_URL", "http://export.example.org")
+    sick = command("doctor", code=1)
+    (folder / "keyring.json").chmod(0o600)
+    faults = [line for line in sick.splitlines() if line.startswith("FAULT")]
+    assert [line.split()[1].rstrip(":") for line in faults] == ["addresses", "keyring", "source"]
+    assert "chmod 600" in sick
+
+
+def test_the_state_moves_to_another_database(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
+) -> None:
+    exported = command("directory", "export")
+    target = f"sqlite:///{tmp_path}/moved.db"
+    assert run(["state", "copy", f"sqlite:///{house[0]}/state.db", target]) == 0
+    assert run(["state", "copy", "mysql://x", target]) == 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAYBREAK_STATE__URL", target)
+        assert command("directory", "export").splitlines()[-1] == exported.splitlines()[-1]
+
+
+def test_the_directory_comes_from_the_platform(
+    house: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight Leaders become accounts; one seat reaches the first. Then a query that loses most of them is refused."""
+    monkeypatch.setenv(
+        "DAYBREAK_DIRECTORY__ACCOUNTS",
+        "SELECT leader_id AS client_id, leader_name AS first_name, '' AS last_name, '+15550100000' AS phone_number, "
+        "'long_code' AS phone_number_type, 'active' AS status FROM leaders",
+    )
+    monkeypatch.setenv(
+        "DAYBREAK_DIRECTORY__SEATS",
+        "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, 'new@example.org' AS email",
+    )
+    monkeypatch.setenv(
+        "DAYBREAK_DIRECTORY__ACCESS",
+        "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, min(leader_id::VARCHAR) AS client_id, "
+        "'owner' AS roles, true AS data_export, true AS async_rest_api FROM leaders",
+    )
+    before = command("directory", "export")
+    assert "max_removed_share" in command("directory", "sync", code=1)
+    assert "+ seat new@example.org" in command("directory", "sync", "--dry-run", "--accept-removals")
+    assert command("directory", "export") == before
+    command("directory", "sync", "--accept-removals")
+    after = {seat["email"]: seat["disabled"] for seat in json.loads(command("directory", "export"))["seats"]}
+    assert after.pop("new@example.org") is False
+    assert set(after.values()) == {True}
+    assert command("directory", "sync") == ""
