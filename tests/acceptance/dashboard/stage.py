@@ -1,7 +1,7 @@
 """The stage of the dashboard's tests and pictures: a whole service with a believable small directory and a week of
 snapshots, made through the same stores and file store that the service uses, and served by its own web worker.
 
-    python -m tests.acceptance.dashboard.stage FOLDER PORT
+    python -m tests.acceptance.dashboard.stage FOLDER PORT [MEMBERS DAYS]
 """
 
 import asyncio
@@ -46,10 +46,16 @@ def _id(name: str) -> str:
 NORTHLIGHT, KITA, ODD, CLOSED, VAULT, VIEWER, UNKNOWN = (
     _id(name) for name in ("northlight", "kita", "odd", "closed", "vault", "viewer", "unknown")
 )
-OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY = (
-    f"{name}@example.org" for name in ("maya", "analyst", "careful", "newcomer", "operator", "agency")
-)
-AGENCY_ACCOUNTS = 240
+
+
+def seat_id(email: str) -> str:
+    """The id of a seat on the stage."""
+    return _id(email)
+
+
+NAMES = ("maya", "analyst", "careful", "newcomer", "operator", "agency", "changer", "enroller")
+OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY, CHANGER, ENROLLER = (f"{name}@example.org" for name in NAMES)
+AGENCY_ACCOUNTS = 120
 _WORDS = (
     "Opening night", "Rehearsal call", "Two for one", "Season tickets", "Tonight only", "Thank you, volunteers",
     "Doors at seven", "Matinée, 15 % off", "Behind the curtain 🎭", "早鳥チケット", "Último día", "Encore!",
@@ -65,15 +71,15 @@ def account(client_id: str, name: str, *, number: int = 0, **more: Any) -> Accou
     return Account(client_id, first, last, f"+1212555{number:04d}", "toll_free", api_tokens_enabled=True, **more)
 
 
-def make_stage(folder: Path, now: datetime) -> None:
-    """Writes state database, keyring and files below the folder."""
+def make_stage(folder: Path, now: datetime, *, members: int = 400, days: int = 3) -> None:
+    """Writes state database, keyring and files below the folder; `members` of the largest account."""
     folder.mkdir(parents=True, exist_ok=True)
     ring = keyring.create(folder / "keyring.json", now, os.urandom)
     migrate(f"sqlite:///{folder / 'state.db'}")
     state = SqliteState(folder / "state.db")
     try:
         _people(state, ring, now)
-        _snapshots(state, LocalDisk(folder / "files"), now)
+        _snapshots(state, LocalDisk(folder / "files"), now, members, days)
     finally:
         state.close()
 
@@ -93,9 +99,7 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         account(_id(f"agency {number}"), f"Agency Client {number:03d}", number=1000 + number)
         for number in range(AGENCY_ACCOUNTS)
     ]
-    seats = {
-        email: Seat(_id(email), email, password_hash) for email in (OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY)
-    }
+    seats = {email: Seat(_id(email), email, password_hash) for email in (f"{name}@example.org" for name in NAMES)}
 
     def grant(email: str, client_id: str, *, export: bool = True, api: bool = True, role: str = "owner") -> Grant:
         return Grant(seats[email].seat_id, client_id, (role,), export, api)
@@ -108,6 +112,8 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         grant(CAREFUL, NORTHLIGHT, role="admin"),
         grant(NEWCOMER, VAULT, role="analyst"),
         grant(OPERATOR, NORTHLIGHT, role="admin"),
+        grant(CHANGER, KITA),
+        grant(ENROLLER, KITA),
         *(grant(AGENCY, entry.client_id, role="admin") for entry in agency),
     ]
 
@@ -153,18 +159,18 @@ def _past_events(seat: Seat, now: datetime) -> Iterator[AuditEvent]:
 # --- Snapshots ------------------------------------------------------------------------------------
 
 
-def _snapshots(state: State, store: LocalDisk, now: datetime) -> None:
+def _snapshots(state: State, store: LocalDisk, now: datetime, members: int, days: int) -> None:
     due = downloads.last_due(now, time_of_day(4))
-    rows = {NORTHLIGHT: _rows(NORTHLIGHT, 2600, due), KITA: _rows(KITA, 180, due), ODD: _rows(ODD, 12, due)}
+    rows = {NORTHLIGHT: _rows(NORTHLIGHT, members, due), KITA: _rows(KITA, 60, due), ODD: _rows(ODD, 12, due)}
     rows[VAULT] = _rows(VAULT, 40, due)
     rows.update({_id(f"agency {number}"): _rows(f"agency {number}", 3, due) for number in range(3)})
-    days = 6
-    for back in range(days, -1, -1):
+    for back in range(days - 1, -1, -1):
         published = due - timedelta(days=back)
+        if back == 1:
+            _failed(state, published - timedelta(hours=5))
         _one_snapshot(
             state, store, published, rows, share=1 - 0.022 * back - (0.05 if back == 3 else 0), last=back == 0
         )
-    _failed(state, due - timedelta(days=4, minutes=31))
 
 
 def _one_snapshot(
@@ -462,7 +468,11 @@ def main() -> None:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     if not (folder / "state.db").exists():
-        make_stage(folder, datetime.now(UTC))
+        make_stage(
+            folder,
+            datetime.now(UTC),
+            **{name: int(value) for name, value in zip(("members", "days"), sys.argv[3:5], strict=False)},
+        )
     services = open_services(folder, f"http://127.0.0.1:{port}")
     listener = socket.create_server(("127.0.0.1", port), backlog=128)
 

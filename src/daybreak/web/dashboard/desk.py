@@ -82,7 +82,15 @@ def render(
 ) -> Response:
     """A page: never stored, strict policy, compressed when the browser takes it."""
     text = desk.templates.get_template(template).render(
-        {"asset": desk.asset_url, "root": desk.root, "now": desk.services.clock(), **context}
+        {
+            "asset": desk.asset_url,
+            "root": desk.root,
+            "now": desk.services.clock(),
+            # What answered a post becomes an ordinary entry of the browser's history: going back to it or
+            # reloading it opens that address and sends nothing again.
+            "leave": desk.root + request.url.path.removeprefix(desk.root) if request.method == "POST" else "",
+            **context,
+        }
     )
     body = text.encode()
     all_headers = {

@@ -118,6 +118,7 @@ def refusal(desk: Desk, request: Request, error: DaybreakError, visit: Visit | N
         "request_id": facts_of(request).request_id,
         "actions": _ways_on(desk, request, error),
         "publish_clock": "04:00 UTC",
+        "leave": f"{desk.root}/dashboard/" if request.method == "POST" else "",
     }
     if visit is not None:
         return show(visit, "problem.html", "", context, status=status, headers=headers)
@@ -152,7 +153,7 @@ def _ways_on(desk: Desk, request: Request, error: DaybreakError) -> list[dict[st
     if error.transient and request.method == "GET":
         return [again]
     if error.code == "second_factor_required":
-        return [{"url": f"{desk.root}/dashboard/sign-in", "text": "Sign in with your second factor"}, home]
+        return [{"url": f"{desk.root}/dashboard/sign-in?ended=again", "text": "Sign in with your second factor"}, home]
     if error.code == "no_active_account":
-        return [{"url": f"{desk.root}/dashboard/sign-in", "text": "Sign in as somebody else"}]
+        return [{"url": f"{desk.root}/dashboard/sign-in?ended=again", "text": "Sign in as somebody else"}]
     return [home]

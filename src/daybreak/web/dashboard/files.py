@@ -19,7 +19,7 @@ from daybreak.domain.errors import FileStoreError, Forbidden, NotFound, Unavaila
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
 from daybreak.ports import Stores
 from daybreak.web.dashboard import presentation
-from daybreak.web.dashboard.desk import Desk, go_to, is_part, render
+from daybreak.web.dashboard.desk import Desk, is_part, render
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import first_rows, spreadsheet_safe
 from daybreak.web.dashboard.freshness_view import freshness_view
@@ -34,7 +34,6 @@ def file_pages(desk: Desk) -> list[Route]:
     """The home page and what hangs on it."""
     base = "/dashboard/{client_id}"
     return [
-        methods(f"{base}", GET=account_page(desk, _home)),
         methods(f"{base}/accounts", GET=account_page(desk, _accounts)),
         methods(f"{base}/files", GET=account_page(desk, _files)),
         methods(f"{base}/files/{{resource}}/preview", GET=account_page(desk, _preview)),
@@ -94,10 +93,6 @@ async def chosen_entry(visit: Visit, resource_name: str) -> tuple[Resource, Snap
     if snapshot is None or entry is None:
         raise NotFound("There are no files of this account yet.", code="snapshot_not_ready")
     return resource, snapshot, entry
-
-
-async def _home(visit: Visit) -> Response:
-    return go_to(visit.desk, visit.path("files"))
 
 
 async def _accounts(visit: Visit) -> Response:

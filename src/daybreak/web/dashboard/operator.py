@@ -127,6 +127,7 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
         "longest": max((seconds for _, seconds in _durations(figures)), default=0),
         "error": error,
         "reason": reason,
+        "leave": f"{visit.desk.root}{_path(visit, f'runs/{snapshot_id}')}" if visit.request.method == "POST" else "",
     }
     return show(visit, "operator/run.html", "runs", context, status=status)
 

@@ -14,7 +14,7 @@ from daybreak.web.dashboard.desk import Desk, go_to
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.presentation import agent, span
 from daybreak.web.dashboard.session_cookie import clear_cookie
-from daybreak.web.dashboard.sign_in import begun_enrolment, codes_context
+from daybreak.web.dashboard.sign_in import begun_enrolment, codes_context, enrolment_context
 from daybreak.web.dashboard.tokens import first_time, to_confirm
 from daybreak.web.dashboard.visit import Flash, Visit, read_post, show
 from daybreak.web.problems import status_of
@@ -56,6 +56,7 @@ async def _page(
     open_sessions = await sessions.list_open(services.access, visit.who)
     context: dict[str, object] = {
         "errors": {"current": "", "new": "", "again": "", **(errors or {})},
+        "leave": visit.here(_PAGE) if visit.request.method == "POST" else "",
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "once": services.random(16).hex(),
@@ -109,7 +110,12 @@ async def _confirm_factor(visit: Visit) -> Response:
     except (RateLimited, Unavailable) as fault:
         return await _factor_form(visit, status=status_of(fault), flash=_refused(fault))
     lead = "Your second factor is on. When your phone is gone, each code lets you in once. " + _SHOWN_ONCE
-    return show(visit, "security_codes.html", "security", {"lead": lead, **codes_context(enrolled.recovery_codes)})
+    return show(
+        visit,
+        "security_codes.html",
+        "security",
+        {"lead": lead, "leave": visit.here(_PAGE), **codes_context(enrolled.recovery_codes)},
+    )
 
 
 async def _new_codes(visit: Visit) -> Response:
@@ -123,7 +129,9 @@ async def _new_codes(visit: Visit) -> Response:
     except Forbidden as fault:
         return _password_first(visit, fault)
     lead = "Your earlier codes are void. Each of these lets you in once. " + _SHOWN_ONCE
-    return show(visit, "security_codes.html", "security", {"lead": lead, **codes_context(codes)})
+    return show(
+        visit, "security_codes.html", "security", {"lead": lead, "leave": visit.here(_PAGE), **codes_context(codes)}
+    )
 
 
 async def _end_session(visit: Visit) -> Response:
@@ -156,7 +164,11 @@ async def _factor_form(visit: Visit, *, error: str = "", status: int = 200, flas
     except Forbidden as fault:
         # The seed is a secret: it is shown again only to whoever showed the password lately.
         return _password_first(visit, fault, f"{_PAGE}/second-factor")
-    context: dict[str, object] = {"enrolment": enrolment, "error": error}
+    context: dict[str, object] = {
+        **enrolment_context(enrolment),
+        "error": error,
+        "leave": visit.here(f"{_PAGE}/second-factor") if visit.request.method == "POST" else "",
+    }
     return show(visit, "security_factor.html", "security", context, status=status, flash=flash)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -104,6 +105,11 @@ class _Gate:
     async def ask(self, request: Request) -> Response:
         """The page with email and password."""
         asked = request.query_params
+        if "ended" not in asked:
+            # The back button after signing in, or a bookmark: on to where the person wants to be.
+            standing = await self._standing(request)
+            if standing is not None and not standing.session.awaiting_second_factor:
+                return go_to(self._desk, own_path(asked.get("next"), fallback="/dashboard/"))
         return self._form(
             request, next_path=own_path(asked.get("next"), fallback=""), flash=_ENDED.get(asked.get("ended", ""))
         )
@@ -191,7 +197,12 @@ class _Gate:
             self._desk,
             request,
             "recovery_codes_gate.html",
-            {**codes_context(enrolled.recovery_codes), **self._common(waiting.sid), "onward": self._desk.root + onward},
+            {
+                **codes_context(enrolled.recovery_codes),
+                **self._common(waiting.sid),
+                "onward": self._desk.root + onward,
+                "leave": self._desk.root + onward,
+            },
         )
         if started is not None:
             self._give_cookies(response, started)
@@ -305,7 +316,7 @@ class _Gate:
             **self._common(waiting.sid),
             "next": next_path,
             "seat": waiting.seat,
-            "enrolment": enrolment,
+            **enrolment_context(enrolment),
             "forced": waiting.standing.reach_requires_second_factor,
         }
         return self._refusable(request, "enrol.html", context, refused)
@@ -316,6 +327,8 @@ class _Gate:
         status, headers = 200, {}
         if refused is not None:
             status, headers = status_of(refused), _form_headers(refused)
+            query = {"next": str(context["next"])} | ({"kind": "recovery"} if context.get("recovery") else {})
+            context["leave"] = f"{self._desk.root}{request.url.path.removeprefix(self._desk.root)}?{urlencode(query)}"
             if isinstance(refused, Unauthenticated):
                 context["error"] = refused.message
             else:
@@ -371,6 +384,11 @@ async def begun_enrolment(desk: Desk, seat: Seat) -> second_factor.Enrolment | N
     except totp.SealBroken:
         return None
     return second_factor.enrolment_of(seed, product=access.settings.product, email=seat.email)
+
+
+def enrolment_context(enrolment: second_factor.Enrolment) -> dict[str, object]:
+    """What the page that sets up a second factor shows. The picture is drawn here, from digits."""
+    return {"enrolment": enrolment, "qr_picture": Markup(enrolment.qr_svg)}  # noqa: S704
 
 
 def codes_context(codes: tuple[str, ...]) -> dict[str, object]:

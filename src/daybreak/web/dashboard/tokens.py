@@ -166,6 +166,7 @@ async def _create(visit: Visit) -> Response:
         return _form(visit, values, status=409, flash=Flash("warn", fault.message))
     first = format_named(services.settings.formats[0])
     context: dict[str, object] = {
+        "leave": visit.here("settings/tokens"),
         "name": minted.token.name,
         "expires_at": minted.token.expires_at,
         "secret": minted.secret,
@@ -215,6 +216,7 @@ def _password_form(
     context: dict[str, object] = {
         "reason": "Before secrets change, your password is asked for once more. It counts for ten minutes.",
         "action": visit.here("confirm"),
+        "leave": visit.here(f"confirm?{urlencode({'next': next_path})}"),
         "next": next_path,
         "back": visit.here("files"),
         "error": error,

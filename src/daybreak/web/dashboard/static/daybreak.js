@@ -43,6 +43,12 @@
     }
   });
 
+  // --- The answer to a form is no place to come back to: its address becomes one that is ----------
+  addEventListener("DOMContentLoaded", () => {
+    const once = document.querySelector("[data-leave]");
+    if (once) history.replaceState(null, "", once.dataset.leave);
+  });
+
   // --- Menus close by Escape and by a click beside them ------------------------------------------
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
