@@ -1,0 +1,70 @@
+"""The demo, as somebody meets it who has just cloned the project: it checks itself, its lines can be pasted."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+PATIENCE_SECONDS = 240
+DEMO = (sys.executable, "-m", "daybreak.cli.main", "demo")
+SIZES = ("--leaders", "9", "--members", "600", "--messages", "2000", "--seed", "11")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A demo folder that has checked itself once."""
+    path = tmp_path_factory.mktemp("demo")
+    done = subprocess.run(
+        [*DEMO, str(path), *SIZES, "--port", str(free_port()), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "The files are what the source says."
+    assert done.stdout.count("ok    members of") == 6
+    assert "WRONG" not in done.stdout
+    return path
+
+
+def test_a_second_start_uses_what_is_there_and_its_lines_can_be_pasted(folder: Path, tmp_path: Path) -> None:
+    made = json.loads((folder / "demo.json").read_text("utf-8"))
+    command = [*DEMO, str(folder), *SIZES, "--port", str(free_port())]
+    with running(command, environment={"PYTHONUNBUFFERED": "1", "DAYBREAK_LOG_LEVEL": "warning"}) as demo:
+        log = demo.wait_for_log("gunzip -c campaigns.json.gz", PATIENCE_SECONDS)
+        assert "Using the snapshot" in log
+        assert "Making a platform" not in log
+        assert json.loads((folder / "demo.json").read_text("utf-8")) == made
+        assert made["token"] in log
+        pasted = [line for line in log.splitlines() if line.startswith(("curl ", "TOKEN=", "gunzip "))]
+        assert len(pasted) == 6
+        script = "\n".join(["set -eu", *(line.replace(" | head -3", " > /dev/null") for line in pasted)])
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert demo.stop() == 0
+    members = gzip.decompress((tmp_path / "members.csv.gz").read_bytes()).decode()
+    assert members.startswith('"MEMBER_ID","LEADER_ID","PHONE_NUMBER"')
+    campaigns = json.loads(gzip.decompress((tmp_path / "campaigns.json.gz").read_bytes()))
+    assert campaigns
+    assert "CAMPAIGN_ID" in campaigns[0]
+
+
+def test_another_platform_in_the_same_folder_is_refused(folder: Path) -> None:
+    done = subprocess.run(
+        [*DEMO, str(folder), "--leaders", "3", "--check"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "holds another demo (9 leaders" in done.stderr
