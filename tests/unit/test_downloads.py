@@ -236,6 +236,17 @@ def test_a_link_ends_with_its_time_and_with_what_it_came_from(
         assert refusal(house, services, url) == code
 
 
+def test_a_link_does_not_outlive_its_session(house: House, services: DownloadServices) -> None:
+    publish(house)
+    settings = replace(house.services.settings, session_lifetime=timedelta(minutes=5))
+    house.services = replace(house.services, settings=settings)
+    url = link(house, services).url
+    house.later(minutes=4, seconds=59)
+    follow(house, services, url)
+    house.later(seconds=1)
+    assert refusal(house, services, url) == "link_revoked"
+
+
 def test_a_link_of_an_api_token_ends_with_the_token(house: House, services: DownloadServices) -> None:
     publish(house)
 

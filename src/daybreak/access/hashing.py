@@ -31,7 +31,7 @@ class PasswordHashing:
         *,
         slots: int = 2,
         queue_length: int = 16,
-        wait_seconds: float = 5.0,
+        wait_seconds: float = 10.0,
         slots_folder: Path | None = None,
     ) -> None:
         """`slots_folder` holds the lock files that processes of one machine share (made when it is

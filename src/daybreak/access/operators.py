@@ -107,7 +107,11 @@ def reseal_seeds(stores: Stores, keyring: Keyring, random: Callable[[int], bytes
     def reseal(seat_id: str, sealed: str) -> str | None:
         if totp.sealing_kid(sealed) == keyring.signing_kid:
             return None
-        seed = totp.unseal(sealed, seat_id=seat_id, keyring=keyring)
+        try:
+            seed = totp.unseal(sealed, seat_id=seat_id, keyring=keyring)
+        except totp.SealBroken:
+            # From another keyring: it cannot be used, and must not keep the others from moving.
+            return None
         return totp.seal(seed, seat_id=seat_id, keyring=keyring, random=random)
 
     return stores.seats.reseal_seeds(reseal)
