@@ -12,7 +12,7 @@ import hashlib
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -66,26 +66,31 @@ class _OpenFile:
 class FileMaking:
     """Takes runs in order, gives manifest entries. One per resource; `add` from one thread only.
 
-    Leaving the context waits for all that is in flight; on an error it stops at the next chance.
+    `texts` are made here; `others` are the files of further formats, by client_id and format, which
+    entries name too. Leaving the context waits for all that is in flight; on an error it stops at the next chance.
     """
 
     def __init__(
         self,
         resource: str,
-        formats: Sequence[TextFormat],
+        formats: Sequence[str],
+        texts: Sequence[TextFormat],
         sink: FileSink,
         codec: Codec,
         *,
+        others: Mapping[str, Mapping[str, StoredFormat]],
         threads: int,
     ) -> None:
         self._resource = resource
         self._formats = tuple(formats)
+        self._texts = tuple(texts)
+        self._others = others
         self._sink = sink
         self._codec = codec
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="encode")
         # Parts of the Leader being read must never wait for a writer that waits for the reader:
         # with two writers for each format there is always one free for it.
-        self._writers = ThreadPoolExecutor(2 * len(formats), thread_name_prefix="write")
+        self._writers = ThreadPoolExecutor(2 * len(texts), thread_name_prefix="write")
         self._room = threading.Condition()
         self._waiting_bytes = 0
         self._failure: BaseException | None = None
@@ -120,9 +125,9 @@ class FileMaking:
     def begin(self, leader: LeaderRows) -> None:
         """Opens a Leader's files; the one before is finished."""
         self.finish()
-        self._entry = _Entry(leader)
+        self._entry = _Entry(leader, dict(self._others.get(leader.client_id, {})))
         self._rows = 0
-        self._open = [_OpenFile(format, _Part([format.head], [], len(format.head))) for format in self._formats]
+        self._open = [_OpenFile(format, _Part([format.head], [], len(format.head))) for format in self._texts]
 
     def add(self, run: Run) -> None:
         """Appends a run to the open Leader. Raises whatever a thread has failed with."""
@@ -296,6 +301,6 @@ class FileMaking:
             entry.formats[format] = stored
             if len(entry.formats) < len(self._formats):
                 return
-        in_order = {f.name: entry.formats[f.name] for f in self._formats}
+        in_order = {name: entry.formats[name] for name in self._formats}
         leader = entry.leader
         self._done.append(ManifestEntry(leader.client_id, self._resource, leader.rows, leader.fingerprint, in_order))

@@ -40,7 +40,7 @@ def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
             )
 
         for check, query in reference_checks(rows_of):
-            count, example = cursor.execute(query).fetchone()
+            count, example = cursor.execute(query).fetchall()[0]
             if count:
                 faults.append(ReferentialFault(check, count, example))
     return faults

@@ -15,14 +15,13 @@ from daybreak.export.content import TextFormat, text_format
 from daybreak.export.engine import engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
-from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
+from daybreak.export.line_stream import line_query, row_order, rows_per_batch
+from daybreak.export.lines import quoted
+from daybreak.export.parquet_files import PARQUET, ParquetFiles
 from daybreak.export.splitting import record_batches, runs
 from daybreak.export.survey import LeaderRows, Survey, survey
 from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
 
-_BATCH_BYTES = 24 << 20
-_FEWEST_ROWS = 2048
-_MOST_ROWS = 131_072
 _ENTRIES_AT_ONCE = 2000
 
 _ENGINE_TYPES = {
@@ -62,11 +61,12 @@ def export_resource(
     if isinstance(resource, str):
         resource = resource_named(resource)
     codec = codec_named(compression)
-    texts = [text_format(resource, name) for name in formats]
-    on_entries([_header_only(resource, texts, sink, codec)])
+    texts = [text_format(resource, name) for name in formats if name != PARQUET]
     recipe = f"{compression} {','.join(formats)}"
     progress = on_progress or _say_nothing
     with engine_faults(f"Resource {resource.name}"), closing(reading.cursor()) as cursor:
+        parquet = ParquetFiles(cursor, resource, sink) if PARQUET in formats else None
+        on_entries([_header_only(resource, formats, texts, parquet, sink, codec)])
         relation = _shaped_relation(cursor, reading, resource)
         found = survey(cursor, relation, resource, reading.leaders(), recipe)
         before = previous or {}
@@ -83,7 +83,9 @@ def export_resource(
                 cursor,
                 relation,
                 resource,
-                formats=texts,
+                formats=formats,
+                texts=texts,
+                parquet=parquet,
                 sink=sink,
                 codec=codec,
                 wanted=wanted,
@@ -108,9 +110,16 @@ def _say_nothing(rows: int) -> None:
     del rows
 
 
-def _header_only(resource: Resource, formats: Sequence[TextFormat], sink: FileSink, codec: Codec) -> ManifestEntry:
-    stored = {}
-    for format in formats:
+def _header_only(
+    resource: Resource,
+    formats: Sequence[str],
+    texts: Sequence[TextFormat],
+    parquet: ParquetFiles | None,
+    sink: FileSink,
+    codec: Codec,
+) -> ManifestEntry:
+    stored = {} if parquet is None else {PARQUET: parquet.empty()}
+    for format in texts:
         written = sink.write("", resource.name, format.name, (codec.member(format.empty),))
         stored[format.name] = StoredFormat(
             written.bytes,
@@ -119,7 +128,7 @@ def _header_only(resource: Resource, formats: Sequence[TextFormat], sink: FileSi
             hashlib.sha256(format.empty).hexdigest(),
             written.key,
         )
-    return ManifestEntry("", resource.name, 0, "", stored)
+    return ManifestEntry("", resource.name, 0, "", {name: stored[name] for name in formats})
 
 
 def _shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
@@ -142,7 +151,9 @@ def _make_files(
     relation: str,
     resource: Resource,
     *,
-    formats: Sequence[TextFormat],
+    formats: Sequence[str],
+    texts: Sequence[TextFormat],
+    parquet: ParquetFiles | None,
     sink: FileSink,
     codec: Codec,
     wanted: Sequence[LeaderRows],
@@ -151,14 +162,17 @@ def _make_files(
     on_entries: Callable[[list[ManifestEntry]], None],
     on_progress: Callable[[int], None],
 ) -> int:
-    """Streams the wanted Leaders' lines through FileMaking; the bytes written."""
+    """Makes the wanted Leaders' files; the bytes written."""
     cursor.execute(
         "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
         "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
         "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
         [[leader.client_id for leader in wanted]],
     )
-    columns = tuple(dict.fromkeys(format.line for format in formats))
+    others: Mapping[str, Mapping[str, StoredFormat]] = {}
+    if parquet is not None:
+        others = parquet.make(relation, row_order(resource), wanted, on_progress if not texts else _say_nothing)
+    columns = tuple(dict.fromkeys(format.line for format in texts))
     filled = frozenset(name for name, count in found.null_counts.items() if not count)
     bytes_written = 0
     rows_done = 0
@@ -170,9 +184,19 @@ def _make_files(
             bytes_written += sum(f.bytes for entry in entries for f in entry.formats.values())
             on_entries(entries)
 
-    with FileMaking(resource.name, formats, sink, codec, threads=threads) as making:
+    if not texts:
+        deliver(
+            [
+                ManifestEntry(
+                    leader.client_id, resource.name, leader.rows, leader.fingerprint, others[leader.client_id]
+                )
+                for leader in wanted
+            ]
+        )
+        return bytes_written
+    with FileMaking(resource.name, formats, texts, sink, codec, others=others, threads=threads) as making:
         stream = record_batches(
-            cursor.sql(_line_query(relation, resource, columns, filled)), _rows_per_batch(resource, found)
+            cursor.sql(line_query(relation, resource, columns, filled)), rows_per_batch(resource, found)
         )
         collected: list[ManifestEntry] = []
         for run in runs(stream, columns):
@@ -195,29 +219,3 @@ def _make_files(
         making.flush()
     deliver(collected + making.finished())
     return bytes_written
-
-
-def _rows_per_batch(resource: Resource, found: Survey) -> int:
-    """Rows whose lines take about `_BATCH_BYTES` in CSV and JSON together."""
-    names = sum(len(column.name) + 4 for column in resource.columns)
-    line = 2 * found.text_bytes // max(found.rows, 1) + names + 2 * 20 * len(resource.columns)
-    return max(_FEWEST_ROWS, min(_MOST_ROWS, _BATCH_BYTES // max(line, 1)))
-
-
-def _line_query(relation: str, resource: Resource, columns: Sequence[str], filled: frozenset[str]) -> str:
-    """Ordered lines: (ordinal, one line column per kind of line).
-
-    Rows are put in order by typed values, which is cheaper than by text, and made into lines
-    after.
-    """
-    order = ", ".join(f"{quoted(name)} NULLS FIRST" for name in (*resource.key, *resource.tie_break))
-    makers = {"csv": csv_line(resource), "json": json_line(resource, filled)}
-    lines = ", ".join(makers[column] for column in columns)
-    return (
-        f"SELECT ordinal, {lines} "
-        f"FROM (SELECT *, {drafts(resource, filled)} AS csv_draft "
-        f"FROM (SELECT ordinal, {cells(resource)} "
-        f"FROM (SELECT ordinal, rows.* FROM {relation} AS rows "
-        f'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID" '
-        f"ORDER BY ordinal, {order})))"
-    )

@@ -15,6 +15,7 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.lines import quoted
 
+_MATTERS_BYTES = 4 << 20
 _RECIPE_VERSION = 1
 """Raised when the same rows and settings would give other bytes than before."""
 
@@ -30,14 +31,16 @@ class LeaderRows:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`leaders` are the known Leaders with rows, sorted. `text_bytes` is about what the text cells
-    of their rows hold together."""
+    """`leaders` are the known Leaders with rows, sorted. `text_bytes` is what the text cells
+    of their rows hold together, `widest_row_bytes` a row's average for the Leader with the widest
+    rows (of those with enough to matter)."""
 
     leaders: tuple[LeaderRows, ...]
     unknown_leader_rows: int
     unexpected_values: Mapping[str, int]
     null_counts: Mapping[str, int]
     text_bytes: int
+    widest_row_bytes: int
 
     @property
     def rows(self) -> int:
@@ -62,7 +65,7 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
         f"sum({length}), {', '.join([*counted, *odd])} "
         f'FROM {relation} GROUP BY "LEADER_ID"'
     )
-    version = cursor.execute("SELECT version()").fetchone()[0]
+    version = cursor.execute("SELECT version()").fetchall()[0][0]
     recipe_digest = hashlib.sha256(
         f"{_RECIPE_VERSION}\0{version}\0{resource.name}\0{names}\0{recipe}".encode()
     ).digest()
@@ -70,6 +73,7 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
     found: list[LeaderRows] = []
     unknown = 0
     text_bytes = 0
+    widest = 0
     nulls = dict.fromkeys(names, 0)
     odd_counts = {column.name: 0 for column in unexpected}
     cursor.execute(query)
@@ -79,6 +83,8 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
                 unknown += rows
                 continue
             text_bytes += bytes_
+            if bytes_ > _MATTERS_BYTES:
+                widest = max(widest, bytes_ // rows)
             for name, present in zip(names, counts, strict=False):
                 nulls[name] += rows - present
             for column, count in zip(unexpected, counts[len(names) :], strict=True):
@@ -93,6 +99,7 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
         {name: count for name, count in odd_counts.items() if count},
         nulls,
         int(text_bytes),
+        int(max(widest, text_bytes // max(sum(leader.rows for leader in found), 1))),
     )
 
 

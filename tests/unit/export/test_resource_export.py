@@ -12,6 +12,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource, file_making, gzip_member, resource_export
+from daybreak.export import export_resource, file_making, gzip_member, line_stream, resource_export
 from daybreak.export.splitting import record_batches
 from daybreak.ports import ResourceReport, WrittenFile
 from tests.parts.export_rows import MemorySink, made_up_reading, naughty_strings
@@ -231,8 +232,8 @@ def test_same_rows_same_bytes(
     batch_rows: int,
 ) -> None:
     monkeypatch.setattr(file_making, "PART_BYTES", 20_000)
-    monkeypatch.setattr(resource_export, "_FEWEST_ROWS", batch_rows)
-    monkeypatch.setattr(resource_export, "_MOST_ROWS", batch_rows)
+    monkeypatch.setattr(line_stream, "FEWEST_ROWS", batch_rows)
+    monkeypatch.setattr(line_stream, "MOST_ROWS", batch_rows)
     rows = many_rows(6000, 9)
     rows.reverse()
     sink, _, _ = export(tmp_path, rows, threads=threads, engine_threads=engine_threads, repeatable=repeatable)
@@ -359,8 +360,8 @@ def test_a_sink_that_fails_ends_the_export(
 
 def test_rows_that_get_lost_on_the_way_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = record_batches
-    monkeypatch.setattr(resource_export, "_FEWEST_ROWS", 2048)
-    monkeypatch.setattr(resource_export, "_MOST_ROWS", 2048)
+    monkeypatch.setattr(line_stream, "FEWEST_ROWS", 2048)
+    monkeypatch.setattr(line_stream, "MOST_ROWS", 2048)
     monkeypatch.setattr(resource_export, "record_batches", lambda relation, rows: list(whole(relation, rows))[:-1])
     with pytest.raises(RunError, match="rows"):
         export(tmp_path, many_rows(6000, 9))
@@ -375,3 +376,49 @@ def test_progress_counts_rows(tmp_path: Path) -> None:
 
 def test_part_size_is_what_the_documentation_says() -> None:
     assert gzip_member.PART_BYTES == 1 << 20
+
+
+def read_parquet(stored: bytes, folder: Path) -> tuple[list[str], list[list[object]]]:
+    path = folder / "read.parquet"
+    path.write_bytes(stored)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        described = connection.execute(f"DESCRIBE SELECT * FROM '{path}'").fetchall()
+        text = ", ".join(f'CAST("{row[0]}" AS VARCHAR)' for row in described)
+        rows = connection.execute(f"SELECT {text} FROM '{path}'").fetchall()
+    return [f"{row[0]} {row[1]}" for row in described], [list(row) for row in rows]
+
+
+def test_parquet_is_typed_and_holds_the_same_rows(tmp_path: Path) -> None:
+    rows = [
+        (member(number), LEADERS[number % 2], state, datetime(2026, 1, 1, 0, 0, 0, number))
+        for number, state in enumerate(["live", None, "", 'he said "no"', "\x00", "\U0001f600"])
+    ]
+    changes = "member_state_changes"
+    for formats in (("csv", "parquet", "json"), ("parquet",)):
+        sink, _, entries = export(tmp_path, rows, resource=changes, formats=formats)
+        assert [list(entry.formats) for entry in entries] == [list(formats)] * 3
+        for entry in entries:
+            stored = sink.files[entry.client_id, changes, "parquet"]
+            assert entry.formats["parquet"].sha256 == hashlib.sha256(stored).hexdigest()
+            assert entry.formats["parquet"].content_sha256 == entry.formats["parquet"].sha256
+            columns, found = read_parquet(stored, tmp_path)
+            assert columns == [
+                "MEMBER_ID UUID",
+                "LEADER_ID UUID",
+                "SUBSCRIPTION_STATE VARCHAR",
+                "STATE_CHANGED_AT TIMESTAMP WITH TIME ZONE",
+            ]
+            own = [row for row in rows if row[1] == entry.client_id]
+            assert found == [
+                [r[0], r[1], r[2], f"{r[3]:%Y-%m-%d %H:%M:%S}{f'.{r[3]:%f}'.rstrip('0').rstrip('.')}+00"] for r in own
+            ]
+
+
+def test_parquet_bytes_do_not_depend_on_threads(tmp_path: Path) -> None:
+    rows = many_rows(5000, 3)
+    one, _, _ = export(tmp_path, rows, formats=("parquet",), threads=1, engine_threads=1)
+    rows.reverse()
+    two, _, _ = export(tmp_path, rows, formats=("parquet",), threads=3, engine_threads=3, repeatable=False)
+    assert one.files == two.files
+    assert len(one.files) == 5
