@@ -126,7 +126,12 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
 
 def _daybreakd(world: World, *arguments: str) -> None:
     file: Path = world.folder / "daybreak.toml"
-    subprocess.run(
+    done = subprocess.run(
         [*DAYBREAKD, *arguments, "--config", file],
-        check=True, capture_output=True, timeout=PATIENCE_SECONDS * 2, cwd=world.folder,
-    )  # fmt: skip
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS * 2,
+        cwd=world.folder,
+    )
+    assert done.returncode == 0, done.stderr
