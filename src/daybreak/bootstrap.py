@@ -47,7 +47,11 @@ def open_state(settings: Settings, *, check: bool = True) -> "Database":
     from daybreak.state.database import open_state as opened
     from daybreak.state.migrate import require_current
 
-    state = opened(settings.state.url)
+    state = opened(
+        settings.state.url,
+        pool_size=settings.state.pool_size,
+        wait_seconds=settings.state.wait.total_seconds(),
+    )
     if check:
         require_current(state, settings.state.url)
     return state

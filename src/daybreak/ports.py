@@ -112,6 +112,9 @@ class SessionStore(Protocol):
     def forget_ended(self, before: datetime) -> int:
         """Deletes sessions that ended or expired before that instant; how many."""
 
+    def forget_devices(self, before: datetime) -> int:
+        """Deletes devices not seen since that instant and with no session left; how many."""
+
 
 class ApiTokenStore(Protocol):
     """API tokens by the digest of their secret."""
@@ -131,6 +134,9 @@ class ApiTokenStore(Protocol):
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
     def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int: ...
+
+    def forget_dead(self, before: datetime) -> int:
+        """Deletes tokens revoked or expired before that instant; how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +183,10 @@ class AuditStore(Protocol):
         newest_first: bool = False,
         limit: int = 1000,
     ) -> list[AuditEvent]: ...
+
+    def forget(self, before: datetime, *, at_most: int = 10_000) -> int:
+        """Deletes events before that instant, the oldest first; how many. Call it again until it
+        deletes fewer than `at_most`. The database refuses to delete any other event."""
 
 
 class SnapshotStore(Protocol):
@@ -321,6 +331,9 @@ class NodeStore(Protocol):
     def beat(self, node: Node) -> None: ...
 
     def list_seen(self, since: datetime) -> list[Node]: ...
+
+    def forget(self, before: datetime) -> int:
+        """Deletes nodes not seen since that instant; how many."""
 
 
 class Stores(Protocol):

@@ -91,6 +91,11 @@ class SqlApiTokens:
     def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int:
         return self._revoke(now, reason, api_tokens.c.seat_id == seat_id, api_tokens.c.client_id == client_id)
 
+    def forget_dead(self, before: datetime) -> int:
+        return self._connection.execute(
+            sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
+        ).rowcount
+
     def _revoke(self, now: datetime, reason: str, *which: sa.ColumnElement[bool]) -> int:
         return self._connection.execute(
             sa.update(api_tokens)

@@ -37,19 +37,21 @@ def postgresql_url(url: str) -> str:
     return f"postgresql://{rest}"
 
 
-def open_state(url: str) -> Database:
+def open_state(url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> Database:
     """The State of `sqlite:///...` or `postgresql://...`. Nothing is connected to yet: a database
-    that is away shows at the first use, as Unavailable. Raises OperatorError for a bad URL."""
+    that is away shows at the first use, as Unavailable. `pool_size` connections at most are kept to
+    PostgreSQL by a process; `wait_seconds` is the longest wait for one answer, or for the lock of a
+    SQLite file. Raises OperatorError for a bad URL."""
     path = sqlite_path(url)
     if path is not None:
-        return SqliteState(path)
+        return SqliteState(path, wait_seconds=wait_seconds)
     # The driver is loaded by those who use it: it costs the command line a tenth of a second.
     import psycopg
 
     from daybreak.state.postgresql_state import PostgresqlState
 
     try:
-        return PostgresqlState(postgresql_url(url))
+        return PostgresqlState(postgresql_url(url), pool_size=pool_size, wait_seconds=wait_seconds)
     except psycopg.ProgrammingError as error:
         raise OperatorError(
             "state.url cannot be read as a PostgreSQL URL: postgresql://user:password@host:5432/name."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from time import monotonic
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import psycopg.conninfo
@@ -42,7 +42,7 @@ def _until(deadline: float, exchange: Generator[Any, Any, RV]) -> Generator[Any,
 class BoundedConnection(psycopg.Connection[Any]):
     """A blocking connection; each exchange takes `wait_seconds` at most."""
 
-    wait_seconds: ClassVar[float] = 15.0
+    wait_seconds: float = 15.0
 
     def wait(self, gen: Any, interval: float = _LOOK_EVERY_SECONDS, timeout: float | None = None) -> Any:
         """Runs one exchange; raises NoAnswer past its deadline."""
@@ -58,7 +58,7 @@ class BoundedAsyncConnection(psycopg.AsyncConnection[Any]):
     """An awaitable connection; each exchange takes `wait_seconds` at most. One that is cancelled
     drops the connection at once instead of asking a server that may hang to cancel."""
 
-    wait_seconds: ClassVar[float] = 5.0
+    wait_seconds: float = 5.0
 
     async def wait(self, gen: Any, interval: float = _LOOK_EVERY_SECONDS, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the driver's signature
         """Runs one exchange; raises NoAnswer past its deadline."""

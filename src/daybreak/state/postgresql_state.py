@@ -25,10 +25,10 @@ from daybreak.state.stores import SqlStores
 
 T = TypeVar("T")
 
-_STATEMENT_SECONDS = 5.0
-_BLOCKING_STATEMENT_SECONDS = 15.0
-_POOL_WAIT_SECONDS = 4.0
-_WHOLE_SECONDS = 8.0
+# A builder's statements are larger than a request's, and nobody waits for them in a browser.
+_BLOCKING_TIMES = 3
+# A request may wait for a connection first, and once more for one that had died.
+_WHOLE_SPARE_SECONDS = 3.0
 _MOST_RERUNS = 4
 _RERUN_AFTER_SECONDS = 0.02
 
@@ -67,10 +67,11 @@ class PostgresqlState:
 
     dialect = "postgresql"
 
-    def __init__(self, url: str, *, pool_size: int = 6) -> None:
+    def __init__(self, url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> None:
         self._pool_size = pool_size
-        self._arguments = arguments_of(url, _STATEMENT_SECONDS)
-        self._engine = blocking_engine(url)
+        self._wait_seconds = wait_seconds
+        self._arguments = arguments_of(url, wait_seconds)
+        self._engine = blocking_engine(url, wait_seconds * _BLOCKING_TIMES)
         self._lock = threading.Lock()
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
         self._async_engines: tuple[AsyncEngine, AsyncEngine] | None = None
@@ -116,7 +117,7 @@ class PostgresqlState:
     async def _awaited(self, work: Callable[[Stores], T], *, writes: bool) -> T:
         attempt = _Attempt()
         with translated():
-            async with asyncio.timeout(_WHOLE_SECONDS):
+            async with asyncio.timeout(self._wait_seconds + _WHOLE_SPARE_SECONDS):
                 while True:
                     try:
                         return await (self._write_once(work, attempt) if writes else self._read_once(work))
@@ -162,9 +163,10 @@ class PostgresqlState:
         return create_async_engine(
             "postgresql+psycopg://",
             async_creator=self._connect_async,
-            pool_size=self._pool_size,
-            max_overflow=self._pool_size,
-            pool_timeout=_POOL_WAIT_SECONDS,
+            # Two pools share what this process may have.
+            pool_size=max(1, self._pool_size // 2),
+            max_overflow=self._pool_size - max(1, self._pool_size // 2),
+            pool_timeout=self._wait_seconds,
             pool_recycle=1800,
             pool_use_lifo=True,
             use_native_hstore=False,
@@ -173,6 +175,7 @@ class PostgresqlState:
 
     async def _connect_async(self) -> BoundedAsyncConnection:
         connection = await BoundedAsyncConnection.connect(**self._arguments)
+        connection.wait_seconds = self._wait_seconds
         self._async_connections.add(connection)
         return connection
 
@@ -205,15 +208,22 @@ class PostgresqlState:
         self.close()
 
 
-def blocking_engine(url: str, statement_seconds: float = _BLOCKING_STATEMENT_SECONDS) -> sa.Engine:
-    """An engine for one process that may wait: the builder, the command line, migrations."""
-    arguments = arguments_of(url, statement_seconds)
+def blocking_engine(url: str, wait_seconds: float = 15.0) -> sa.Engine:
+    """An engine for one process that may wait: the builder, the command line, migrations. Each
+    exchange with the server takes `wait_seconds` at most."""
+    arguments = arguments_of(url, wait_seconds)
+
+    def connect() -> BoundedConnection:
+        connection = BoundedConnection.connect(**arguments)
+        connection.wait_seconds = wait_seconds
+        return connection
+
     return sa.create_engine(
         "postgresql+psycopg://",
-        creator=lambda: BoundedConnection.connect(**arguments),
+        creator=connect,
         pool_size=4,
         max_overflow=12,
-        pool_timeout=_POOL_WAIT_SECONDS,
+        pool_timeout=wait_seconds,
         pool_recycle=1800,
         use_native_hstore=False,
     )

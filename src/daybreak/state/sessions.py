@@ -125,3 +125,9 @@ class SqlSessions:
         return self._connection.execute(
             sa.delete(sessions).where(sa.or_(sessions.c.ended_at < before, sessions.c.expires_at < before))
         ).rowcount
+
+    def forget_devices(self, before: datetime) -> int:
+        in_use = sa.select(sessions.c.device_id).where(sessions.c.device_id.is_not(None))
+        return self._connection.execute(
+            sa.delete(devices).where(devices.c.last_seen_at < before, devices.c.device_id.not_in(in_use))
+        ).rowcount

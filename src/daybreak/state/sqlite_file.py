@@ -11,8 +11,6 @@ import sqlalchemy as sa
 
 T = TypeVar("T")
 
-_WAIT_SECONDS = 5.0
-
 
 def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
     """A connection to a file that is there; raises sqlite3.OperationalError when it is not."""
@@ -36,7 +34,7 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def engine_of(path: Path, wait_seconds: float = _WAIT_SECONDS) -> sa.Engine:
+def engine_of(path: Path, wait_seconds: float = 5.0) -> sa.Engine:
     """An engine whose transactions begin and end by explicit statements alone."""
     return sa.create_engine(
         "sqlite://",

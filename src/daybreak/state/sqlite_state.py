@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 # A read waits for nobody in this mode but for a recovery; the event loop must not stand still long.
 _READ_WAIT_SECONDS = 1.0
+_LONG_WRITE_SECONDS = 0.25
+_LOOK_SECONDS = 0.11
 
 
 class _Reader:
@@ -79,19 +82,25 @@ class SqliteState:
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, wait_seconds: float = 5.0) -> None:
         self.path = path
-        self._engine = engine_of(path)
+        self._engine = engine_of(path, wait_seconds)
         self._reader = _Reader(path)
-        self._queue = WriteQueue(self._engine)
+        self._queue = WriteQueue(self._engine, wait_seconds)
 
     def read(self, work: Callable[[Stores], T]) -> T:
         with translated(), self._engine.connect() as connection:
             return in_transaction(connection, "BEGIN", lambda: work(SqlStores(connection)))
 
     def write(self, work: Callable[[Stores], T]) -> T:
+        began = time.monotonic()
         with translated(), self._engine.connect() as connection:
-            return in_transaction(connection, "BEGIN IMMEDIATE", lambda: work(SqlStores(connection)))
+            result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: work(SqlStores(connection)))
+        if time.monotonic() - began > _LONG_WRITE_SECONDS:
+            # Those who wait for the file look now and then, at most so far apart: a builder that
+            # writes one piece after the other must not always be there first.
+            time.sleep(_LOOK_SECONDS)
+        return result
 
     async def aread(self, work: Callable[[Stores], T]) -> T:
         with translated():

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 _MOST_WAITING = 2_000
 _MOST_TOGETHER = 64
-_MOST_SECONDS_QUEUED = 8.0
+# Beyond the wait for the file itself.
+_SPARE_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -40,8 +41,9 @@ class _Job:
 class WriteQueue:
     """Takes work from any thread and runs it in its own; started by the first piece of work."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, wait_seconds: float) -> None:
         self._engine = engine
+        self._most_seconds_queued = wait_seconds + _SPARE_SECONDS
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -101,10 +103,9 @@ class WriteQueue:
             if not self._expired(job):
                 self._write_alone(job)
 
-    @staticmethod
-    def _expired(job: _Job) -> bool:
+    def _expired(self, job: _Job) -> bool:
         """Answers a job that has waited too long; whether it had."""
-        if time.monotonic() - job.queued_at <= _MOST_SECONDS_QUEUED:
+        if time.monotonic() - job.queued_at <= self._most_seconds_queued:
             return False
         job.done.set_exception(unavailable())
         return True

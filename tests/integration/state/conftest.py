@@ -11,6 +11,7 @@ from psycopg import sql
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
 from daybreak.state.schema import metadata
+from tests.integration.state.values import PATIENT_SECONDS
 from tests.parts.postgresql import PostgreSQLServer
 
 
@@ -63,7 +64,8 @@ def open_one() -> Iterator[Callable[[str], Database]]:
     opened: list[Database] = []
 
     def open_it(url: str) -> Database:
-        opened.append(open_state(url))
+        # What is promised here holds however slow the machine is.
+        opened.append(open_state(url, wait_seconds=PATIENT_SECONDS))
         return opened[-1]
 
     yield open_it

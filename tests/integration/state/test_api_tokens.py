@@ -84,3 +84,13 @@ def test_two_tokens_never_share_a_digest(state: Database) -> None:
     twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest)
     with pytest.raises(Conflict):
         state.write(lambda stores: stores.api_tokens.add(twin))
+
+
+def test_dead_tokens_are_forgotten_and_living_ones_stay(state: Database) -> None:
+    state.write(one_token)
+    for number in (2, 3):
+        state.write(lambda stores, number=number: stores.api_tokens.add(token(number, SEAT.seat_id, ANN.client_id)))  # type: ignore[misc]
+    state.write(lambda stores: stores.api_tokens.revoke(uuid(2), NOW, "leaked"))
+    assert state.write(lambda stores: stores.api_tokens.forget_dead(NOW)) == 0
+    assert state.write(lambda stores: stores.api_tokens.forget_dead(NOW + 61 * MINUTE)) == 2
+    assert [one.token_id for one in state.read(lambda stores: stores.api_tokens.list_for())] == [uuid(3)]

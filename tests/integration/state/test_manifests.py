@@ -34,15 +34,14 @@ def test_a_leader_without_rows_gets_the_shared_file_and_a_stranger_none(state: D
     shared = state.read(lambda stores: stores.snapshots.file(None, TWO, "members", "csv"))
     assert shared is not None
     assert (shared.rows, shared.stored) == (0, entry(snapshot_id, "", "members", rows=0).formats["csv"])
-    for client_id, resource, file_format in (
+    strangers = [
         (STRANGER, "members", "csv"),
         ("", "members", "csv"),
         (ONE, "unknown", "csv"),
         (ONE, "members", "parquet"),
-    ):
-        assert (
-            state.read(lambda stores, it=(client_id, resource, file_format): stores.snapshots.file(None, *it)) is None
-        )  # type: ignore[misc]
+    ]
+    for asked in strangers:
+        assert state.read(lambda stores, asked=asked: stores.snapshots.file(None, *asked)) is None  # type: ignore[misc]
     assert state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, TWO))
     assert not state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, STRANGER))
 

@@ -136,4 +136,9 @@ def test_reauthentication_is_kept_and_what_ended_is_forgotten(state: Database) -
     state.write(lambda stores: stores.sessions.end(uuid(1), NOW, "logout"))
     state.write(lambda stores: stores.sessions.start(session(2, SEAT.seat_id, expires_at=NOW - MINUTE)))
     assert state.write(lambda stores: stores.sessions.forget_ended(NOW + MINUTE)) == 2
+    idle = Device(uuid(0xDF), SEAT.seat_id, "old", "192.0.2.9", NOW, NOW)
+    state.write(lambda stores: stores.sessions.remember_device(idle))
+    assert state.write(lambda stores: stores.sessions.forget_devices(NOW)) == 0
+    assert state.write(lambda stores: stores.sessions.forget_devices(NOW + MINUTE)) == 1
+    assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id)) == DEVICE
     assert state.read(lambda stores: stores.sessions.standing(SID, None)) is not None

@@ -1,0 +1,101 @@
+"""Many builders, web workers and nodes at once: a program of its own, run by test_many_processes.
+
+Arguments: what to do (`share` or `migrate`), the state database's URL, how many processes. It loads
+everything once and forks, then prints one JSON array: what each process had to say.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import alembic.command
+import psycopg
+
+from daybreak.domain.errors import Unavailable
+from daybreak.ports import Stores, ThrottleRule
+from daybreak.state.database import Database, open_state
+from daybreak.state.migrate import migrate
+from tests.integration.state.values import DAY, LEASE_SECONDS, NOW, SEAT, run
+
+T = TypeVar("T")
+
+DAYS = 10
+ATTEMPTS = 8
+LIMIT = 25
+STEPS = range(100, 108)
+
+# Loaded here once rather than in each process.
+LOADED = (alembic.command, psycopg)
+
+
+def patiently(state: Database, work: Callable[[Stores], T]) -> T:
+    """As every caller of the state does: what was unavailable is tried again."""
+    deadline = time.monotonic() + 150
+    while True:
+        try:
+            return state.write(work)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+
+
+def share(url: str, worker: int) -> dict[str, object]:
+    """What one of many got: the claims it won ({day: fence}), the attempts it was allowed, the
+    steps it was the one to use, the fence of the lapsed run that it took over."""
+    state = open_state(url, wait_seconds=30)
+    won: dict[str, int] = {}
+    for number in range(DAYS):
+        mine = run(1000 * worker + number, day=DAY + timedelta(days=number))
+        claimed = patiently(state, lambda stores, it=mine: stores.snapshots.claim_day(it, NOW, LEASE_SECONDS))  # type: ignore[misc]
+        if claimed is not None:
+            won[str(mine.day)] = claimed.fence
+    rules = [ThrottleRule(f"worker {worker}", 1000, 300), ThrottleRule("all", LIMIT, 300)]
+    allowed = sum(patiently(state, lambda stores: stores.throttle.count(rules, NOW)) is None for _ in range(ATTEMPTS))
+    used = [
+        step
+        for step in STEPS
+        if patiently(state, lambda stores, it=step: stores.seats.accept_step(SEAT.seat_id, it))  # type: ignore[misc]
+    ]
+    late = run(1000 * worker + 99)
+    over = patiently(state, lambda stores: stores.snapshots.claim_day(late, NOW + timedelta(hours=1), LEASE_SECONDS))
+    state.close()
+    return {"won": won, "allowed": allowed, "used": used, "over": over and over.fence}
+
+
+def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
+    """What `work(number)` returns in each process, all started together."""
+    gate_out, gate_in = os.pipe()
+    ends = []
+    for number in range(processes):
+        answer_out, answer_in = os.pipe()
+        if os.fork() == 0:
+            os.close(gate_in)
+            os.read(gate_out, 1)
+            try:
+                answer: object = work(number)
+            except Exception as error:  # noqa: BLE001 - told to the test, which fails
+                answer = repr(error)
+            os.write(answer_in, json.dumps(answer).encode())
+            os._exit(0)
+        os.close(answer_in)
+        ends.append(answer_out)
+    os.close(gate_in)
+    answers = []
+    for end in ends:
+        with os.fdopen(end, "rb") as pipe:
+            answers.append(json.loads(pipe.read()))
+        os.wait()
+    return answers
+
+
+if __name__ == "__main__":
+    what, state_url, many = sys.argv[1:]
+    doing: dict[str, Callable[[int], object]] = {
+        "share": lambda number: share(state_url, number),
+        "migrate": lambda _number: migrate(state_url),
+    }
+    print(json.dumps(in_processes(int(many), doing[what])))

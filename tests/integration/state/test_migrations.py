@@ -1,0 +1,76 @@
+"""A database is brought to this version's shape once, by one of many, and says when it is not there."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from daybreak.domain.errors import OperatorError
+from daybreak.state.database import Database, open_state
+from daybreak.state.migrate import current_revision, migrate, require_current
+from daybreak.state.migrations import HEAD
+from daybreak.state.postgresql_state import blocking_engine
+from daybreak.state.schema import metadata
+from daybreak.state.sqlite_file import engine_of
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database that nobody has touched."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/deep/state.db"
+    url: str = request.getfixturevalue("postgresql_url")
+    return url
+
+
+def test_an_empty_database_says_what_to_run(empty_url: str, open_one: Callable[[str], Database]) -> None:
+    assert current_revision(empty_url) is None
+    with pytest.raises(OperatorError, match="daybreakd migrate"):
+        require_current(open_one(empty_url))
+
+
+def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
+    engine = engine_of(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+    try:
+        with engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, metadata) == []
+    finally:
+        engine.dispose()
+
+
+def test_a_database_of_another_version_is_refused_with_what_to_do(state: Database, state_url: str) -> None:
+    engine = engine_of(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+
+    def pretend(revision: str) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
+
+    try:
+        pretend("r9999")
+        with pytest.raises(OperatorError, match="newer"):
+            require_current(state)
+        with pytest.raises(OperatorError, match="newer"):
+            migrate(state_url)
+        pretend("r0000")
+        with pytest.raises(OperatorError, match="daybreakd migrate"):
+            require_current(state)
+    finally:
+        pretend(HEAD)
+        engine.dispose()
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://", "sqlite:///", "daybreak.db", "sqlite://state.db"])
+def test_a_url_that_names_no_database_is_refused(url: str) -> None:
+    with pytest.raises(OperatorError, match=r"state\.url"):
+        open_state(url)
+
+
+@pytest.mark.parametrize("url", ["postgres://h/x", "postgresql://h/x", "postgresql+psycopg://h/x"])
+def test_every_way_to_write_a_postgresql_url_is_taken(url: str) -> None:
+    state = open_state(url)
+    assert state.dialect == "postgresql"
+    state.close()

@@ -1,0 +1,154 @@
+"""What one piece of work does is whole or not at all, blocking or awaited; on both databases."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import Conflict
+from daybreak.domain.identity import Seat
+from daybreak.ports import Stores, ThrottleRule
+from daybreak.state.database import Database
+from tests.integration.state.values import NOW, SEAT, seat, two_accounts, uuid
+
+
+def event(number: int) -> AuditEvent:
+    return AuditEvent(NOW, "login", "ok", "someone@example.org", request_id=str(number))
+
+
+def trail(state: Database) -> set[str]:
+    return {one.request_id for one in state.read(lambda stores: stores.audit.read())}
+
+
+def test_a_blocking_write_that_fails_leaves_nothing(state: Database) -> None:
+    def work(stores: Stores) -> None:
+        two_accounts(stores)
+        raise Conflict("no")
+
+    with pytest.raises(Conflict, match="no"):
+        state.write(work)
+    assert state.read(lambda stores: stores.directory.load()).seats == ()
+
+
+def test_awaited_work_returns_what_it_makes_and_is_there_for_all(state: Database) -> None:
+    def put_and_list(stores: Stores) -> list[Seat]:
+        stores.directory.put_seat(SEAT)
+        return stores.seats.list_all()
+
+    async def scenario() -> None:
+        assert await state.awrite(put_and_list) == [SEAT]
+        assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
+        with pytest.raises(Conflict):
+            await state.awrite(lambda stores: stores.directory.put_seat(seat(2, email=SEAT.email)))
+        with pytest.raises(ZeroDivisionError):
+            await state.aread(lambda stores: 1 // len(stores.seats.list_all()[1:]))
+        assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
+        await state.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_one_state_serves_one_event_loop_after_the_other(state: Database) -> None:
+    for number in range(3):
+        asyncio.run(state.awrite(lambda stores, number=number: stores.audit.append(event(number))))  # type: ignore[misc]
+        assert len(asyncio.run(state.aread(lambda stores: stores.audit.read()))) == number + 1
+
+
+def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: Database) -> None:
+    def good(number: int) -> Callable[[Stores], int]:
+        def work(stores: Stores) -> int:
+            stores.audit.append(event(number))
+            return number
+
+        return work
+
+    def refused(number: int) -> Callable[[Stores], int]:
+        def work(stores: Stores) -> int:
+            stores.audit.append(event(number))
+            raise Conflict(str(number))
+
+        return work
+
+    def clashing(number: int) -> Callable[[Stores], int]:
+        def work(stores: Stores) -> int:
+            stores.audit.append(event(number))
+            stores.directory.put_seat(seat(number, email="same@example.org"))
+            return number
+
+        return work
+
+    kinds = [good, refused, good, clashing, good]
+
+    async def scenario() -> list[int | BaseException]:
+        work = [kinds[number % 5](number) for number in range(60)]
+        answers = await asyncio.gather(*(state.awrite(one) for one in work), return_exceptions=True)
+        await state.aclose()
+        return answers
+
+    answers = asyncio.run(scenario())
+    assert [answers[number] for number in range(60) if number % 5 in (0, 2, 4)] == [
+        number for number in range(60) if number % 5 in (0, 2, 4)
+    ]
+    assert all(isinstance(answers[number], Conflict) for number in range(60) if number % 5 == 1)
+    clashes = [answers[number] for number in range(60) if number % 5 == 3]
+    assert sum(isinstance(one, int) for one in clashes) == 1, "one of them holds the email"
+    assert sum(isinstance(one, Conflict) for one in clashes) == len(clashes) - 1
+    assert trail(state) == {str(number) for number, answer in enumerate(answers) if answer == number}
+
+
+def test_parallel_attempts_pass_the_throttle_as_often_as_it_allows(state: Database) -> None:
+    rules = [ThrottleRule("b", 7, 300), ThrottleRule("a", 100, 300)]
+
+    async def scenario() -> int:
+        work = [rules, rules[::-1]]
+        answers = await asyncio.gather(
+            *(
+                state.awrite(lambda stores, it=work[number % 2]: stores.throttle.count(it, NOW))  # type: ignore[misc]
+                for number in range(40)
+            )
+        )
+        await state.aclose()
+        return answers.count(None)
+
+    assert asyncio.run(scenario()) == 7
+
+
+def test_a_code_sent_twenty_times_at_once_is_accepted_once(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
+    state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 1, ["r1"], NOW))
+
+    async def scenario() -> list[bool]:
+        answers = await asyncio.gather(
+            *(state.awrite(lambda stores: stores.seats.accept_step(SEAT.seat_id, 2)) for _ in range(20))
+        )
+        codes = await asyncio.gather(
+            *(state.awrite(lambda stores: stores.seats.use_recovery_code(SEAT.seat_id, "r1", NOW)) for _ in range(20))
+        )
+        await state.aclose()
+        return [answers.count(True) == 1, codes.count(True) == 1]
+
+    assert asyncio.run(scenario()) == [True, True]
+
+
+def test_a_caller_that_goes_away_harms_nobody(state: Database) -> None:
+    async def scenario() -> None:
+        going = [
+            asyncio.ensure_future(state.awrite(lambda stores, n=number: stores.audit.append(event(n))))  # type: ignore[misc]
+            for number in range(12)
+        ]
+        await asyncio.sleep(0.01)
+        for one in going[::2]:
+            one.cancel()
+        answers = await asyncio.gather(*going, return_exceptions=True)
+        assert all(answer is None for answer in answers[1::2])
+        await state.awrite(lambda stores: stores.audit.append(event(99)))
+        await state.aclose()
+
+    asyncio.run(scenario())
+    assert {"1", "3", "5", "7", "9", "11", "99"} <= trail(state)
+
+
+def test_an_unknown_seat_is_none_and_not_an_error(state: Database) -> None:
+    assert asyncio.run(state.aread(lambda stores: stores.seats.by_id(uuid(9)))) is None
