@@ -101,7 +101,8 @@ class ObjectSink:
                     self._bucket.check(key, len(content), sha256)
                 return
             except (FileDamaged, Unavailable):
-                if attempt >= _TRIES:
+                # Once another file has failed for good nobody waits for this one.
+                if attempt >= _TRIES or self._failure is not None:
                     raise
                 time.sleep(_PAUSE_SECONDS * attempt)
 

@@ -31,7 +31,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, Unavailable
 from daybreak.filestore.cloud_credentials import aws_keys, aws_region, google_key
 from daybreak.filestore.keys import is_snapshot_id, snapshot_folder, split_key
-from daybreak.filestore.object_sink import PART_BYTES, ObjectSink, stored_headers
+from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
 from daybreak.ports import FileSink, StoreLink
 
@@ -138,8 +138,8 @@ class ObjectStore:
         content_encoding: str | None,
         method: str = "GET",
     ) -> StoreLink | None:
-        """A URL that the store answers itself, for a minute at most. None when the store's own identity cannot sign
-        for another name or type than the object was stored with: `stream` it then. Raises Unavailable.
+        """A URL that the store answers itself, for a minute at most. Without a key at hand (a machine's role, Azure)
+        nothing but a bare URL can be signed: it gives the file as it is stored. Raises Unavailable.
         """
         seconds = max(1, min(seconds, _LINK_SECONDS_MOST))
         now = self._clock()
@@ -150,8 +150,6 @@ class ObjectStore:
         if self._signer is not None:
             full = f"{self._prefix}/{key}" if self._prefix else key
             return StoreLink(self._signer.url(method, full, seconds, answer, now), expires_at)
-        if answer != _stored_answer(key):
-            return None
         with _translated("A link cannot be signed"):
             verb = cast("Literal['GET', 'HEAD']", method)
             url = await obstore.sign_async(self._store, verb, key, timedelta(seconds=seconds))
@@ -244,14 +242,6 @@ class _TravellingSink(ObjectSink):
 
 def _arrived_sink(address: BucketAddress, snapshot_id: str) -> _TravellingSink:
     return _TravellingSink(ObjectStore(address), address, snapshot_id, 0)
-
-
-def _stored_answer(key: str) -> dict[str, str]:
-    """What an object's own headers answer, in the words of `store_link`."""
-    name = split_key(key)[1].rpartition("/")[2]
-    resource, _, ending = name.partition(".")
-    headers = stored_headers(resource, ending.removesuffix(".gz"))
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _connect(address: BucketAddress, environment: Mapping[str, str], home: Path) -> tuple[AnyStore, Signer | None]:
