@@ -1,0 +1,106 @@
+"""https in front, proxies that are believed and others that are not, throttles by the client's address."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import new_world
+from tests.acceptance.service import AUTH, Service, serving
+from tests.acceptance.world import FREYA, MAYA, NORTH
+
+HTTPS = {"X-Forwarded-Proto": "https"}
+BASE_URL = "https://export.example.org/data"
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for https users below a path, whose proxy is this machine. Throttles are tight."""
+    settings = {
+        "base_url": BASE_URL,
+        "require_https": True,
+        "trusted_proxies": ["127.0.0.1/32"],
+        "access.login_per_seat": "4/5m",
+        "access.login_per_address": "8/5m",
+        "metrics": "loopback",
+    }
+    with serving(new_world(Path(tmp_path_factory.mktemp("proxied"))), settings=settings) as found:
+        yield found
+
+
+def test_plain_http_is_refused_and_not_redirected(proxied: Service) -> None:
+    for found in (
+        proxied.log_in(MAYA),
+        proxied.get("/openapi.json"),
+        proxied.get(f"/download/v1/files/{NORTH}/campaigns.csv.gz", token="x"),
+        proxied.get("/download/v1/links/a/b/c", headers={"X-Forwarded-Proto": "http"}),
+    ):
+        assert (found.status_code, found.json()["code"]) == (403, "https_required")
+        assert "Location" not in found.headers
+    assert proxied.get("/healthz").status_code == 200, "the machine itself may look"
+    assert proxied.get("/healthz", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 403
+
+
+def test_https_users_get_hsts_and_links_below_the_base_url(proxied: Service) -> None:
+    found = proxied.log_in(MAYA, headers=HTTPS)
+    assert found.status_code == 200
+    assert found.headers["Strict-Transport-Security"].startswith("max-age=")
+    token = found.json()["token"]
+    asked = proxied.ask(token, found.json()["client_id"], headers=HTTPS)
+    assert asked.headers["Location"].startswith(f"{BASE_URL}/download/v1/links/")
+    path = asked.headers["Location"].removeprefix("https://export.example.org")
+    # The proxy may send the path as users see it, or without its first part.
+    for seen in (path, path.removeprefix("/data")):
+        assert proxied.get(seen, headers=HTTPS).status_code == 200
+
+
+def test_metrics_are_for_the_loopback(proxied: Service) -> None:
+    assert proxied.get("/metrics").status_code == 200
+    found = proxied.get("/metrics", headers={**HTTPS, "X-Forwarded-For": "203.0.113.5"})
+    assert found.status_code == 404
+
+
+def test_request_ids_of_the_proxy_are_kept(proxied: Service) -> None:
+    found = proxied.get("/nowhere", headers={**HTTPS, "X-Request-Id": "front-0123456789"})
+    assert found.headers["X-Request-Id"] == found.json()["request_id"] == "front-0123456789"
+
+
+def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> None:
+    guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.7"}
+    statuses = [proxied.log_in(FREYA, password=f"guess {number}", headers=guesser).status_code for number in range(6)]
+    assert statuses[:4] == [401] * 4
+    assert statuses[4:] == [429, 429]
+    limited = proxied.log_in(FREYA, headers=guesser)
+    assert (limited.status_code, limited.json()["code"]) == (429, "rate_limited")
+    assert 1 <= int(limited.headers["Retry-After"]) <= 300
+    assert limited.headers["RateLimit-Remaining"] == "0"
+    # An address that the client made up stands left of the one that the proxy saw.
+    forged = {**HTTPS, "X-Forwarded-For": "203.0.113.77, 198.51.100.7"}
+    assert proxied.log_in(FREYA, headers=forged).status_code == 429
+    owner = {**HTTPS, "X-Forwarded-For": "192.0.2.55"}
+    assert proxied.log_in(FREYA, headers=owner).status_code == 200
+    assert proxied.log_in(FREYA, headers={**HTTPS, "X-Forwarded-For": "2001:db8::1"}).status_code == 200
+
+
+def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
+    statuses = [
+        proxied.log_in(
+            f"nobody{number}@example.org", headers={**HTTPS, "X-Forwarded-For": f"2001:db8:5::{number + 1:x}"}
+        ).status_code
+        for number in range(10)
+    ]
+    assert statuses[:8] == [401] * 8
+    assert statuses[8:] == [429, 429]
+
+
+def test_the_log_has_the_clients_address_and_no_query(proxied: Service) -> None:
+    proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
+    lines = [line for line in proxied.log_lines() if line.get("address") == "203.0.113.99"]
+    assert [line["path"] for line in lines] == ["/nowhere"]
+    assert "abcdef0123" not in proxied.program.log()
+
+
+def test_a_stranger_is_not_believed(service: Service) -> None:
+    found = service.get("/metrics", headers={"X-Forwarded-For": "203.0.113.5"})
+    assert found.status_code == 200, "the address is the connection's own"
+    assert service.request("DELETE", f"{AUTH}/logout", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 401

@@ -1,0 +1,83 @@
+"""Links and sessions end when their time is over: the service's own clock is moved."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import new_world
+from tests.acceptance.service import AUTH, Service, serving
+from tests.acceptance.world import CARL, MAYA, NORTH, SOUTH
+from tests.parts.presence import absent
+from tests.parts.waiting import wait_until
+
+
+def _library() -> Path:
+    found = sorted(Path("/usr/lib").rglob("libfaketimeMT.so.1"))
+    if not found:
+        absent("faketime", "apt-get install faketime")
+    return found[0]
+
+
+class MovedClock:
+    """The clock of a running service; every process of it reads the file anew."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def move(self, offset: str) -> None:
+        """To that long after the real time, such as `+16m`."""
+        new = self._file.with_suffix(".new")
+        new.write_text(offset)
+        new.replace(self._file)
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, MovedClock]]:
+    """A service and its clock."""
+    folder = Path(tmp_path_factory.mktemp("clock"))
+    clock = MovedClock(folder / "offset")
+    clock.move("+0")
+    environment = {
+        "LD_PRELOAD": str(_library()),
+        "FAKETIME_TIMESTAMP_FILE": str(folder / "offset"),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    with serving(new_world(folder), environment=environment) as service:
+        yield service, clock
+
+
+@pytest.mark.skipif(shutil.which("ldconfig") is None, reason="faketime is a matter of the dynamic linker")
+def test_a_link_lives_a_quarter_of_an_hour_and_a_session_seven_days(moved: tuple[Service, MovedClock]) -> None:
+    service, clock = moved
+    token = service.token(MAYA, NORTH)
+    south = service.switched(token, SOUTH)
+    secret, _ = service.world.mint_token(MAYA, NORTH)
+    waiting = service.log_in(CARL).json()["token"]
+    link = service.link(token, NORTH)
+    clock.move("+14m")
+    assert service.get(link).status_code == 200
+    clock.move("+16m")
+    for answer in (service.get(link), service.get(link.replace("csv", "json")), service.request("HEAD", link)):
+        assert answer.status_code == 403
+    assert service.get(link).json()["code"] == "link_expired"
+    changed = link.replace(link[-1], "0" if link[-1] != "0" else "1")
+    assert service.get(changed).json()["code"] == "invalid_link", "the signature is judged before the time"
+    assert service.get(service.link(token, NORTH)).status_code == 200
+    over = service.answer_second_factor(waiting)
+    assert over.status_code == 401, "a login waits ten minutes for its second factor"
+    clock.move("+6d")
+    assert service.ask(token, NORTH).status_code == 302
+    late = service.switched(token, SOUTH)
+    clock.move("+169h")
+    for old, client_id in ((token, NORTH), (south, SOUTH), (late, SOUTH)):
+        found = service.ask(old, client_id)
+        assert found.status_code == 401
+        assert found.json()["code"] in {"token_expired", "session_ended"}
+    assert service.get(f"{AUTH}/context", token=late).status_code == 401
+    assert service.ask(secret, NORTH).status_code == 302, "an API token without an end has none"
+    assert service.log_in(MAYA).status_code == 200
+    clock.move("+0")
+    wait_until(lambda: service.ask(token, NORTH).status_code == 302, what="the clock to be back")

@@ -1,0 +1,138 @@
+"""A part of the service is away or broken: said so in time, nothing false is served, all is well again after."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import new_world
+from tests.acceptance.service import Service, serving
+from tests.acceptance.world import MAYA, NORTH, World
+from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose files and database may be broken."""
+    settings = {"state.wait": "1s"}
+    with serving(new_world(Path(tmp_path_factory.mktemp("broken"))), settings=settings, workers=1) as found:
+        yield found
+
+
+def _path_of(service: Service, token: str, file: str) -> tuple[str, Path]:
+    """A link, and the file on disk that it leads to."""
+    link = service.link(token, NORTH, file)
+    snapshot = link.split("/")[7]
+    (found,) = [
+        path for path in (service.world.files_folder / "snapshots" / snapshot).rglob(file) if NORTH in str(path)
+    ]
+    return link, found
+
+
+@pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
+@pytest.mark.parametrize("served_before", [False, True])
+def test_a_damaged_file_is_not_served(own: Service, file: str, served_before: bool) -> None:
+    token = own.token(MAYA, NORTH)
+    link, path = _path_of(own, token, file)
+    if served_before:
+        assert own.get(link).status_code == 200
+    content = path.read_bytes()
+    try:
+        path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+        for method in ("GET", "HEAD"):
+            found = own.request(method, link)
+            assert found.status_code == 500
+        assert own.get(link).json()["code"] == "file_damaged"
+        assert str(path) not in own.get(link).text
+        assert own.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
+        path.write_bytes(content[:-1])
+        assert own.get(link).json()["code"] == "file_damaged"
+    finally:
+        path.write_bytes(content)
+    assert own.get(link).content == content
+
+
+def test_a_file_that_is_gone_is_away(own: Service) -> None:
+    token = own.token(MAYA, NORTH)
+    link, path = _path_of(own, token, "communities.csv.gz")
+    aside = path.with_suffix(".aside")
+    path.rename(aside)
+    try:
+        found = own.get(link)
+        assert found.status_code == 503
+        assert int(found.headers["Retry-After"]) >= 1
+        assert own.link(token, NORTH, "campaigns.csv.gz")
+    finally:
+        aside.rename(path)
+    assert own.get(link).status_code == 200
+
+
+def test_files_that_cannot_be_written_make_the_service_not_ready(own: Service) -> None:
+    staging = own.world.files_folder / "staging"
+    aside = staging.with_name("aside")
+    staging.rename(aside)
+    try:
+        found = own.get("/readyz")
+        assert found.status_code == 503
+        assert found.json()["parts"]["state"] == "ok"
+        assert found.json()["parts"]["files"] != "ok"
+        assert own.get("/healthz").status_code == 200
+    finally:
+        aside.rename(staging)
+    assert own.get("/readyz").status_code == 200
+
+
+def test_a_state_database_that_somebody_holds_is_away_and_never_unauthenticated(own: Service) -> None:
+    token = own.token(MAYA, NORTH)
+    holder = sqlite3.connect(own.world.folder / "state.db", isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        found = own.log_in(MAYA)
+        assert (found.status_code, found.json()["code"]) == (503, "state_unavailable")
+        assert int(found.headers["Retry-After"]) >= 1
+        assert own.ask(token, NORTH).status_code == 302, "what only reads goes on"
+        holder.execute("ROLLBACK")
+    finally:
+        holder.close()
+    assert own.log_in(MAYA).status_code == 200
+
+
+def test_a_postgresql_that_goes_away_and_comes_back(
+    postgresql_server: PostgreSQLServer, postgresql_url: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "world", postgresql_url)
+    world.make()
+    database = postgresql_url.rpartition("/")[2]
+    with serving(world, settings={"state.wait": "1s"}) as service:
+        token = service.token(MAYA, NORTH)
+        link = service.link(token, NORTH)
+        secret, _ = world.mint_token(MAYA, NORTH)
+        postgresql_server.execute(
+            f"ALTER DATABASE {database} WITH ALLOW_CONNECTIONS false",
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'",
+        )
+        try:
+            for _ in range(3):
+                for found in (
+                    service.ask(token, NORTH),
+                    service.ask(secret, NORTH),
+                    service.get(link),
+                    service.log_in(MAYA),
+                    service.get("/readyz"),
+                ):
+                    assert found.status_code == 503, found.text
+                    assert int(found.headers["Retry-After"]) >= 1
+            assert service.get("/healthz").status_code == 200
+        finally:
+            postgresql_server.execute(f"ALTER DATABASE {database} WITH ALLOW_CONNECTIONS true")
+        wait_until(lambda: service.ask(token, NORTH).status_code == 302, 60, what="the database to be used again")
+        assert service.get(link).status_code == 200
+
+
+def test_a_service_without_its_source_still_serves(own: Service) -> None:
+    # The platform's database is not there at all: see `source.location` of these tests.
+    assert not os.path.lexists(own.world.folder / "platform.duckdb")
+    assert own.get("/readyz").status_code == 200

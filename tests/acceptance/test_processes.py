@@ -1,0 +1,144 @@
+"""The service's processes: replaced when they die, ended in good order, content with few descriptors."""
+
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, at_once, serving
+from tests.acceptance.world import MAYA, NORTH, World
+from tests.parts.processes import running
+from tests.parts.waiting import listens, wait_until
+
+
+def test_a_worker_that_dies_is_replaced_and_nobody_is_refused(make_world: Callable[[], World]) -> None:
+    with serving(make_world()) as service:
+        before = service.workers()
+        assert len(before) == 2
+        for victim in before:
+            os.kill(victim, signal.SIGKILL)
+            # A connection that waited at the dead worker is taken by the one in its place.
+            assert {found.status_code for found in at_once(lambda _: service.get("/healthz"), 12)} == {200}
+        wait_until(lambda: not set(service.workers()) & set(before), what="two new workers")
+        assert service.get("/readyz").status_code == 200
+
+
+def test_the_end_lets_a_transfer_finish_and_takes_no_more(make_world: Callable[[], World]) -> None:
+    with serving(make_world(), workers=1) as service:
+        link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
+        expected = service.get(link).content
+        with _slow_connection(service, link) as connection:
+            received = connection.recv(2000)
+            # Twice and more, as impatient people do it.
+            for _ in range(3):
+                service.program.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not listens(service.port), what="the port to be closed")
+            while piece := connection.recv(65536):
+                received += piece
+        assert received.partition(b"\r\n\r\n")[2] == expected
+        assert service.program.process.wait(PATIENCE_SECONDS) == 0
+        assert '"stopped"' in service.program.log()
+        assert '"cut"' not in service.program.log()
+
+
+def test_many_slow_readers_take_little_memory_and_no_speed(make_world: Callable[[], World]) -> None:
+    with serving(make_world(), workers=1) as service:
+        link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
+        size = len(service.get(link).content)
+        assert size > 1_000_000
+        (worker,) = service.workers()
+        before = _resident_megabytes(worker)
+        slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(200)]
+        try:
+            for connection in slow:
+                assert connection.recv(1000)
+            assert len(service.get(link).content) == size
+            # A whole file each would be 200 of them and more.
+            assert _resident_megabytes(worker) - before < 150
+        finally:
+            for connection in slow:
+                connection.close()
+        wait_until(lambda: _descriptors(worker) < 100, what="the descriptors of readers that left to be closed")
+
+
+def test_few_descriptors_are_enough(make_world: Callable[[], World]) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    with serving(make_world(), workers=1, preexec_fn=limit) as service:
+        link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
+        idle = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
+        try:
+            time.sleep(0.2)
+        finally:
+            for connection in idle:
+                connection.close()
+        found = at_once(lambda _: len(service.get(link).content), 30)
+        assert len(set(found)) == 1
+        (worker,) = service.workers()
+        assert _descriptors(worker) <= 64
+
+
+def test_a_port_that_is_taken_is_said_so(service: Service) -> None:
+    file = service.world.folder / "daybreak.toml"
+    with running([*DAYBREAKD, "serve", "--config", file], folder=service.world.folder) as second:
+        assert second.process.wait(PATIENCE_SECONDS) == 1
+        assert "something listens there already" in second.log()
+    assert service.get("/healthz").status_code == 200
+
+
+def test_workers_end_when_their_supervisor_is_killed(make_world: Callable[[], World]) -> None:
+    with serving(make_world()) as service:
+        workers = service.workers()
+        supervisor = _supervisor_of(workers[0])
+        os.kill(supervisor, signal.SIGKILL)
+        wait_until(lambda: not any(_alive(worker) for worker in workers), what="the workers to follow")
+
+
+def test_the_builder_is_started_and_replaced(make_world: Callable[[], World]) -> None:
+    with serving(make_world(), workers=1, settings={"snapshot.schedule": True}) as service:
+
+        def builders() -> list[int]:
+            return [
+                line["pid"]
+                for line in service.log_lines()
+                if line["event"] == "started" and line.get("process") == "builder"
+            ]
+
+        (first,) = wait_until(builders, what="a builder")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: len(builders()) > 1, what="another builder")
+        assert service.get("/healthz").status_code == 200
+
+
+def _slow_connection(service: Service, link: str, header: str = "") -> socket.socket:
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(PATIENCE_SECONDS)
+    connection.connect(("127.0.0.1", service.port))
+    path = link.removeprefix(service.address)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{header}\r\n".encode())
+    return connection
+
+
+def _resident_megabytes(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def _descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def _supervisor_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
