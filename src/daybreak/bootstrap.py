@@ -7,20 +7,22 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import daybreak
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import DaybreakError, OperatorError
 from daybreak.settings import Settings
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from daybreak.access.directory_sync import DirectoryChanges
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import KeyringFile
-    from daybreak.ports import FileStore, Node, RowSource, Stores
+    from daybreak.ports import FileStore, Node, Reading, RowSource, Stores
     from daybreak.snapshots.plan import RunPlan
     from daybreak.snapshots.workshop import Workshop
     from daybreak.state.database import Database
@@ -160,18 +162,31 @@ def workshop(
     """What a run works with."""
     from daybreak.snapshots.workshop import Workshop
 
+    source = open_source(settings)
     made = partial(
         Workshop,
         state=state,
         store=open_files(settings),
-        source=open_source(settings),
+        source=_SyncingSource(source, settings, state) if settings.directory.accounts else source,
         plan=run_plan(settings),
         builder=f"{socket.gethostname()}:{os.getpid()}",
         clock=now_utc,
         ticks=time.monotonic,
         new_id=new_id,
+        tidy=partial(_tidy, state, settings.audit.keep),
     )
     return made() if watch is None else made(watch=watch)
+
+
+def _tidy(state: "Database", keep_audit: timedelta, now: datetime) -> None:
+    """Deletes what the state database no longer needs, and says how much that was."""
+    import structlog
+
+    from daybreak.access.housekeeping import tidy
+
+    gone = tidy(state, now, keep_audit)
+    if gone:
+        structlog.get_logger("daybreak.state").info("state.tidied", **gone)
 
 
 def sync_directory(
@@ -205,6 +220,32 @@ def sync_directory(
         return changes
 
     return state.write(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _SyncingSource:
+    """A source that brings the directory in line before each reading: a run's files meet the seats of the same day."""
+
+    source: "RowSource"
+    settings: Settings
+    state: "Database"
+
+    @property
+    def engine(self) -> str:
+        return self.source.engine
+
+    def open(self, as_of: datetime) -> "AbstractContextManager[Reading]":
+        """Opens the source. A directory that cannot be synced is logged and stays as it is: files come first."""
+        import structlog
+
+        log = structlog.get_logger("daybreak.directory")
+        try:
+            changes = sync_directory(self.settings, self.state)
+        except DaybreakError as error:
+            log.warning("directory.sync_failed", code=error.code, detail=error.message)
+        else:
+            log.info("directory.synced", changes=sum(1 for _ in changes.lines()))
+        return self.source.open(as_of)
 
 
 def access_services(settings: Settings, state: "Database", keyring: "KeyringFile") -> "AccessServices":

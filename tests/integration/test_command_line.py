@@ -227,3 +227,9 @@ def test_the_directory_comes_from_the_platform(
     assert after.pop("new@example.org") is False
     assert set(after.values()) == {True}
     assert command("directory", "sync") == ""
+    seats = "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, 'renamed@example.org' AS email"
+    monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", seats)
+    command("snapshot", "run")
+    assert "renamed@example.org" in command("directory", "export"), "every run brings the directory in line first"
+    monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", "SELECT nothing")
+    assert " published:" in command("snapshot", "run"), "a query that fails does not cost the day's files"

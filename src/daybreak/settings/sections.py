@@ -123,8 +123,6 @@ class SourceSettings:
         "address, `postgresql://reader@host/database`. `spark`: a folder as for duckdb or a database of its catalogue.",
         secret=True,
     )
-    schema: str = setting(TEXT, "", "PostgreSQL: the schema the source tables are in; empty for the search path.")
-    connections: int = setting(whole(1, 32), 2, "PostgreSQL: parallel connections on one exported snapshot.")
     statement_timeout: timedelta = setting(
         between(DURATION, timedelta(seconds=10), timedelta(days=1)), "4h", "PostgreSQL: longest a statement may run."
     )
@@ -240,6 +238,17 @@ class DirectorySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSettings:
+    """[audit] The trail of who did what."""
+
+    keep: timedelta = setting(
+        between(DURATION, timedelta(days=1), timedelta(days=36_500)),
+        "400d",
+        "How long audit events are kept. Older ones are deleted by the builder, the database refuses to delete others.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The whole configuration, checked. Paths are absolute; `file` is None when there is no file."""
 
@@ -266,6 +275,7 @@ class Settings:
     guard: GuardSettings
     access: AccessSettings
     directory: DirectorySettings
+    audit: AuditSettings
     file: Path | None = None
 
     @property
@@ -288,4 +298,5 @@ SECTIONS: Mapping[str, type] = {
     "guard": GuardSettings,
     "access": AccessSettings,
     "directory": DirectorySettings,
+    "audit": AuditSettings,
 }
