@@ -160,4 +160,4 @@ def test_bad_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         make_platform(tmp_path, leaders=0, as_of=AS_OF)
     with pytest.raises(ValueError, match="time zone"):
-        make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))  # noqa: DTZ001
+        make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))

@@ -107,7 +107,7 @@ def test_the_due_day_is_the_same_in_every_zone(now: datetime, zone: timezone, ho
 
 def test_a_naive_clock_is_refused() -> None:
     with pytest.raises(ValueError, match="time zone"):
-        last_due(datetime(2026, 11, 20), time(4))  # noqa: DTZ001 - that is the case
+        last_due(datetime(2026, 11, 20), time(4))
 
 
 @given(instants)
