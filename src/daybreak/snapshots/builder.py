@@ -92,6 +92,7 @@ class Builder:
         ticks = self._shop.ticks()
         if self._cleaned_at is None or ticks - self._cleaned_at >= _CLEAN_EVERY_SECONDS:
             self._cleaned_at = ticks
+            self._shop.tidy(self._shop.clock())
             cleaned = clean(self._shop.state, self._shop.store, self._shop.plan, self._shop.clock())
             if cleaned.files:
                 _log.info(

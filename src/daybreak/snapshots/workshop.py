@@ -15,12 +15,17 @@ def _unwatched(_progress: Mapping[str, object]) -> None:
     """Nobody looks on."""
 
 
+def _nothing_else(_now: datetime) -> None:
+    """There is nothing else to tidy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """Adapters, settings and the outside world of a builder.
 
     `clock` gives aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
     process to operators. `stop` is set when the process is to end. `watch` is told the progress about once a second.
+    `tidy` is called about once an hour: whatever else the service wants to be rid of.
     """
 
     state: State
@@ -33,3 +38,4 @@ class Workshop:
     new_id: Callable[[], str]
     stop: threading.Event = field(default_factory=threading.Event)
     watch: Callable[[Mapping[str, object]], None] = _unwatched
+    tidy: Callable[[datetime], None] = _nothing_else
