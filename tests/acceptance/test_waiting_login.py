@@ -1,0 +1,90 @@
+"""A dashboard login that still owes its second factor: every page there is, by cookie and by bearer."""
+
+from __future__ import annotations
+
+import re
+
+import requests
+
+from tests.acceptance.service import PATIENCE_SECONDS, Service
+from tests.acceptance.world import CARL, NORTH, PASSWORD, VAULT, totp_code
+
+_CSRF = re.compile(r'name="csrf" value="([^"]+)"')
+
+
+def form_token(page: requests.Response) -> str:
+    found = _CSRF.search(page.text)
+    assert found is not None, page.text[:500]
+    return found[1]
+
+
+def signed_in_by_password(service: Service) -> requests.Session:
+    """A browser whose login waits for the second factor."""
+    browser = requests.Session()
+    page = browser.get(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
+    answer = browser.post(
+        f"{service.address}/dashboard/sign-in",
+        data={"csrf": form_token(page), "email": CARL, "password": PASSWORD, "next": ""},
+        allow_redirects=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert answer.status_code == 303, answer.text[:500]
+    assert answer.headers["Location"].endswith("/dashboard/second-factor")
+    return browser
+
+
+def paths_of(service: Service) -> list[str]:
+    """Every page that takes no more than an account, and those of operators."""
+    account = ("files", "insight", "activity", "activity.jsonl", "settings/tokens", "settings/security", "accounts")
+    operator = ("", "runs", "freshness", "people", "nodes")
+    return [
+        "/dashboard/",
+        *(f"/dashboard/{client_id}/{page}" for client_id in (NORTH, VAULT) for page in account),
+        *(f"/dashboard/operator/{page}" for page in operator),
+    ]
+
+
+def test_the_cookie_of_a_waiting_login_opens_no_page(service: Service) -> None:
+    browser = signed_in_by_password(service)
+    with browser:
+        for path in paths_of(service):
+            answer = browser.get(f"{service.address}{path}", allow_redirects=False, timeout=PATIENCE_SECONDS)
+            assert answer.status_code in {303, 404}, (path, answer.status_code)
+            if answer.status_code == 303:
+                assert answer.headers["Location"].partition("?")[0].endswith("/dashboard/second-factor"), path
+        code_page = browser.get(f"{service.address}/dashboard/second-factor", timeout=PATIENCE_SECONDS)
+        token = form_token(code_page)
+        for path in (f"/dashboard/{VAULT}/settings/tokens", f"/dashboard/{VAULT}/settings/security/password"):
+            answer = browser.post(
+                f"{service.address}{path}",
+                data={"csrf": token, "name": "mine", "current": PASSWORD, "new": "harvest moon 88 boat"},
+                allow_redirects=False,
+                timeout=PATIENCE_SECONDS,
+            )
+            assert answer.status_code in {303, 404, 405}, (path, answer.status_code)
+        # A seat that has a factor gets no other one for its password.
+        enrol = browser.get(f"{service.address}/dashboard/enrol", allow_redirects=False, timeout=PATIENCE_SECONDS)
+        assert enrol.status_code == 303
+        assert "/dashboard/second-factor" in enrol.headers["Location"]
+        refused = browser.post(
+            f"{service.address}/dashboard/enrol",
+            data={"csrf": token, "code": totp_code()},
+            allow_redirects=False,
+            timeout=PATIENCE_SECONDS,
+        )
+        assert refused.status_code != 200
+
+
+def test_the_cookie_is_no_bearer_token_and_a_bearer_token_no_cookie(service: Service) -> None:
+    with signed_in_by_password(service) as browser:
+        cookie = next(value for name, value in browser.cookies.items() if name.endswith("session"))
+    assert service.ask(cookie, NORTH).status_code == 401
+    token = service.log_in(CARL).json()["token"]
+    for value in (token, f"{token}.x"):
+        with requests.Session() as other:
+            other.cookies.set("daybreak-session", value)
+            answer = other.get(
+                f"{service.address}/dashboard/{NORTH}/files", allow_redirects=False, timeout=PATIENCE_SECONDS
+            )
+        assert answer.status_code == 303
+        assert "/dashboard/sign-in" in answer.headers["Location"]
