@@ -49,9 +49,7 @@ class RequestError(DaybreakError):
 class InvalidRequest(RequestError):
     """A body, field or parameter has the wrong shape."""
 
-    def __init__(
-        self, message: str, *, code: str | None = None, faults: tuple[FieldFault, ...] = ()
-    ) -> None:
+    def __init__(self, message: str, *, code: str | None = None, faults: tuple[FieldFault, ...] = ()) -> None:
         super().__init__(message, code=code)
         self.faults = faults
 
@@ -77,9 +75,7 @@ class NotFound(RequestError):
 
     code = "not_found"
 
-    def __init__(
-        self, message: str, *, code: str | None = None, retry_after_seconds: int | None = None
-    ) -> None:
+    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int | None = None) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
 
@@ -117,9 +113,7 @@ class Unavailable(DaybreakError):
     code = "unavailable"
     transient = True
 
-    def __init__(
-        self, message: str, *, code: str | None = None, retry_after_seconds: int = 5
-    ) -> None:
+    def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int = 5) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
 

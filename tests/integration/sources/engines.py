@@ -18,7 +18,7 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
-from daybreak.ports import Reading, WrittenFile
+from daybreak.ports import EmbeddedReading, WrittenFile
 
 AS_OF = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 
@@ -56,7 +56,7 @@ class KeptFiles:
         self.files.clear()
 
 
-def all_entries(reading: Reading, formats: tuple[str, ...] = ("csv", "json")) -> list[ManifestEntry]:
+def all_entries(reading: EmbeddedReading, formats: tuple[str, ...] = ("csv", "json")) -> list[ManifestEntry]:
     """The manifest of everything in a reading, sorted."""
     entries: list[ManifestEntry] = []
     for resource in RESOURCES:

@@ -28,7 +28,7 @@ from daybreak.sources.spark import SparkReading, SparkSource, spark_session
 from tests.integration.sources.engines import AS_OF
 from tests.parts.presence import absent
 
-FORMATS = ("csv", "json", "ndjson")
+FORMATS = ("csv", "json", "ndjson", "parquet")
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.host": "127.0.0.1",
