@@ -90,7 +90,7 @@ def test_curl_line_names_the_documented_path(files: Page, service: Service) -> N
 
 
 def test_earlier_snapshots_can_be_chosen(files: Page) -> None:
-    files.get_by_label("Snapshot").select_option(index=2)
+    files.get_by_label("Snapshot", exact=True).select_option(index=2)
     files.get_by_role("button", name="Show", exact=True).click()
     expect(files.get_by_role("region", name="Freshness")).to_contain_text("An earlier snapshot")
     members = files.locator(".resource", has_text="Member Details")
@@ -100,12 +100,12 @@ def test_earlier_snapshots_can_be_chosen(files: Page) -> None:
     assert gzip.decompress(downloading.value.path().read_bytes()).count(b"\n") == 382
 
 
-def test_late_publication_says_so_and_why(visitor: Callable[..., Page], service: Service) -> None:
+def test_accounts_without_files_say_why(visitor: Callable[..., Page], service: Service) -> None:
     page = visitor()
     page.goto(service.account(stage.UNKNOWN))
     expect(page.get_by_text("The platform's data does not know this account")).to_be_visible()
     page.goto(service.account(stage.VIEWER))
-    expect(page.get_by_text("No Data Export access")).to_be_visible()
+    expect(page.get_by_role("heading", name="No Data Export access")).to_be_visible()
     assert page.locator(".resource").count() == 0
 
 

@@ -1,0 +1,183 @@
+"""What holds for every page: no fault found by axe in light and dark, an empty console, no report of the policy, no
+outside host, little weight; and the whole dashboard without JavaScript.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Response, ViewportSize, expect
+
+from daybreak.domain.snapshot import SnapshotState
+from tests.acceptance.dashboard import stage
+from tests.acceptance.dashboard.conftest import Service, sign_in
+
+MOST_BYTES = 100_000
+LOOKS = (
+    "color-contrast",
+    "scrollable-region-focusable",
+    "target-size",
+    "link-name",
+    "button-name",
+    "link-in-text-block",
+)
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+ACCOUNT_PAGES = (
+    "files", "files/members/preview", "insight", "insight?days=365", "activity", "accounts?q=a", "settings/tokens",
+    "settings/tokens/new", "settings/security", "confirm",
+)  # fmt: skip
+OPERATOR_PAGES = ("runs", "freshness", "people", "nodes")
+
+
+@pytest.fixture
+def busy(service: Service) -> Iterator[str]:
+    """A run under way and one that is held; the id of the latter."""
+    now = datetime.now(UTC)
+    building, fence = stage.add_building(service.state, now)
+    held = stage.add_held(service.state, now)
+    yield held
+    service.state.write(
+        lambda stores: stores.snapshots.finish(building, fence, SnapshotState.FAILED, now, report={}, failure="ended")
+    )
+    service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
+
+
+def test_accessible_light_quiet_and_at_home(
+    open_page: Callable[..., Page], service: Service, busy: str, project_folder: Path
+) -> None:
+    page = open_page(color_scheme="light", viewport=WIDE)
+    page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', event => console.error('policy: ' + event.violatedDirective));"
+    )
+    loaded: list[Response] = []
+
+    def keep(response: Response) -> None:
+        loaded.append(response)
+
+    page.on("response", keep)
+    page.goto(f"{service.base}/dashboard/sign-in")
+    faults = _faults(page, "sign-in")
+    sign_in(page, service, stage.OPERATOR)
+    page.wait_for_url("**/files")
+    addresses = [service.account(stage.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
+    addresses += [service.operator(path) for path in (*OPERATOR_PAGES, f"runs/{busy}")]
+    for address in addresses:
+        loaded.clear()
+        answer = page.goto(address)
+        assert answer is not None
+        assert answer.status == 200, address
+        # What hides in closed parts is looked at too; one of nine that are alike is enough.
+        page.evaluate(
+            "() => document.querySelectorAll('.switcher, .resource:first-child details')"
+            ".forEach(part => { part.open = true; })"
+        )
+        faults += _faults(page, address)
+        weight = sum(_bytes(response) for response in loaded)
+        assert weight < MOST_BYTES, f"{address} weighs {weight}"
+        assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}
+    assert faults == []
+
+
+def _faults(page: Page, where: str) -> list[str]:
+    """What axe finds: everything in light and wide, what may change with them in dark and on a phone."""
+    found = _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)
+    found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(LOOKS)}}}")
+    wide = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{where} is wider than a phone by {wide}"
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(WIDE)
+    return found
+
+
+def _axe(page: Page, where: str, options: str) -> list[str]:
+    violations: list[dict[str, Any]] = page.evaluate(
+        f"() => axe.run(document, {options}).then(done => done.violations)"
+    )
+    return [
+        f"{where}: {violation['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for violation in violations
+        for node in violation["nodes"]
+    ]
+
+
+def test_first_load_with_nothing_kept_is_light(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    loaded: list[Response] = []
+
+    def keep(response: Response) -> None:
+        loaded.append(response)
+
+    page.on("response", keep)
+    for path in ("files", "insight?days=365"):
+        loaded.clear()
+        page.goto(service.account(stage.NORTHLIGHT, path), wait_until="networkidle")
+        assert any("htmx" in response.url for response in loaded)
+        assert all(response.headers.get("content-encoding") == "gzip" for response in loaded if ".js" in response.url)
+        assert sum(_bytes(response) for response in loaded) < MOST_BYTES
+
+
+def test_whole_way_without_javascript(open_page: Callable[..., Page], service: Service) -> None:
+    page = open_page(java_script_enabled=False)
+    sign_in(page, service, stage.OWNER)
+    page.goto(service.account(stage.ODD))
+    expect(page.locator(".switcher summary")).to_contain_text("<img src=x onerror=alert(1)>")
+    page.goto(service.account(stage.NORTHLIGHT))
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Download Communities as CSV").click()
+    assert downloading.value.suggested_filename == "communities.csv.gz"
+    row = page.locator(".resource", has_text="Member Details")
+    row.locator("summary").first.click()
+    row.get_by_role("link", name="Show the first 50 rows").click()
+    expect(page.get_by_role("heading", name="Member Details")).to_be_visible()
+    expect(page.locator("table.data tbody tr")).to_have_count(50)
+    page.get_by_role("link", name="Back to Files").click()
+    page.locator(".switcher summary").click()
+    page.get_by_label("Search accounts").fill("kita")
+    page.get_by_label("Search accounts").press("Enter")
+    page.locator(".account-grid").get_by_role("link", name="Kita").click()
+    expect(page.locator(".switcher summary")).to_contain_text("Kita")
+    page.goto(service.account(stage.KITA, "insight"))
+    page.get_by_text("The numbers as a table").first.click()
+    expect(page.locator("#messages-table tbody tr")).to_have_count(30)
+    page.goto(service.account(stage.NORTHLIGHT, "activity"))
+    page.get_by_label("What").select_option("file.fetched")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("tbody tr").first).to_contain_text("File fetched")
+    assert page.locator("tbody th", has_text="Signed in").count() == 0
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="JSON lines").click()
+    assert '"file.fetched"' in downloading.value.path().read_text()
+    page.goto(service.account(stage.KITA, "settings/tokens/new"))
+    page.get_by_label("Name").fill("plain")
+    page.get_by_role("button", name="Create the token").click()
+    expect(page.locator("#token-value")).to_contain_text("service_api_")
+    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="Revoke plain").click()
+    page.get_by_role("button", name="Revoke the token").click()
+    expect(page.get_by_text("The token is revoked.")).to_be_visible()
+
+
+def test_keyboard_reaches_the_content_first(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor()
+    page.goto(service.account(stage.NORTHLIGHT))
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Snapshot", exact=True)).to_be_focused()
+
+
+def _bytes(response: Response) -> int:
+    sizes = response.request.sizes()
+    return sizes["responseBodySize"] + sizes["responseHeadersSize"]
