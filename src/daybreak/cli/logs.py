@@ -33,7 +33,9 @@ def configure_logging(settings: "Settings") -> None:
     ]
     if console:
         colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
-        last: list[Any] = [structlog.dev.ConsoleRenderer(colors=colors)]
+        last: list[Any] = [
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+        ]
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]

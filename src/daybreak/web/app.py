@@ -58,6 +58,8 @@ def create_app(services: Services, *, close: Close | None = None) -> ASGIApp:
         exception_handlers={
             DaybreakError: _problem_handler(services),
             HTTPException: _framework_handler(services),
+            # Answered here, raised again by the framework, logged by the layer around it.
+            Exception: _defect_handler(services),
         },
         lifespan=lifespan,
     )
@@ -77,6 +79,15 @@ def _problem_handler(services: Services) -> Callable[[Request, Exception], Await
             request_id=facts_of(request).request_id,
             base_url=services.settings.base_url,
             headers=headers,
+        )
+
+    return answer
+
+
+def _defect_handler(services: Services) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def answer(request: Request, _fault: Exception) -> Response:
+        return problem_response(
+            DaybreakError(""), request_id=facts_of(request).request_id, base_url=services.settings.base_url
         )
 
     return answer

@@ -6,6 +6,7 @@ One plain ASGI layer, so that it also covers what the framework answers by itsel
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, field
 
 import structlog
@@ -76,8 +77,10 @@ class Hardening:
             else:
                 self._strip_base_path(scope)
                 await self._app(scope, receive, send_hardened)
-        except Exception:  # noqa: BLE001 - the outermost layer: the framework has answered 500, and the cause goes to the log
-            _log.exception("request_failed", request_id=facts.request_id, path=scope["path"])
+        except Exception as fault:  # noqa: BLE001 - the outermost layer: the framework has answered 500, the cause goes to the log
+            # As text, made here: some renderers would add the values of variables.
+            trace = "".join(traceback.format_exception(fault))
+            _log.error("request_failed", request_id=facts.request_id, path=scope["path"][:500], trace=trace)
             if not watch.status:
                 error = DaybreakError("")
                 await self._problem(error, facts)(scope, receive, send_hardened)

@@ -16,9 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import structlog
@@ -82,8 +84,7 @@ class Supervisor:
 
     def run(self) -> int:
         """The exit status: 0 after a stop that was asked for, 1 when no worker ever got ready."""
-        with tempfile.TemporaryDirectory(prefix="daybreak-metrics-") as folder:
-            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        with _metrics_folder():
             if self._preload is not None:
                 self._preload()
             wake, waker = socket.socketpair()
@@ -172,8 +173,8 @@ class Supervisor:
             status = 0
         except SystemExit as leaving:
             status = leaving.code if isinstance(leaving.code, int) else 1
-        except BaseException:  # noqa: BLE001 - a process ends here; the cause must be in the log
-            _log.exception("crashed", process=child.name)
+        except BaseException as fault:  # noqa: BLE001 - a process ends here; the cause must be in the log
+            _log.error("crashed", process=child.name, trace="".join(traceback.format_exception(fault)))
         finally:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -271,6 +272,19 @@ class Supervisor:
                 child.pid = 0
             self._forget_pipe(child)
         _log.info("stopped")
+
+
+@contextmanager
+def _metrics_folder() -> Iterator[None]:
+    """Where workers keep their counters, in memory where the system has a place for that."""
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it, for this user alone
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="daybreak-metrics-", dir=place, ignore_cleanup_errors=True) as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        try:
+            yield
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
 
 
 def _end_with(parent: int) -> None:
