@@ -73,7 +73,7 @@ def victims_under(words: Sequence[str]) -> Iterator[Victims]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
         start_new_session=True,
     )
     try:

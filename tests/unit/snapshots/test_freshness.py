@@ -1,0 +1,89 @@
+"""What is said about how fresh the files are, at any moment of a day."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+
+import pytest
+
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.snapshots.freshness import judge
+
+FOUR = time(4)
+TODAY = date(2026, 11, 20)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"2026-11-20T{text}").replace(tzinfo=UTC)
+
+
+def run(state: SnapshotState, day: date | None, started: datetime, **more: object) -> Snapshot:
+    values: dict[str, object] = {"as_of": started, "started_at": started, "day": day, **more}
+    return Snapshot(snapshot_id="5cc67fd1-c99f-46e0-b61d-7165cc678dc3", state=state, **values)  # type: ignore[arg-type]
+
+
+YESTERDAYS = run(
+    SnapshotState.PUBLISHED, TODAY - timedelta(days=1), at("03:30:00") - timedelta(days=1),
+    published_at=at("04:00:00") - timedelta(days=1),
+)  # fmt: skip
+TODAYS = run(SnapshotState.PUBLISHED, TODAY, at("03:30:00"), published_at=at("04:00:00"))
+
+
+def test_before_the_hour_yesterdays_files_are_fresh() -> None:
+    fresh = judge(YESTERDAYS, [YESTERDAYS], at("03:59:59"), FOUR)
+    assert (fresh.late, fresh.reason, fresh.next_expected_at) == (False, None, at("04:00:00"))
+
+
+def test_the_publication_itself_has_a_moment() -> None:
+    assert not judge(YESTERDAYS, [YESTERDAYS], at("04:00:29"), FOUR).late
+    assert judge(YESTERDAYS, [YESTERDAYS], at("04:00:30"), FOUR).late
+
+
+def test_after_publication_the_next_ones_are_tomorrows() -> None:
+    fresh = judge(TODAYS, [TODAYS, YESTERDAYS], at("04:00:01"), FOUR)
+    assert (fresh.late, fresh.next_expected_at) == (False, at("04:00:00") + timedelta(days=1))
+    assert fresh.snapshot == TODAYS
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (SnapshotState.FAILED, "failed and is tried again"),
+        (SnapshotState.HELD, "held back until an operator"),
+        (SnapshotState.DISCARDED, "discarded"),
+        (SnapshotState.COMPLETE, "about to be published"),
+    ],
+)
+def test_lateness_says_why(state: SnapshotState, words: str) -> None:
+    todays = run(state, TODAY, at("03:30:00"), failure="password=secret")
+    fresh = judge(YESTERDAYS, [todays, YESTERDAYS], at("05:00:00"), FOUR)
+    assert fresh.late
+    assert fresh.reason is not None
+    assert words in fresh.reason
+    assert "secret" not in fresh.reason, "what failed is for the operator"
+    assert "04:00 UTC on 2026-11-20" in fresh.reason
+
+
+def test_a_run_under_way_gives_its_share_and_the_end_it_expects() -> None:
+    progress = {"share": 0.25, "expected_end": at("05:20:00").isoformat()}
+    running = run(SnapshotState.BUILDING, TODAY, at("04:55:00"), progress=progress)
+    fresh = judge(YESTERDAYS, [running, YESTERDAYS], at("05:00:00"), FOUR)
+    assert fresh.reason is not None
+    assert "25% done" in fresh.reason
+    assert fresh.next_expected_at == at("05:20:00")
+    # An end that lies behind is nothing to promise.
+    later = judge(YESTERDAYS, [running, YESTERDAYS], at("05:30:00"), FOUR)
+    assert later.next_expected_at == at("04:00:00") + timedelta(days=1)
+
+
+def test_without_any_run_it_says_so() -> None:
+    fresh = judge(None, [], at("12:00:00"), FOUR)
+    assert fresh.late
+    assert fresh.reason is not None
+    assert "no run has been made" in fresh.reason
+
+
+def test_a_newer_snapshot_by_hand_is_no_lateness() -> None:
+    by_hand = run(SnapshotState.PUBLISHED, None, at("03:58:00"), published_at=at("03:58:30"))
+    superfluous = run(SnapshotState.DISCARDED, TODAY, at("03:30:00"))
+    assert not judge(by_hand, [superfluous, by_hand], at("05:00:00"), FOUR).late
