@@ -276,7 +276,8 @@ class SnapshotStore(Protocol):
         """Published and retired snapshots whose files still stand, newest publication first."""
 
     def abandoned(self) -> list[Snapshot]:
-        """Failed and discarded runs whose manifest rows still stand, oldest first."""
+        """Runs whose manifest rows are to be forgotten, oldest first: failed and discarded ones, and
+        those that were being forgotten when that was interrupted."""
 
     def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
         """Deletes manifest rows; the run's own row stays for history, as retired without files. How

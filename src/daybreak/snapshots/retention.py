@@ -17,6 +17,7 @@ from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.publish import discard_within, superseded
 
 _LOOK_BACK = 200
+_ROWS_AT_ONCE = 20_000
 _WANTED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
 
 
@@ -69,7 +70,7 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     living -= gone
     leftovers = [found for found in lying if found not in living and found not in gone]
     for snapshot in [*going, *abandoned]:
-        state.write(lambda stores, gone_id=snapshot.snapshot_id: stores.snapshots.forget(gone_id))  # type: ignore[misc]
+        _forget(state, snapshot.snapshot_id)
     if not going and not leftovers:
         return Cleaned()
     doomed = frozenset([*gone, *leftovers])
@@ -84,6 +85,14 @@ def _give_up_superseded(stores: Stores, now: datetime) -> None:
     for run in stores.snapshots.recent(_LOOK_BACK):
         if run.state is SnapshotState.COMPLETE and superseded(run, served):
             discard_within(stores, run, now, "A newer snapshot is served.")
+
+
+def _forget(state: State, snapshot_id: str) -> None:
+    """Deletes a snapshot's manifest rows, some thousands at a time: logins must get in between. It is not served any
+    more from the first of them on.
+    """
+    while state.write(lambda stores: stores.snapshots.forget(snapshot_id, at_most=_ROWS_AT_ONCE)) == _ROWS_AT_ONCE:
+        pass
 
 
 def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> dict[str, frozenset[str]]:

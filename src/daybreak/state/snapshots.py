@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.manifests import SqlManifests
-from daybreak.state.schema import counters, current_snapshot, snapshots
+from daybreak.state.schema import counters, current_snapshot, snapshot_files, snapshot_leaders, snapshots
 
 _COLUMNS = (
     snapshots.c.snapshot_id,
@@ -169,13 +169,16 @@ class SqlSnapshots(SqlManifests):
         )
 
     def abandoned(self) -> list[Snapshot]:
-        """Failed and discarded runs whose manifest rows still stand, oldest first: `forget` them."""
+        """Runs whose manifest rows are to be forgotten, oldest first: failed and discarded ones, and
+        those that were being forgotten when that was interrupted."""
+        over = snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED])
+        left = sa.or_(
+            sa.exists().where(snapshot_files.c.fence == snapshots.c.fence),
+            sa.exists().where(snapshot_leaders.c.fence == snapshots.c.fence),
+        )
         return self._many(
             sa.select(*_COLUMNS)
-            .where(
-                snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED]),
-                snapshots.c.files_stand.is_(True),
-            )
+            .where(sa.or_(sa.and_(over, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), left)))
             .order_by(snapshots.c.fence)
         )
 

@@ -110,7 +110,10 @@ def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Datab
 
     state.write(lambda stores: stores.snapshots.finish(*mine, SnapshotState.FAILED, NOW, report={}, failure="x"))
     rows = len(read) + len(leaders)
-    gone = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(4)]
+    assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)]
+    gone = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
+    assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)], "not yet"
+    gone += [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
     assert gone == [9_000, 9_000, rows - 18_000, 0]
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7)))) == []
     assert state.read(lambda stores: stores.snapshots.abandoned()) == []
