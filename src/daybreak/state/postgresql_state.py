@@ -163,6 +163,8 @@ class PostgresqlState:
         return create_async_engine(
             "postgresql+psycopg://",
             async_creator=self._connect_async,
+            # Values of a statement that fails must not reach a log.
+            hide_parameters=True,
             # Two pools share what this process may have.
             pool_size=max(1, self._pool_size // 2),
             max_overflow=self._pool_size - max(1, self._pool_size // 2),
@@ -221,6 +223,8 @@ def blocking_engine(url: str, wait_seconds: float = 15.0) -> sa.Engine:
     return sa.create_engine(
         "postgresql+psycopg://",
         creator=connect,
+        # Values of a statement that fails must not reach a log.
+        hide_parameters=True,
         pool_size=4,
         max_overflow=12,
         pool_timeout=wait_seconds,

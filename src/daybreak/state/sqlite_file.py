@@ -39,6 +39,8 @@ def engine_of(path: Path, wait_seconds: float = 5.0) -> sa.Engine:
     return sa.create_engine(
         "sqlite://",
         creator=lambda: connect(path, wait_seconds),
+        # Values of a statement that fails must not reach a log.
+        hide_parameters=True,
         poolclass=sa.QueuePool,
         pool_size=4,
         max_overflow=60,
