@@ -27,13 +27,11 @@ from daybreak.domain.snapshot import (
     CurrentFile,
     Freshness,
     ManifestEntry,
-    Snapshot,
-    SnapshotState,
 )
 from daybreak.ports import State, Stores
+from daybreak.snapshots.freshness import freshness as snapshot_freshness
 
 LINK_PATH = "/download/v1/links"
-_GRACE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,44 +262,8 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
 
 
 def freshness(stores: Stores, now: datetime, publish_at: time) -> Freshness:
-    """What is served, when the next is due, and whether the one that is due now is there.
-
-    Late means: a minute after a publication was due there is none that new. The reason is fit for
-    the account's people; what exactly failed is in the operator's logs.
-    """
-    due = last_due(now, publish_at)
-    current = stores.snapshots.current()
-    published_at = current.published_at if current is not None else None
-    late = now > due + _GRACE and (published_at is None or published_at < due)
-    return Freshness(
-        snapshot=current,
-        next_expected_at=due + timedelta(days=1),
-        late=late,
-        reason=_reason(stores.snapshots.of_day(due.date()), current) if late else None,
-    )
-
-
-def last_due(now: datetime, publish_at: time) -> datetime:
-    """The latest publication time that is not after now, in UTC."""
-    utc = now.astimezone(UTC)
-    today = datetime.combine(utc.date(), publish_at, UTC)
-    return today if today <= utc else today - timedelta(days=1)
-
-
-def _reason(run: Snapshot | None, current: Snapshot | None) -> str:
-    if run is None:
-        if current is None:
-            return "The first snapshot has not been made yet."
-        return "Today's snapshot has not been started; it is made up for as soon as possible."
-    if run.state is SnapshotState.BUILDING:
-        return "Today's snapshot is still being made."
-    if run.state is SnapshotState.HELD:
-        return "Today's snapshot is held back until an operator has looked at it."
-    if run.state is SnapshotState.FAILED:
-        return "Making today's snapshot failed; it is tried again."
-    if run.state is SnapshotState.DISCARDED:
-        return "Today's snapshot was discarded by an operator."
-    return "Today's snapshot is complete and about to be published."
+    """What is served, when the next is due, and whether the one that is due now is there."""
+    return snapshot_freshness(stores.snapshots, now, publish_at)
 
 
 async def _not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:

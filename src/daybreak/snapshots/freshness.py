@@ -11,13 +11,16 @@ from daybreak.ports import SnapshotStore
 from daybreak.snapshots.schedule import answers, last_due, next_publication, publication_of, run_of
 
 # Publication itself takes a moment: until then nothing is called late.
-_GRACE = timedelta(seconds=30)
-_HISTORY = 20
+_GRACE = timedelta(seconds=60)
+_LOOK_BACK = 5
 
 
 def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) -> Freshness:
     """What is served, when the next files are expected, and whether a publication is late, with the reason."""
-    return judge(snapshots.current(), snapshots.recent(_HISTORY), now, publish_at)
+    current, run = snapshots.current(), snapshots.of_day(last_due(now, publish_at))
+    told = judge(current, [] if run is None else [run], now, publish_at)
+    # Only lateness asks for more: a run by hand or for another day may be under way.
+    return judge(current, snapshots.recent(_LOOK_BACK), now, publish_at) if told.late and run is None else told
 
 
 def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day) -> Freshness:
@@ -26,33 +29,30 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
     coming = next_publication(now, publish_at)
-    if now < due + _GRACE or answers(current, run, due):
+    if now <= due + _GRACE or answers(current, run, due):
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     running = next((run for run in history if run.state is SnapshotState.BUILDING), None)
     expected = (_expected_end(running, now) if running else None) or coming
-    hour = f"{due:%H:%M} UTC on {due:%Y-%m-%d}"
-    return Freshness(
-        snapshot=current,
-        next_expected_at=expected,
-        late=True,
-        reason=f"The files of {hour} are late: {_reason(run, running)}",
-    )
+    return Freshness(snapshot=current, next_expected_at=expected, late=True, reason=_reason(current, run, running))
 
 
-def _reason(run: Snapshot | None, running: Snapshot | None) -> str:
+def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:
+    """Fit for an account's people: what exactly failed is for the operator, in the run and in the log."""
     if running is not None:
         done = running.progress.get("share")
-        return f"a run is under way ({done:.0%} done)." if isinstance(done, float) else "a run is under way."
+        share = f" ({done:.0%} done)" if isinstance(done, float) else ""
+        return f"Today's snapshot is still being made{share}."
+    if run is None and current is None:
+        return "The first snapshot has not been made yet."
     if run is None:
-        return "no run has been made for them."
+        return "Today's snapshot has not been started; it is made up for as soon as possible."
     if run.state is SnapshotState.HELD:
-        return "the snapshot is held back until an operator has looked at it."
+        return "Today's snapshot is held back until an operator has looked at it."
     if run.state is SnapshotState.FAILED:
-        # What exactly failed is for the operator; consumers learn that it is known and tried again.
-        return "the last run failed and is tried again."
+        return "Making today's snapshot failed; it is tried again."
     if run.state is SnapshotState.DISCARDED:
-        return "an operator discarded the snapshot."
-    return "the snapshot is complete and about to be published."
+        return "Today's snapshot was discarded by an operator."
+    return "Today's snapshot is complete and about to be published."
 
 
 def _expected_end(running: Snapshot, now: datetime) -> datetime | None:
