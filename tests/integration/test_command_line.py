@@ -108,6 +108,28 @@ def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDir
     assert command("snapshot", "watch") == ""
 
 
+def test_a_suspicious_snapshot_waits_for_a_decision(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = command("snapshot", "run").split()[0]
+    make_platform(tmp_path / "smaller", leaders=8, members=40, messages=120, as_of=AS_OF)
+    monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(tmp_path / "smaller"))
+    held = [command("snapshot", "run", code=1).split()[0] for _ in range(2)]
+    assert "suspicious: members has" in command("snapshot", "show", held[0])
+    states = {line[0]: line[1] for line in lines(command("snapshot", "list"))}
+    assert [states[each] for each in (served, *held)] == ["published", "held", "held"]
+    assert "--accept" in command("snapshot", "publish", held[0], code=1)
+    assert "is discarded" in command("snapshot", "discard", held[1])
+    assert "published:" in command("snapshot", "publish", held[0], "--accept", "a small test platform")
+    assert "a small test platform" in command("snapshot", "show", held[0])
+    monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
+    command("snapshot", "run")
+    monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(tmp_path / "smaller"))
+    assert "published:" in command("snapshot", "run", "--force", "small on purpose")
+    monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
+    command("snapshot", "run")
+
+
 def test_tokens_are_made_listed_and_revoked(
     house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
 ) -> None:

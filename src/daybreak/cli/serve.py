@@ -36,7 +36,7 @@ def serve_settings(settings: "Settings", *, builder: bool = True, on_ready: Call
     supervisor = Supervisor(
         listeners=open_listeners(settings.listen, settings.workers),
         run_worker=lambda listener, beat: _run_worker(settings, listener, beat),
-        run_builder=(lambda: _run_builder(settings)) if builder and settings.snapshot.schedule else None,
+        run_builder=lambda: _run_builder(settings, builds=builder and settings.snapshot.schedule),
         preload=_preload,
         on_ready=on_ready,
     )
@@ -77,12 +77,18 @@ def _run_worker(settings: "Settings", listener: "socket.socket", beat: Callable[
     run_app(create_app(wired.services, close=wired.aclose), listener, beat=beat)
 
 
-def _run_builder(settings: "Settings") -> None:
+def _run_builder(settings: "Settings", *, builds: bool) -> None:
+    """The builder process; on a node that makes no snapshots it only says that the node lives."""
     from daybreak.bootstrap import open_state, this_node, workshop
-    from daybreak.snapshots.builder import run_builder
+    from daybreak.snapshots.builder import beat_until_stopped, run_builder, stop_on_signals
 
     state = open_state(settings)
     try:
-        run_builder(workshop(settings, state), this_node(("builder", "web")))
+        shop = workshop(settings, state)
+        if builds:
+            run_builder(shop, this_node(("builder", "web")))
+        else:
+            stop_on_signals(shop.stop)
+            beat_until_stopped(shop, this_node(("web",)))
     finally:
         state.close()

@@ -1,5 +1,6 @@
 """`daybreakd snapshot`: runs and what came of them."""
 
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -53,14 +54,21 @@ def run_once(settings: "Settings", *, as_of: "datetime | None" = None, full: boo
     from daybreak.bootstrap import open_state, workshop
     from daybreak.cli.logs import configure_logging
     from daybreak.cli.progress import watching_run
+    from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_by_hand
 
     configure_logging(settings)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     state = open_state(settings)
     try:
         with watching_run() as watch:
-            return run_by_hand(workshop(settings, state, watch), as_of=as_of, full=full)
+            shop = workshop(settings, state, watch)
+            # Ctrl-C ends a run at its next file and leaves nothing behind; a second one ends the process.
+            stop_on_signals(shop.stop)
+            return run_by_hand(shop, as_of=as_of, full=full)
     finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         state.close()
 
 
@@ -140,7 +148,7 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
     findings = snapshot.report.get("findings")
     if isinstance(findings, list):
         for finding in findings:
-            say(f"suspicious: {finding.get('resource')}: {finding.get('detail')}")
+            say(f"suspicious: {finding.get('detail')}")
 
 
 @app.command
