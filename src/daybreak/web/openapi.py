@@ -233,6 +233,7 @@ def _file_paths(formats: Sequence[str]) -> JsonObject:
         description="The manifest of the current snapshot.",
         security=_EITHER,
         parameters=(_CLIENT,),
+        more=problems(404),
     )
     paths["/download/v1/audit/{client_id}"] = _read(
         "The account's audit trail",
@@ -344,12 +345,13 @@ def _read(
     description: str = "",
     security: list[JsonObject] | None = None,
     parameters: Sequence[JsonObject] = (),
+    more: JsonObject | None = None,
 ) -> JsonObject:
-    """GET and HEAD of one path."""
+    """GET and HEAD of one path; `more` are answers beside the common ones."""
     get = _operation(
         summary,
         tag,
-        {"200": answer(description or summary, content)},
+        {"200": answer(description or summary, content)} | (more or {}),
         security=security,
         parameters=parameters,
         description=description,
