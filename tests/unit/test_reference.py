@@ -1,10 +1,12 @@
 """The reference pages say what the code says, and nothing that an operator can set or meet is missing from them."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.cli.main import VERBS
+from daybreak.cli.main import VERBS, make_app
 from daybreak.settings import setting_rows
 from daybreak.web.problems import PROBLEMS
 from tools import reference
@@ -42,3 +44,33 @@ def test_everything_has_its_line() -> None:
         assert f"## `{table.name}`" in schema
     for resource in RESOURCES:
         assert all(f"`{column.name}`" in schema for column in resource.columns)
+
+
+def commands_told() -> Iterator[tuple[str, list[str], list[str]]]:
+    """(place, verbs, options) of every command that a page or a message tells people to run."""
+    root = Path(__file__).parents[2]
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md")]
+    sources = [path for path in (root / "src" / "daybreak").rglob("*") if path.suffix in {".py", ".html"}]
+    told = re.compile(r"daybreakd((?: [a-z][a-z-]*){1,2})((?: (?:--[a-z-]+|[A-Z_]+|[a-z0-9:/.@-]+))*)")
+    for path in (*pages, *sources):
+        # In running text a command stands in backticks; in a block it begins a line.
+        for found in re.finditer(r"(?:`|^\s*(?:\$ )?)(daybreakd [^`\n]+)", path.read_text("utf-8"), re.MULTILINE):
+            match = told.match(found[1])
+            if match:
+                yield f"{path.name}: {found[1]}", match[1].split(), re.findall(r"--[a-z-]+", found[1])
+
+
+def test_every_command_that_people_are_told_exists() -> None:
+    app = make_app()
+    count = 0
+    for place, verbs, options in commands_told():
+        assert verbs[0] in {name for name, *_ in VERBS}, place
+        command = app[verbs[0]]
+        if not command.default_command and len(verbs) > 1:
+            assert verbs[1] in set(command), place
+            command = command[verbs[1]]
+        if command.default_command:
+            known = {name for argument in command.assemble_argument_collection() for name in argument.names}
+            assert set(options) <= {*known, "--help"}, place
+        count += 1
+    assert count > 40
