@@ -52,7 +52,7 @@ JSON file per Leader, from shuffled (or clustered) Parquet.
 
 ![Seconds on the cores](images/benchmarks.svg)
 
-- Machine: {_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}.
+- Machine: {_machine()}, Python {platform.python_version()}.
 - Versions: {packages}.
 - Load average when the last way ended: {load}. On a machine that does other work too, seconds on the wall say more
   about the others than about the way; seconds on the cores are what a way used itself.
@@ -75,9 +75,11 @@ def picture(measured: list[Measured]) -> str:
     height = _BAR_HEIGHT * len(shown) + 20
     width = _LABEL_WIDTH + _BARS_WIDTH + 70
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="13"><title>CPU seconds by way</title>'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>'
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+            f'font-family="system-ui, sans-serif" font-size="13"><title>CPU seconds by way</title>'
+            f'<rect width="{width}" height="{height}" fill="#fff"/>'
+        )
     ]
     for number, one in enumerate(shown):
         top = 10 + number * _BAR_HEIGHT
@@ -89,6 +91,10 @@ def picture(measured: list[Measured]) -> str:
             f'<text x="{_LABEL_WIDTH + length + 6:.0f}" y="{top + 15}">{one.cpu_seconds:.1f} s</text>'
         )
     return "".join(parts) + "</svg>\n"
+
+
+def _machine() -> str:
+    return f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
 
 
 def _processor() -> str:

@@ -93,16 +93,16 @@ def duckdb(source: Path, out: Path) -> Told:
 
 def polars(source: Path, out: Path, *, level: int) -> Told:
     """The streaming engine's partitioned sinks, one for each format, in one query."""
-    import polars as frames
+    import polars as pl
 
     from daybreak.catalogue.resources import resource_named
 
-    gone = frames.col("subscription_state") == "deleted"
+    gone = pl.col("subscription_state") == "deleted"
     personal = {"phone_number", "first_name", "last_name", "email", "date_of_birth", "gender", "city", "state",
                 "state_code", "country", "country_code", "device_type"}  # fmt: skip
-    rows = frames.scan_parquet(with_text_ids(source)).select(
-        (frames.when(gone).then(None).otherwise(frames.col(name.lower())) if name.lower() in personal
-         else frames.col(name.lower())).alias(name)
+    rows = pl.scan_parquet(with_text_ids(source)).select(
+        (pl.when(gone).then(None).otherwise(pl.col(name.lower())) if name.lower() in personal
+         else pl.col(name.lower())).alias(name)
         for name in resource_named("members").column_names
     )  # fmt: skip
     for kind in ("csv", "json"):
@@ -111,7 +111,7 @@ def polars(source: Path, out: Path, *, level: int) -> Told:
             return out / kind / f"{arguments.partition_keys.item(0, 0)}.{kind}.gz"
 
         (out / kind).mkdir()
-        target = frames.PartitionBy(
+        target = pl.PartitionBy(
             out / kind, key="LEADER_ID", include_key=True, file_path_provider=named,
             approximate_bytes_per_file=None,
         )  # fmt: skip
