@@ -93,15 +93,19 @@ class Lease:
 
     def _renew_until_left(self) -> None:
         good_until = time.monotonic() + self._plan.lease_seconds
-        while not self._left.wait(self._plan.heartbeat_seconds):
-            asked_at = time.monotonic()
-            try:
-                held = self._renewed()
-            except Unavailable:
-                # The database is away: the claim stands as long as the lease that was granted last.
-                held = time.monotonic() < good_until
-            else:
-                good_until = asked_at + self._plan.lease_seconds
-            if not held:
+        try:
+            while not self._left.wait(self._plan.heartbeat_seconds):
+                asked_at = time.monotonic()
+                try:
+                    held = self._renewed()
+                except Unavailable:
+                    # The database is away: the claim stands as long as the lease that was granted last.
+                    held = asked_at < good_until
+                else:
+                    good_until = asked_at + self._plan.lease_seconds
+                if not held:
+                    return
+        finally:
+            # However this thread ends before the run does, nobody renews any more.
+            if not self._left.is_set():
                 self._lost.set()
-                return

@@ -45,6 +45,7 @@ class Making:
         self._pending: list[ManifestEntry] = []
         self._carried: dict[str, set[str]] = {}
         self._counted: dict[str, int] = {}
+        self._files = self._files_carried = 0
         self._resources: dict[str, dict[str, object]] = {}
         self._notes: dict[str, object] = {}
         self._phases: dict[str, float] = {}
@@ -90,15 +91,14 @@ class Making:
 
     def report(self) -> dict[str, object]:
         """The run report so far: plain JSON values."""
-        told = self._progress.as_json()
         return {
             "engine": self._shop.source.engine,
             "formats": list(self._shop.plan.formats),
             "carried_from": self._carries_from.snapshot_id if self._carries_from else None,
             "rows": sum(_int(entry["rows"]) for entry in self._resources.values()),
             "bytes": sum(_int(entry["bytes"]) for entry in self._resources.values()),
-            "files": told["files"],
-            "files_carried": told["carried"],
+            "files": self._files,
+            "files_carried": self._files_carried,
             "seconds": round(self._progress.seconds, 3),
             "phases": {name: round(seconds, 3) for name, seconds in self._phases.items()},
             "resources": self._resources,
@@ -175,6 +175,7 @@ class Making:
         self._phases[resource] = self._progress.seconds
 
     def _advance(self, rows: int) -> None:
+        self._lease.check()
         self._progress.reach(rows)
         if self._shop.ticks() - self._told_at >= _TOLD_EVERY_SECONDS:
             self._told_at = self._shop.ticks()
@@ -191,6 +192,7 @@ class Making:
         self._pending.extend(entries)
         for entry in entries:
             self._counted[entry.resource] += entry.rows
+            self._files += len(entry.formats)
         if len(self._pending) >= _ENTRIES_AT_ONCE:
             self._flush()
 
@@ -225,6 +227,7 @@ class Making:
                     stored.bytes, stored.sha256, stored.content_bytes, stored.content_sha256, key
                 )
                 size += stored.bytes
+            self._files_carried += len(formats)
             self._take([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
         return size
 
