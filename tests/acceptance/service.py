@@ -122,6 +122,9 @@ def serving(
         **(settings or {}),
     }
     file = world.folder / "daybreak.toml"
+    if file.exists():
+        # Several nodes may serve one world.
+        file = file.with_name(f"daybreak-{port}.toml")
     file.write_text(_toml(chosen))
     command: list[str | Path] = [*before, *DAYBREAKD, "serve", "--config", file]
     with running(command, environment=environment, folder=world.folder, **options) as program:

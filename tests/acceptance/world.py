@@ -21,7 +21,7 @@ from daybreak.credentials import api_token, keyring, passwords, totp
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import State, Stores
+from daybreak.ports import FileStore, State, Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 
@@ -82,10 +82,11 @@ def seat_id(email: str) -> str:
 
 @dataclass(frozen=True)
 class World:
-    """A folder with a keyring, files, and a state database at `state_url`."""
+    """A folder with a keyring and files, and a state database at `state_url`. The files may lie in a bucket."""
 
     folder: Path
     state_url: str
+    bucket: FileStore | None = None
 
     @property
     def keyring_file(self) -> Path:
@@ -134,8 +135,8 @@ class World:
         """Makes and publishes files for every Leader; the snapshot's id. Another seed gives other rows."""
         now = datetime.now(UTC)
         snapshot_id = str(uuid.uuid4())
-        disk = LocalDisk(self.files_folder)
-        sink = disk.stage(snapshot_id)
+        store = self.bucket or LocalDisk(self.files_folder)
+        sink = store.stage(snapshot_id)
         entries = []
         for client_id in LEADERS:
             for resource in RESOURCES:
