@@ -1,6 +1,7 @@
 """What one piece of work does is whole or not at all, blocking or awaited; on both databases."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -95,6 +96,28 @@ def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: 
     assert sum(isinstance(one, int) for one in clashes) == 1, "one of them holds the email"
     assert sum(isinstance(one, Conflict) for one in clashes) == len(clashes) - 1
     assert trail(state) == {str(number) for number, answer in enumerate(answers) if answer == number}
+
+
+def test_a_write_that_is_refused_leaves_nothing_beside_those_it_was_committed_with(state: Database) -> None:
+    def work(number: int) -> Callable[[Stores], None]:
+        def one(stores: Stores) -> None:
+            stores.audit.append(event(number))
+            if number % 3 == 1:
+                raise Conflict(str(number))
+            if number == 0:
+                # Meanwhile the others queue up.
+                time.sleep(0.2)
+
+        return one
+
+    async def scenario() -> list[BaseException | None]:
+        answers = await asyncio.gather(*(state.awrite(work(number)) for number in range(31)), return_exceptions=True)
+        await state.aclose()
+        return answers
+
+    answers = asyncio.run(scenario())
+    assert [isinstance(answer, Conflict) for answer in answers] == [number % 3 == 1 for number in range(31)]
+    assert trail(state) == {str(number) for number in range(31) if number % 3 != 1}
 
 
 def test_parallel_attempts_pass_the_throttle_as_often_as_it_allows(state: Database) -> None:
