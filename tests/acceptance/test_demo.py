@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.parts.waiting import free_port
 
 PATIENCE_SECONDS = 240
 DEMO = (sys.executable, "-m", "daybreak.cli.main", "demo")
-SIZES = ("--leaders", "9", "--members", "600", "--messages", "2000", "--seed", "11")
+SIZES = ("--leaders", "9", "--members", "600", "--messages", "2000")
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +35,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_second_start_uses_what_is_there_and_its_lines_can_be_pasted(folder: Path, tmp_path: Path) -> None:
+def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
+    folder: Path, tmp_path: Path, project_folder: Path
+) -> None:
+    """The lines that the demo prints, and those of the first five minutes in the README."""
     made = json.loads((folder / "demo.json").read_text("utf-8"))
-    command = [*DEMO, str(folder), *SIZES, "--port", str(free_port())]
+    port = free_port()
+    command = [*DEMO, str(folder), *SIZES, "--port", str(port)]
     with running(command, environment={"PYTHONUNBUFFERED": "1", "DAYBREAK_LOG_LEVEL": "warning"}) as demo:
         log = demo.wait_for_log("gunzip -c campaigns.json.gz", PATIENCE_SECONDS)
         assert "Using the snapshot" in log
@@ -50,6 +55,27 @@ def test_a_second_start_uses_what_is_there_and_its_lines_can_be_pasted(folder: P
             ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
         )
         assert done.returncode == 0, done.stderr
+        read_me = (project_folder / "README.md").read_text("utf-8")
+        first_minutes = read_me.partition("## The first five minutes")[2].partition("\n## ")[0]
+        blocks = re.findall(r"```sh\n(.*?)```", first_minutes, re.DOTALL)
+        assert len(blocks) == 3
+        address = f"BASE=http://127.0.0.1:{port}"
+        script = "\n".join(["set -eu", *blocks]).replace("BASE=http://127.0.0.1:8400", address)
+        assert address in script
+        (tmp_path / "read-me").mkdir()
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path / "read-me",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert '"MEMBER_ID","LEADER_ID"' in done.stdout
+        assert "\n204\n" in done.stdout
+        assert "session_ended" in done.stdout.splitlines()[-1]
+        assert json.loads(gzip.decompress((tmp_path / "read-me" / "members.json.gz").read_bytes()))
         assert demo.stop() == 0
     members = gzip.decompress((tmp_path / "members.csv.gz").read_bytes()).decode()
     assert members.startswith('"MEMBER_ID","LEADER_ID","PHONE_NUMBER"')

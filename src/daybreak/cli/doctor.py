@@ -70,9 +70,8 @@ def _state(settings: "Settings") -> str:
         )
     finally:
         state.close()
-    if not accounts or not seats:
-        raise OperatorError("there are no accounts or seats yet: `daybreakd directory import FILE`.")
-    return f"{accounts:,} accounts, {seats:,} seats"
+    hint = "" if accounts and seats else "; next `daybreakd directory import FILE`"
+    return f"{accounts:,} accounts, {seats:,} seats{hint}"
 
 
 def _files(settings: "Settings") -> str:
@@ -131,9 +130,11 @@ def _freshness(settings: "Settings") -> str:
     finally:
         state.close()
     due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
+    if fresh.snapshot is None:
+        return f"nothing is served yet, {due}; for files now `daybreakd snapshot run`"
     if fresh.late:
-        raise OperatorError(f"{fresh.reason}; {due}.")
-    return f"as of {shown_instant(fresh.snapshot.as_of)} UTC, {due}" if fresh.snapshot else f"nothing served yet, {due}"
+        raise OperatorError(f"{fresh.reason} ({due}.)")
+    return f"as of {shown_instant(fresh.snapshot.as_of)} UTC, {due}"
 
 
 def _existing(folder: Path) -> Path:
