@@ -45,7 +45,8 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """The service on a stage of its own."""
     folder, port = tmp_path_factory.mktemp("stage"), free_port()
-    command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", str(folder), str(port)]
+    hour = (datetime.now(UTC).hour - 8) % 24
+    command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", str(folder), str(port), str(hour), "400", "3"]
     with running(command, folder=project_folder, environment={"PYTHONPATH": str(project_folder)}) as program:
         program.wait_for_log("ready", 120)
         state = SqliteState(folder / "state.db")

@@ -1,10 +1,13 @@
 """The stage of the dashboard's tests and pictures: a whole service with a believable small directory and a week of
 snapshots, made through the same stores and file store that the service uses, and served by its own web worker.
 
-    python -m tests.acceptance.dashboard.stage FOLDER PORT [MEMBERS DAYS]
+    python -m tests.acceptance.dashboard.stage FOLDER PORT [HOUR MEMBERS DAYS]
+
+HOUR is the UTC hour of publication: tests take one that is hours away, so that none runs across it.
 """
 
 import asyncio
+import base64
 import gzip
 import io
 import json
@@ -30,6 +33,7 @@ from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports import Node, State, Stores
+from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
 from daybreak.web.services import Services, WebSettings
@@ -71,7 +75,7 @@ def account(client_id: str, name: str, *, number: int = 0, **more: Any) -> Accou
     return Account(client_id, first, last, f"+1212555{number:04d}", "toll_free", api_tokens_enabled=True, **more)
 
 
-def make_stage(folder: Path, now: datetime, *, members: int = 400, days: int = 3) -> None:
+def make_stage(folder: Path, now: datetime, *, publish_at: time_of_day, members: int, days: int) -> None:
     """Writes state database, keyring and files below the folder; `members` of the largest account."""
     folder.mkdir(parents=True, exist_ok=True)
     ring = keyring.create(folder / "keyring.json", now, os.urandom)
@@ -79,7 +83,8 @@ def make_stage(folder: Path, now: datetime, *, members: int = 400, days: int = 3
     state = SqliteState(folder / "state.db")
     try:
         _people(state, ring, now)
-        _snapshots(state, LocalDisk(folder / "files"), now, members, days)
+        due = publication_of(last_due(now, publish_at), publish_at)
+        _snapshots(state, LocalDisk(folder / "files"), due, members, days)
     finally:
         state.close()
 
@@ -156,11 +161,16 @@ def _past_events(seat: Seat, now: datetime) -> Iterator[AuditEvent]:
         )
 
 
+def seed_of(manual_key: str) -> bytes:
+    """The seed of a key as the enrolment page shows it."""
+    text = manual_key.replace(" ", "").upper()
+    return base64.b32decode(text + "=" * (-len(text) % 8))
+
+
 # --- Snapshots ------------------------------------------------------------------------------------
 
 
-def _snapshots(state: State, store: LocalDisk, now: datetime, members: int, days: int) -> None:
-    due = downloads.last_due(now, time_of_day(4))
+def _snapshots(state: State, store: LocalDisk, due: datetime, members: int, days: int) -> None:
     rows = {NORTHLIGHT: _rows(NORTHLIGHT, members, due), KITA: _rows(KITA, 60, due), ODD: _rows(ODD, 12, due)}
     rows[VAULT] = _rows(VAULT, 40, due)
     rows.update({_id(f"agency {number}"): _rows(f"agency {number}", 3, due) for number in range(3)})
@@ -439,7 +449,7 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
 # --- Serving --------------------------------------------------------------------------------------
 
 
-def open_services(folder: Path, base_url: str) -> Services:
+def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Services:
     """The service's parts on the stage."""
     state, ring = SqliteState(folder / "state.db"), keyring.KeyringFile(folder / "keyring.json")
 
@@ -448,7 +458,12 @@ def open_services(folder: Path, base_url: str) -> Services:
 
     access = AccessServices(AccessSettings(issuer=base_url), state, ring, PasswordHashing(), clock, os.urandom)
     fetch = downloads.DownloadServices(
-        downloads.DownloadSettings(base_url=base_url), state, ring, TrailBuffer(state), clock, os.urandom
+        downloads.DownloadSettings(base_url=base_url, publish_at=publish_at),
+        state,
+        ring,
+        TrailBuffer(state),
+        clock,
+        os.urandom,
     )
     return Services(
         settings=WebSettings(base_url=base_url, operator_contact="data@northlight.example"), state=state,
@@ -467,13 +482,11 @@ def main() -> None:
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    hour, members, days = (int(value) for value in (sys.argv[3:6] or ("4", "400", "3")))
+    publish_at = time_of_day(hour)
     if not (folder / "state.db").exists():
-        make_stage(
-            folder,
-            datetime.now(UTC),
-            **{name: int(value) for name, value in zip(("members", "days"), sys.argv[3:5], strict=False)},
-        )
-    services = open_services(folder, f"http://127.0.0.1:{port}")
+        make_stage(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days)
+    services = open_services(folder, f"http://127.0.0.1:{port}", publish_at)
     listener = socket.create_server(("127.0.0.1", port), backlog=128)
 
     async def close() -> None:

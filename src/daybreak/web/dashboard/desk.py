@@ -45,6 +45,11 @@ class Desk:
     def secure(self) -> bool:
         return self.services.settings.secure
 
+    @property
+    def publish_clock(self) -> str:
+        """The hour of publication: `04:00 UTC`."""
+        return f"{self.services.downloads.settings.publish_at:%H:%M} UTC"
+
     def asset_url(self, name: str) -> str:
         """The address of a style, script or picture, with its digest."""
         return f"{self.root}/dashboard/static/{self.assets[name].digest}/{name}"

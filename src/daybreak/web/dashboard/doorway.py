@@ -117,7 +117,7 @@ def refusal(desk: Desk, request: Request, error: DaybreakError, visit: Visit | N
         "text": text,
         "request_id": facts_of(request).request_id,
         "actions": _ways_on(desk, request, error),
-        "publish_clock": "04:00 UTC",
+        "publish_clock": desk.publish_clock,
         "leave": f"{desk.root}/dashboard/" if request.method == "POST" else "",
     }
     if visit is not None:

@@ -60,6 +60,7 @@ async def _runs(visit: Visit) -> Response:
     served = fresh.snapshot.snapshot_id if fresh.snapshot is not None else None
     context: dict[str, object] = {
         "fresh": freshness_view(fresh, visit.now),
+        "publish_clock": visit.desk.publish_clock,
         "held": [
             {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": _summary(run)}
             for run in runs

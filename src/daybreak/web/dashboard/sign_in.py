@@ -251,7 +251,7 @@ class _Gate:
     def _common(self, binding: str) -> dict[str, object]:
         return {
             "csrf_field": lambda: csrf_field(self._desk, binding),
-            "publish_clock": "04:00 UTC",
+            "publish_clock": self._desk.publish_clock,
             "flash": None,
             "error": "",
         }
