@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
+
+from isal import isal_zlib
 
 
 def rows_in(out: Path) -> dict[str, int]:
@@ -12,13 +12,12 @@ def rows_in(out: Path) -> dict[str, int]:
     found = {"csv": 0, "json": 0}
     for path in out.rglob("*.gz"):
         kind = "csv" if ".csv" in path.name or path.parent.name == "csv" else "json"
-        content = gzip.decompress(path.read_bytes())
+        content = isal_zlib.decompress(path.read_bytes(), 31)
         if kind == "csv":
             found[kind] += _csv_rows(content)
-        elif content.startswith(b"["):
-            found[kind] += len(json.loads(content))
         else:
-            found[kind] += content.count(b"\n")
+            # Inside a JSON string its quotes would be escaped: this only ever counts the name of a member.
+            found[kind] += content.count(b'"MEMBER_ID":')
     return found
 
 
