@@ -24,6 +24,9 @@ from daybreak.filestore.keys import is_snapshot_id, relative_name, snapshot_fold
 from daybreak.ports import FileSink, StoreLink, WrittenFile
 
 _READ_BYTES = 1 << 20
+# The files are people's data: for the service's own user and group alone.
+_FOLDER_MODE = 0o750
+_FILE_MODE = 0o640
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
 
@@ -44,8 +47,8 @@ class LocalDisk:
         self._snapshots = self._root / "snapshots"
         self._staging = self._root / "staging"
         try:
-            self._snapshots.mkdir(parents=True, exist_ok=True)
-            self._staging.mkdir(exist_ok=True)
+            self._snapshots.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            self._staging.mkdir(_FOLDER_MODE, exist_ok=True)
         except OSError as error:
             raise _fault(error, f"The folder {self._root} cannot be used for files") from error
 
@@ -58,7 +61,7 @@ class LocalDisk:
         final = self._root / snapshot_folder(snapshot_id)
         staged = self._staging / snapshot_id
         try:
-            staged.mkdir()
+            staged.mkdir(_FOLDER_MODE)
         except OSError as error:
             raise _fault(error, f"The staging folder {staged} cannot be made") from error
         return LocalSink(self._root, staged, final)
@@ -266,10 +269,10 @@ def _create(path: str) -> tuple[int, str]:
     """A new file to write, and its name: the path itself, or beside it when something is there already."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        return os.open(path, flags, 0o640), path
+        return os.open(path, flags, _FILE_MODE), path
     except FileExistsError:
         temporary = f"{path}.{uuid.uuid4().hex}"
-        return os.open(temporary, flags, 0o640), temporary
+        return os.open(temporary, flags, _FILE_MODE), temporary
 
 
 def _write_all(handle: int, piece: bytes | memoryview) -> int:

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from types import FrameType
 
 import psutil
@@ -24,7 +24,7 @@ from daybreak.snapshots.freshness import judge
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_day
-from daybreak.snapshots.schedule import STOPPED, Build, Publish, Wait, decide
+from daybreak.snapshots.schedule import STOPPED, Build, Publish, Wait, decide, last_due
 from daybreak.snapshots.workshop import Workshop
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -67,7 +67,8 @@ class Builder:
         """Does what is due now; gives the seconds until the next look. Raises DaybreakError."""
         shop = self._shop
         now = shop.clock()
-        current, history = shop.state.read(_look)
+        due = last_due(now, shop.plan.publish_at)
+        current, history = shop.state.read(lambda stores: _look(stores, due))
         self._say_late(current, history, now)
         decision = decide(now, shop.plan, current, history)
         if isinstance(decision, Wait):
@@ -113,8 +114,14 @@ class Builder:
             _log.info("files.fresh", next_at=fresh.next_expected_at.isoformat())
 
 
-def _look(stores: Stores) -> tuple[Snapshot | None, list[Snapshot]]:
-    return stores.snapshots.current(), stores.snapshots.recent(_HISTORY)
+def _look(stores: Stores, due: date) -> tuple[Snapshot | None, list[Snapshot]]:
+    """What is served, and the runs so far, newest first: the due and the coming day's among them, however many runs by
+    hand there were since.
+    """
+    history = stores.snapshots.recent(_HISTORY)
+    known = {run.snapshot_id for run in history}
+    days = [stores.snapshots.of_day(day) for day in (due + timedelta(days=1), due)]
+    return stores.snapshots.current(), history + [run for run in days if run and run.snapshot_id not in known]
 
 
 def beat_until_stopped(workshop: Workshop, node: Callable[[datetime], Node]) -> None:

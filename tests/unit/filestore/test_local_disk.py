@@ -205,6 +205,17 @@ def test_a_sink_travels_to_another_process(disk: LocalDisk) -> None:
     disk.check(written.key, 11, written.sha256)
 
 
+def test_others_on_the_machine_may_not_look(disk: LocalDisk, tmp_path: Path) -> None:
+    sink = disk.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [b"rows"])
+    sink.seal()
+    path = disk.local_path(written.key, 4)
+    assert path is not None
+    assert path.stat().st_mode & 0o007 == 0
+    for name in ("staging", "snapshots"):
+        assert (tmp_path / "files" / name).stat().st_mode & 0o007 == 0
+
+
 def test_a_link_out_of_the_folder_is_not_followed(disk: LocalDisk, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
