@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
@@ -110,6 +110,7 @@ def test_a_naive_clock_is_refused() -> None:
         last_due(datetime(2026, 11, 20), time(4))
 
 
+@settings(max_examples=15)
 @given(instants)
 def test_a_week_from_any_instant_has_one_publication_a_day_at_four_sharp(start: datetime) -> None:
     world = World()
@@ -121,6 +122,7 @@ def test_a_week_from_any_instant_has_one_publication_a_day_at_four_sharp(start: 
     assert len(on_time) in {6, 7}
 
 
+@settings(max_examples=15)
 @given(instants, st.integers(1, 10))
 def test_a_clock_that_goes_forward_by_days_gives_one_catch_up(start: datetime, days: int) -> None:
     world = World()
@@ -134,6 +136,7 @@ def test_a_clock_that_goes_forward_by_days_gives_one_catch_up(start: datetime, d
     assert world.current.published_at >= publication_of(last_due(now + days * DAY, PLAN.publish_at), PLAN.publish_at)
 
 
+@settings(max_examples=15)
 @given(instants)
 def test_a_clock_that_goes_back_two_days_publishes_nothing_twice(start: datetime) -> None:
     world = World()
