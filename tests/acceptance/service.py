@@ -19,7 +19,7 @@ from tests.parts.waiting import free_port
 
 Answer = TypeVar("Answer")
 # Far more than anything needs: a test that waits this long has found a fault.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 90
 AUTH = "/download/v2/auth"
 DAYBREAKD = (sys.executable, "-c", "from daybreak.cli.main import main; main()")
 

@@ -63,7 +63,7 @@ def test_a_link_lives_a_quarter_of_an_hour_and_a_session_seven_days(moved: tuple
     for answer in (service.get(link), service.get(link.replace("csv", "json")), service.request("HEAD", link)):
         assert answer.status_code == 403
     assert service.get(link).json()["code"] == "link_expired"
-    changed = link.replace(link[-1], "0" if link[-1] != "0" else "1")
+    changed = link[:-1] + ("0" if link[-1] != "0" else "1")
     assert service.get(changed).json()["code"] == "invalid_link", "the signature is judged before the time"
     assert service.get(service.link(token, NORTH)).status_code == 200
     over = service.answer_second_factor(waiting)

@@ -17,14 +17,14 @@ SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 
 
 def test_schemathesis_finds_nothing(service: Service, tmp_path: Path) -> None:
-    """Examples are derived from one seed. The paths of the files differ in name alone: two stand for all."""
+    """Examples are derived from one seed. The paths of the files differ in name alone: one stands for all."""
     command = [
         SCHEMATHESIS if SCHEMATHESIS.exists() else shutil.which("schemathesis") or "schemathesis",
         "run",
         f"{service.address}/openapi.json",
         *("--header", f"Authorization: Bearer {service.token(MAYA, NORTH)}"),
-        *("--phases", "examples,coverage,fuzzing", "--checks", "all", "--max-examples", "3", "--seed", "7"),
-        *("--exclude-path-regex", r"/files/\{client_id\}/(?!campaigns\.csv|outbound_.*json)"),
+        *("--phases", "examples,coverage,fuzzing", "--checks", "all", "--max-examples", "2", "--seed", "7"),
+        *("--exclude-path-regex", r"/files/\{client_id\}/(?!outbound_.*json)"),
         # It would end the session that the others are tried with; it has tests of its own.
         *("--exclude-path", "/download/v2/auth/logout"),
         *("--request-timeout", "60", "--no-color"),

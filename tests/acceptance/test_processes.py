@@ -14,8 +14,8 @@ from tests.parts.processes import running
 from tests.parts.waiting import listens, wait_until
 
 
-def test_a_worker_that_dies_is_replaced_and_nobody_is_refused(make_world: Callable[[], World]) -> None:
-    with serving(make_world()) as service:
+def test_what_dies_is_replaced_and_nothing_outlives_the_supervisor(make_world: Callable[[], World]) -> None:
+    with serving(make_world(), settings={"snapshot.schedule": True}) as service:
         before = service.workers()
         assert len(before) == 2
         for victim in before:
@@ -23,13 +23,34 @@ def test_a_worker_that_dies_is_replaced_and_nobody_is_refused(make_world: Callab
             # A connection that waited at the dead worker is taken by the one in its place.
             assert {found.status_code for found in at_once(lambda _: service.get("/healthz"), 12)} == {200}
         wait_until(lambda: not set(service.workers()) & set(before), what="two new workers")
+        (builder,) = wait_until(lambda: _builders(service), what="a builder")
+        os.kill(builder, signal.SIGKILL)
+        wait_until(lambda: len(_builders(service)) > 1, what="another builder")
         assert service.get("/readyz").status_code == 200
+        children = [*service.workers(), _builders(service)[-1]]
+        os.kill(_supervisor_of(children[0]), signal.SIGKILL)
+        wait_until(lambda: not any(_alive(child) for child in children), what="the children to follow")
 
 
-def test_the_end_lets_a_transfer_finish_and_takes_no_more(make_world: Callable[[], World]) -> None:
+def test_slow_readers_are_cheap_and_the_end_waits_for_transfers(make_world: Callable[[], World]) -> None:
     with serving(make_world(), workers=1) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
+        assert len(expected) > 1_000_000
+        (worker,) = service.workers()
+        before = _resident_megabytes(worker)
+        slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(200)]
+        try:
+            for connection in slow:
+                assert connection.recv(1000)
+            assert service.get(link).content == expected, "others are served meanwhile"
+            # A whole file each would be 200 of them and more.
+            assert _resident_megabytes(worker) - before < 150
+        finally:
+            for connection in slow:
+                connection.close()
+        wait_until(lambda: _descriptors(worker) < 100, what="the descriptors of readers that left to be closed")
+
         with _slow_connection(service, link) as connection:
             received = connection.recv(2000)
             # Twice and more, as impatient people do it.
@@ -42,26 +63,6 @@ def test_the_end_lets_a_transfer_finish_and_takes_no_more(make_world: Callable[[
         assert service.program.process.wait(PATIENCE_SECONDS) == 0
         assert '"stopped"' in service.program.log()
         assert '"cut"' not in service.program.log()
-
-
-def test_many_slow_readers_take_little_memory_and_no_speed(make_world: Callable[[], World]) -> None:
-    with serving(make_world(), workers=1) as service:
-        link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
-        size = len(service.get(link).content)
-        assert size > 1_000_000
-        (worker,) = service.workers()
-        before = _resident_megabytes(worker)
-        slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(200)]
-        try:
-            for connection in slow:
-                assert connection.recv(1000)
-            assert len(service.get(link).content) == size
-            # A whole file each would be 200 of them and more.
-            assert _resident_megabytes(worker) - before < 150
-        finally:
-            for connection in slow:
-                connection.close()
-        wait_until(lambda: _descriptors(worker) < 100, what="the descriptors of readers that left to be closed")
 
 
 def test_few_descriptors_are_enough(make_world: Callable[[], World]) -> None:
@@ -90,28 +91,10 @@ def test_a_port_that_is_taken_is_said_so(service: Service) -> None:
     assert service.get("/healthz").status_code == 200
 
 
-def test_workers_end_when_their_supervisor_is_killed(make_world: Callable[[], World]) -> None:
-    with serving(make_world()) as service:
-        workers = service.workers()
-        supervisor = _supervisor_of(workers[0])
-        os.kill(supervisor, signal.SIGKILL)
-        wait_until(lambda: not any(_alive(worker) for worker in workers), what="the workers to follow")
-
-
-def test_the_builder_is_started_and_replaced(make_world: Callable[[], World]) -> None:
-    with serving(make_world(), workers=1, settings={"snapshot.schedule": True}) as service:
-
-        def builders() -> list[int]:
-            return [
-                line["pid"]
-                for line in service.log_lines()
-                if line["event"] == "started" and line.get("process") == "builder"
-            ]
-
-        (first,) = wait_until(builders, what="a builder")
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: len(builders()) > 1, what="another builder")
-        assert service.get("/healthz").status_code == 200
+def _builders(service: Service) -> list[int]:
+    return [
+        line["pid"] for line in service.log_lines() if line["event"] == "started" and line.get("process") == "builder"
+    ]
 
 
 def _slow_connection(service: Service, link: str, header: str = "") -> socket.socket:
