@@ -87,6 +87,7 @@ def test_forced_enrolment_shows_recovery_codes_once(page: Page, service: Service
     sign_in(page, service, stage.NEWCOMER)
     expect(page.get_by_role("heading", name="Set up your second factor")).to_be_visible()
     expect(page.locator(".qr svg")).to_be_visible()
+    assert _whole(page), "a part of the QR code is cut off"
     manual_key = page.locator("#manual-key").inner_text()
     page.get_by_label("Six-digit code").fill("123456")
     page.get_by_role("button", name="Confirm").click()
@@ -158,3 +159,16 @@ def test_part_of_a_page_sends_the_whole_page_to_sign_in(visitor: Callable[..., P
     page.locator(".resource").nth(0).get_by_text("Preview, columns, curl").click()
     page.get_by_role("link", name="Show the first 50 rows").first.click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def _whole(page: Page) -> bool:
+    """Whether the whole drawing of the QR code lies within its picture."""
+    return bool(
+        page.locator(".qr svg").evaluate(
+            """svg => {
+                const frame = svg.getBoundingClientRect(), drawn = svg.querySelector(".qrline").getBoundingClientRect();
+                return drawn.left >= frame.left && drawn.right <= frame.right
+                    && drawn.top >= frame.top && drawn.bottom <= frame.bottom;
+            }"""
+        )
+    )
