@@ -14,7 +14,8 @@ import pytest
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
 from daybreak.access.trail import TrailBuffer
-from daybreak.credentials import keyring
+from daybreak.credentials import keyring, signed_link
+from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
@@ -263,6 +264,25 @@ def test_a_link_of_an_api_token_ends_with_the_token(house: House, services: Down
     token_id = who.token.token_id
     house.run(api_tokens.revoke(house.services, person, token_id, CALLER))
     assert refusal(house, services, url) == "link_revoked"
+
+
+def test_a_link_to_an_account_that_the_credential_is_not_of_opens_nothing(
+    house: House, services: DownloadServices
+) -> None:
+    publish(house, leaders=(ALPHA, BRAVO, FOREIGN))
+
+    async def token() -> str:
+        minted = await api_tokens.create(
+            house.services, await principal(house), name="job", expires_at=None, caller=CALLER
+        )
+        return f"token:{minted.token.token_id}"
+
+    # As if the service had signed it by mistake: the seat reaches Bravo, its token does not.
+    for subject, client_id in ((house.run(token()), BRAVO), (house.run(principal(house)).subject, FOREIGN)):
+        target = LinkTarget(client_id, RUN, "campaigns", subject, int(house.now[0].timestamp()) + 60)
+        query = signed_link.sign(target, keyring=services.keyring.current(), random=secrets.token_bytes)
+        url = f"https://data.example.org/download/v1/links/{client_id}/{RUN}/campaigns.csv.gz?{query}"
+        assert refusal(house, services, url) == "link_revoked"
 
 
 def test_changed_links_are_refused(house: House, services: DownloadServices) -> None:
