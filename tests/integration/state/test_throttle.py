@@ -1,10 +1,13 @@
 """Counted attempts: never more than the limit in a window, and never a lock for good; on both databases."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from daybreak.ports import ThrottleRule
+from daybreak.ports import Stores, ThrottleRule
 from daybreak.state.database import Database
 from tests.integration.state.values import NOW
 
@@ -87,3 +90,31 @@ def test_what_is_over_is_forgotten(state: Database) -> None:
     count(state, NOW, SEAT_RULE)
     assert state.write(lambda stores: stores.throttle.forget(NOW + 300 * SECOND)) == 0
     assert state.write(lambda stores: stores.throttle.forget(NOW + 301 * SECOND)) == 1
+
+
+@given(
+    limit=st.integers(1, 6),
+    steps=st.lists(st.integers(0, 70), min_size=1, max_size=40),
+)
+def test_no_window_ever_holds_more_than_the_limit_and_no_wait_is_longer_than_said(
+    limit: int, steps: list[int], sqlite_url: str, open_one: Callable[[str], Database]
+) -> None:
+    state = open_one(sqlite_url)
+    rule = ThrottleRule(f"{limit} {steps}", limit, 100)
+    allowed: list[int] = []
+
+    def attempt_all(stores: Stores) -> None:
+        at = 0
+        for step in steps:
+            at += step
+            now = NOW + at * SECOND
+            inside = sum(other > at - 100 for other in allowed)
+            if stores.throttle.count([rule], now) is None:
+                assert inside < limit, "more than the limit in a window"
+                allowed.append(at)
+            else:
+                assert inside == limit, "refused without need"
+                wait = stores.throttle.retry_after_seconds(rule, now)
+                assert wait == allowed[-limit] + 100 - at
+
+    state.write(attempt_all)
