@@ -20,7 +20,7 @@ def raw(service: Service, octets: bytes) -> tuple[int, bytes]:
     """Sends octets as they are: the status and body of the first answer; 0 when there is none."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(octets)
-        answer = HTTPResponse(connection)
+        answer = HTTPResponse(connection, method=octets.partition(b" ")[0].decode("latin-1"))
         try:
             answer.begin()
         except HTTPException:
@@ -151,6 +151,26 @@ def test_what_is_not_there_is_a_problem(service: Service, path: str) -> None:
         return  # the dashboard may stand there
     assert (found.status_code, found.json()["code"]) == (404, "not_found")
     assert "Location" not in found.headers
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"/%ff%fe",
+        b"/download/v1/files/%ff/campaigns.csv.gz",
+        b"/download/v1/links/a/b/campaigns.csv.gz?\xff=\xfe",
+        b"/download/v1/links/a/b/campaigns.csv.gz?expires=%ff&nonce=%00&" + b"a=b&" * 2000,
+        b"/download/v1/audit/x?since=%ff%00",
+        b"/docs?%zz",
+        b"/healthz?\x7f",
+        b"http://evil.example/nowhere",
+        b"*",
+    ],
+)
+def test_odd_targets_are_client_errors_or_harmless(service: Service, target: bytes) -> None:
+    for method in (b"GET", b"HEAD", b"OPTIONS"):
+        status, _ = raw(service, method + b" " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert status in {0, 200} or 400 <= status < 500, (method, status)
 
 
 def test_every_answer_is_hardened(service: Service) -> None:

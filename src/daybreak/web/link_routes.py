@@ -40,7 +40,7 @@ class _LinkEndpoint:
 
     async def fetch(self, request: Request) -> Response:
         require_plain_path(request)
-        query = request.url.query
+        query = request.scope["query_string"].decode("latin-1")
         if len(query) > _LONGEST_QUERY:
             raise Forbidden("This link is not good.", code="invalid_link")
         facts = facts_of(request)
