@@ -61,11 +61,12 @@ class Lease:
         if self._stop.is_set():
             raise RunError("The run was stopped because the process is ending.", code=STOPPED)
 
-    def renew(self) -> None:
-        """Renews at once. Raises RunFenced, Unavailable."""
-        if not self._renewed():
-            self._lost.set()
-            self.check()
+    def held(self) -> bool:
+        """Asks the database whether the run is still this builder's; a database that is away does not say no."""
+        try:
+            return not self._lost.is_set() and self._renewed()
+        except Unavailable:
+            return True
 
     def patiently(self, work: Callable[[Stores], T]) -> T:
         """Does work in one transaction, waiting for a database that is away as long as the claim stands.

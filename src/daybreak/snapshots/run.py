@@ -108,8 +108,13 @@ def _attempt(workshop: Workshop, snapshot: Snapshot, *, full: bool) -> Snapshot:
         try:
             state, report = making.make()
         except BaseException as error:
-            _give_up(workshop, snapshot, making, error)
-            raise
+            # Whoever took the run over has removed its files: that they are missing is not the reason to tell.
+            taken = isinstance(error, FileStoreError | CarryFailed) and not lease.held()
+            reason = RunFenced("The run was taken over by another builder.") if taken else error
+            _give_up(workshop, snapshot, making, reason)
+            if reason is error:
+                raise
+            raise reason from error
         done = lease.patiently(lambda stores: _finish(workshop, stores, snapshot, state, report))
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
     return done
