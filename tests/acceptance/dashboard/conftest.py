@@ -48,7 +48,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
     hour = (datetime.now(UTC).hour - 8) % 24
     command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", str(folder), str(port), str(hour), "400", "3"]
     with running(command, folder=project_folder, environment={"PYTHONPATH": str(project_folder)}) as program:
-        program.wait_for_log("ready", 120)
+        program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
             yield Service(f"http://127.0.0.1:{port}", state)
