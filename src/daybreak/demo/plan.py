@@ -114,12 +114,14 @@ def _campaigns(draws: Draws, sizes: Sizes) -> str:
     mean_campaigns = max(3.0, per_member / 0.45)
     reach = min(1.0, per_member / mean_campaigns)
     row = "campaign_number"
+    # Large Leaders send more campaigns, each to a smaller part of their audience.
     return f"""
         CREATE TABLE plan_campaigns AS
         WITH counts AS (
             SELECT *, CASE WHEN members = 0 THEN 0
-                           ELSE 1 + floor({mean_campaigns!r} * (0.5 + {draws.share("leader/campaigns", "leader_number")}))::BIGINT END AS campaigns
-            FROM plan_leaders
+                           ELSE 1 + floor({mean_campaigns!r} * bustle * (0.5 + {draws.share("leader/campaigns", "leader_number")}))::BIGINT
+                      END AS campaigns
+            FROM (SELECT *, round(1 + log10(1 + members), 2) AS bustle FROM plan_leaders)
         ), starts AS (
             SELECT *, (sum(campaigns) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING) - campaigns)::BIGINT AS campaign_start
             FROM counts
@@ -130,7 +132,7 @@ def _campaigns(draws: Draws, sizes: Sizes) -> str:
                    {draws.chance("campaign/whatsapp", row, 0.08)} AS is_whatsapp, {draws.chance("campaign/media", row, 0.18)} AS has_media,
                    CASE WHEN {draws.chance("campaign/unsent", row, 0.04)} THEN 0
                         WHEN {draws.chance("campaign/test", row, 0.03)} THEN least(3, members)
-                        ELSE least(members, 1 + floor(members * {reach!r} * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
+                        ELSE least(members, 1 + floor(members * {reach!r} / bustle * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
                    CASE WHEN NOT ({draws.chance("campaign/media", row, 0.18)} AND {draws.chance("campaign/silent", row, 0.1)})
                         THEN replace({draws.one_of("campaign/text", row, CAMPAIGN_TEXTS)}, '{{leader}}', leader_name) END AS text
             FROM each

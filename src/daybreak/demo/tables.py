@@ -318,7 +318,7 @@ class Tables:
         """
 
     def _community_count(self) -> str:
-        many = f"1 + floor(log2(members + 1) / 2 * {self.draws.share('leader/communities', 'leader_number')})"
+        many = f"1 + floor(log2(members + 1) / 3 * (0.5 + {self.draws.share('leader/communities', 'leader_number')}))"
         return f"least({len(COMMUNITY_NAMES)}, {many})::BIGINT"
 
     def _community_id(self, leader: str, position: str) -> str:
