@@ -50,7 +50,7 @@ def main() -> None:
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
             # Charts are drawn anew for the new width and colours.
             page.wait_for_timeout(500)
-            path = IMAGES / f"dashboard-{name}-{look}.png"
+            path = IMAGES / f"{name}-{look}.png"
             page.screenshot(path=path, animations="disabled")
             taken.append(path)
         page.set_viewport_size(WIDE)

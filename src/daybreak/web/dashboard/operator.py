@@ -5,8 +5,7 @@ and seats with their permissions, nodes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,10 +18,11 @@ from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports import Directory, Stores
 from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.publish import accept, discard
+from daybreak.web.dashboard import run_words
 from daybreak.web.dashboard.desk import Desk, go_to, render
 from daybreak.web.dashboard.doorway import operator_page
 from daybreak.web.dashboard.freshness_view import freshness_view
-from daybreak.web.dashboard.presentation import instant, number, size, span, width
+from daybreak.web.dashboard.presentation import number
 from daybreak.web.dashboard.visit import Visit, read_post, show
 from daybreak.web.routing import methods
 
@@ -62,11 +62,11 @@ async def _runs(visit: Visit) -> Response:
         "fresh": freshness_view(fresh, visit.now),
         "publish_clock": visit.desk.publish_clock,
         "held": [
-            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": _summary(run)}
+            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": run_words.summary_of(run)}
             for run in runs
             if run.state is SnapshotState.HELD
         ],
-        "building": [_building(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING],
+        "building": [run_words.building_view(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING],
         "runs": [
             {
                 "snapshot_id": run.snapshot_id,
@@ -74,8 +74,8 @@ async def _runs(visit: Visit) -> Response:
                 "day": run.day,
                 "state": run.state.value,
                 "current": run.snapshot_id == served,
-                "took": _took(run),
-                "rows": _rows(run),
+                "took": run_words.took(run),
+                "rows": run_words.rows_of(run),
                 "published_at": run.published_at,
                 "builder": run.builder or "\N{EN DASH}",
             }
@@ -88,7 +88,7 @@ async def _runs(visit: Visit) -> Response:
 async def _progress(visit: Visit) -> Response:
     """The part of the page that htmx asks for again and again while a run is under way."""
     runs = await visit.desk.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS))
-    building = [_building(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING]
+    building = [run_words.building_view(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING]
     if not building:
         # Nothing builds any more: the whole page has news.
         return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
@@ -108,8 +108,8 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
     resources = [
         {
             "title": resource.title,
-            "rows": _whole(figures[resource.name].get("rows")),
-            "seconds": _seconds(figures[resource.name].get("seconds")),
+            "rows": run_words.whole(figures[resource.name].get("rows")),
+            "seconds": run_words.seconds(figures[resource.name].get("seconds")),
         }
         for resource in RESOURCES
         if resource.name in figures
@@ -121,11 +121,11 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
             "state": run.state.value,
             "failure": run.failure,
         },
-        "building": [_building(run, visit.now)] if run.state is SnapshotState.BUILDING else [],
-        "findings": _findings(run),
-        "facts": _facts(run),
+        "building": [run_words.building_view(run, visit.now)] if run.state is SnapshotState.BUILDING else [],
+        "findings": run_words.findings_of(run),
+        "facts": run_words.facts_of(run),
         "resources": resources,
-        "longest": max((seconds for _, seconds in _durations(figures)), default=0),
+        "longest": max((run_words.seconds(entry.get("seconds")) for entry in figures.values()), default=0),
         "error": error,
         "reason": reason,
         "leave": f"{visit.desk.root}{_path(visit, f'runs/{snapshot_id}')}" if visit.request.method == "POST" else "",
@@ -188,7 +188,7 @@ async def _freshness(visit: Visit) -> Response:
                 "as_of": snapshot.as_of,
                 "published_at": snapshot.published_at,
                 "leaders": leaders,
-                "late": _lateness(snapshot, publish_at_hour=publish_at.hour, publish_at_minute=publish_at.minute),
+                "late": run_words.lateness(snapshot, publish_at),
             }
             for snapshot, leaders in history
         ],
@@ -250,110 +250,6 @@ async def _nodes(visit: Visit) -> Response:
         "nodes": [{"node": node, "alive": visit.now - node.seen_at < _NODE_ALIVE} for node in nodes]
     }
     return show(visit, "operator/nodes.html", "nodes", context)
-
-
-# --- A run in words --------------------------------------------------------------------------------
-
-
-def _building(run: Snapshot, now: datetime) -> dict[str, object]:
-    told = run.progress
-    done = told.get("share")
-    done_share = float(done) if isinstance(done, int | float) else None
-    resource, place, of = told.get("resource"), told.get("resource_number"), told.get("resources")
-    words = [str(told.get("phase") or "starting")]
-    if resource:
-        words.append(f"{resource} ({place} of {of})")
-    if isinstance(told.get("rows"), int):
-        words.append(f"{number(_whole(told['rows']))} rows")
-    if isinstance(told.get("bytes"), int):
-        words.append(size(_whole(told["bytes"])))
-    if done_share is not None:
-        words.insert(0, f"{done_share:.0%}".replace("%", " %"))
-    return {
-        "as_of": run.as_of,
-        "started_at": run.started_at,
-        "expected_end": _instant_of(told.get("expected_end"), now),
-        "done_width": width(done_share if done_share is not None else 0.0, 1),
-        "done_text": ", ".join(words),
-    }
-
-
-def _instant_of(text: object, now: datetime) -> datetime | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None and found > now else None
-
-
-def _facts(run: Snapshot) -> list[tuple[str, str]]:
-    facts = [
-        ("For", "by hand" if run.day is None else f"the publication of {run.day.isoformat()}"),
-        ("Started", instant(run.started_at)),
-        ("Finished", instant(run.finished_at)),
-        ("Took", span(_took(run))),
-        ("Published", instant(run.published_at)),
-        ("Builder", run.builder or "\N{EN DASH}"),
-    ]
-    for name, label in (("files", "Files"), ("files_carried", "Unchanged, carried over"), ("leaders", "Leaders")):
-        value = run.report.get(name)
-        if isinstance(value, int):
-            facts.append((label, number(value)))
-    stored = run.report.get("bytes")
-    if isinstance(stored, int):
-        facts.append(("Stored", size(stored)))
-    if run.accepted_reason:
-        facts.append(("Accepted because", run.accepted_reason))
-    return facts
-
-
-def _findings(run: Snapshot) -> list[str]:
-    found = run.report.get("findings")
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        return []
-    return [str(entry.get("detail", entry)) if isinstance(entry, Mapping) else str(entry) for entry in found]
-
-
-def _summary(run: Snapshot) -> str:
-    findings = _findings(run)
-    if not findings:
-        return ""
-    more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
-    return findings[0] + more
-
-
-def _took(run: Snapshot) -> timedelta | None:
-    return run.finished_at - run.started_at if run.finished_at is not None else None
-
-
-def _rows(run: Snapshot) -> int | None:
-    figures = resources_of(run.report)
-    return sum(_whole(entry.get("rows")) for entry in figures.values()) if figures else None
-
-
-def _durations(figures: Mapping[str, Mapping[str, object]]) -> list[tuple[str, float]]:
-    return [(name, _seconds(entry.get("seconds"))) for name, entry in figures.items()]
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _lateness(snapshot: Snapshot, *, publish_at_hour: int, publish_at_minute: int) -> str:
-    if snapshot.day is None or snapshot.published_at is None:
-        return "by hand"
-    due = snapshot.published_at.replace(
-        year=snapshot.day.year, month=snapshot.day.month, day=snapshot.day.day,
-        hour=publish_at_hour, minute=publish_at_minute, second=0, microsecond=0,
-    )  # fmt: skip
-    late = snapshot.published_at - due
-    return "on time" if late < timedelta(minutes=1) else f"{span(late)} late"
 
 
 def _path(visit: Visit, path: str, **query: str) -> str:

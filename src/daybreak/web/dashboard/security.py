@@ -12,9 +12,9 @@ from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, RateLimi
 from daybreak.domain.identity import Device, Session
 from daybreak.web.dashboard.desk import Desk, go_to
 from daybreak.web.dashboard.doorway import account_page
+from daybreak.web.dashboard.enrolment import begun_enrolment, codes_context, enrolment_context
 from daybreak.web.dashboard.presentation import agent, span
 from daybreak.web.dashboard.session_cookie import clear_cookie
-from daybreak.web.dashboard.sign_in import begun_enrolment, codes_context, enrolment_context
 from daybreak.web.dashboard.tokens import first_time, to_confirm
 from daybreak.web.dashboard.visit import Flash, Visit, read_post, show
 from daybreak.web.problems import status_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,11 +14,11 @@ from starlette.routing import Route
 from daybreak.access import second_factor, sessions
 from daybreak.access.authorization import session_fault
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login
-from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, DaybreakError, Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Seat, SessionStanding
 from daybreak.web.dashboard.desk import Desk, go_to, render
 from daybreak.web.dashboard.doorway import gate_page
+from daybreak.web.dashboard.enrolment import begun_enrolment, codes_context, enrolment_context
 from daybreak.web.dashboard.forms import own_path
 from daybreak.web.dashboard.presentation import span
 from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, set_cookie
@@ -371,30 +370,6 @@ class _Gate:
             keyring=self._services.keyring.current(),
             seconds=int(seconds),
         )
-
-
-async def begun_enrolment(desk: Desk, seat: Seat) -> second_factor.Enrolment | None:
-    """The enrolment that was begun and not confirmed, drawn again from its sealed seed."""
-    access = desk.services.access
-    sealed = await desk.services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
-    if sealed is None:
-        return None
-    try:
-        seed = totp.unseal(sealed, seat_id=seat.seat_id, keyring=access.keyring.current())
-    except totp.SealBroken:
-        return None
-    return second_factor.enrolment_of(seed, product=access.settings.product, email=seat.email)
-
-
-def enrolment_context(enrolment: second_factor.Enrolment) -> dict[str, object]:
-    """What the page that sets up a second factor shows. The picture is drawn here, from digits."""
-    return {"enrolment": enrolment, "qr_picture": Markup(enrolment.qr_svg)}  # noqa: S704
-
-
-def codes_context(codes: tuple[str, ...]) -> dict[str, object]:
-    """What the page with recovery codes shows, and the same as a text to download."""
-    text = "Recovery codes for Daybreak. Each works once.\n\n" + "\n".join(codes) + "\n"
-    return {"codes": codes, "codes_download": f"data:text/plain;charset=utf-8,{quote(text)}"}
 
 
 def _digits(code: str) -> str:
