@@ -181,8 +181,8 @@ def test_a_known_device_is_shut_out_by_nobody(house: House) -> None:
 
 
 def test_success_forgives_what_was_mistyped(house: House) -> None:
-    for _ in range(3):
-        for _ in range(9):
+    for _ in range(2):
+        for _ in range(6):
             with pytest.raises(Unauthenticated):
                 house.run(house.login(password="wrong wrong wrong"))
         house.run(house.start())
