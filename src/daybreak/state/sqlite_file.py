@@ -28,6 +28,8 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA trusted_schema = OFF")
+        # The log of a large manifest is given back to the disk once it is in the database.
+        connection.execute("PRAGMA journal_size_limit = 67108864")
     except sqlite3.Error:
         connection.close()
         raise
