@@ -14,7 +14,7 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
-from daybreak.ports import Reading, WrittenFile
+from daybreak.ports import EmbeddedReading, WrittenFile
 from daybreak.sources.duckdb import DuckdbSource
 from tests.reference.compute import compute, rows_of_leader
 from tests.reference.platforms import Table, platforms, write_duckdb, write_parquet
@@ -45,7 +45,7 @@ class Shelf:
     def discard(self) -> None: ...
 
 
-def export_all(reading: Reading) -> tuple[Shelf, dict[str, set[str]]]:
+def export_all(reading: EmbeddedReading) -> tuple[Shelf, dict[str, set[str]]]:
     """All files of all resources, and the Leaders that have entries of their own, by resource."""
     shelf = Shelf()
     listed: dict[str, set[str]] = {}
