@@ -52,8 +52,8 @@ def copy_state(source_url: str, target_url: str, on_progress: Progress | None = 
         for table in _ALWAYS_THERE:
             target.execute(sa.delete(table))
         copied = {table.name: _copy_table(table, source, target, on_progress) for table in metadata.sorted_tables}
-        _go_on_counting(target)
         _verify(copied, target)
+        _make_at_home(target)
     return copied
 
 
@@ -86,9 +86,12 @@ def _require_empty(target: sa.Connection) -> None:
             )
 
 
-def _go_on_counting(target: sa.Connection) -> None:
-    """PostgreSQL's own counter does not see numbers that come with the rows."""
+def _make_at_home(target: sa.Connection) -> None:
+    """What PostgreSQL does not do by itself: its counter goes on behind the numbers that came with
+    the rows, and its planner learns at once how large the tables have become."""
     if target.dialect.name == "postgresql":
+        for table in metadata.sorted_tables:
+            target.exec_driver_sql(f"ANALYZE {table.name}")
         sequence = sa.func.pg_get_serial_sequence(audit_events.name, "event_id")
         highest = sa.select(sa.func.max(audit_events.c.event_id)).scalar_subquery()
         target.execute(sa.select(sa.func.setval(sequence, sa.func.coalesce(highest, 1), highest.is_not(None))))
