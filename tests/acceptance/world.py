@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import hashlib
 import io
@@ -140,16 +141,12 @@ class World:
         entries = []
         for client_id in LEADERS:
             for resource in RESOURCES:
-                rows = list(_rows(resource, client_id, seed))
+                count, fingerprint, contents = _contents(resource, client_id, seed)
                 formats = {}
-                for name, content in (("csv", _csv(resource, rows)), ("json", _json(resource, rows))):
-                    packed = gzip.compress(content, 1, mtime=0)
+                for name, (content, digest, packed) in contents.items():
                     written = sink.write(client_id, resource.name, name, [packed])
-                    formats[name] = StoredFormat(
-                        written.bytes, written.sha256, len(content), hashlib.sha256(content).hexdigest(), written.key
-                    )
-                fingerprint = hashlib.sha256(repr(rows).encode()).hexdigest()
-                entries.append(ManifestEntry(client_id, resource.name, len(rows), fingerprint, formats))
+                    formats[name] = StoredFormat(written.bytes, written.sha256, content, digest, written.key)
+                entries.append(ManifestEntry(client_id, resource.name, count, fingerprint, formats))
         sink.seal()
 
         def work(stores: Stores) -> None:
@@ -189,6 +186,17 @@ def totp_code(*, ahead: int = 0, at: datetime | None = None) -> str:
     """The code of this moment, or of steps ahead."""
     seconds = int((at or datetime.now(UTC)).timestamp())
     return totp.code_at(SEED, seconds // totp.STEP_SECONDS + ahead)
+
+
+@functools.cache
+def _contents(resource: Resource, client_id: str, seed: int) -> tuple[int, str, dict[str, tuple[int, str, bytes]]]:
+    """Rows, their fingerprint, and by format: length and digest of the content, and the packed file."""
+    rows = list(_rows(resource, client_id, seed))
+    packed = {
+        name: (len(content), hashlib.sha256(content).hexdigest(), gzip.compress(content, 1, mtime=0))
+        for name, content in (("csv", _csv(resource, rows)), ("json", _json(resource, rows)))
+    }
+    return len(rows), hashlib.sha256(repr(rows).encode()).hexdigest(), packed
 
 
 def _rows(resource: Resource, client_id: str, seed: int) -> Iterator[list[object]]:
