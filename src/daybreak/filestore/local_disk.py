@@ -70,7 +70,7 @@ class LocalDisk:
         """Reads the whole file. Raises FileDamaged, or FileStoreError when it is not there."""
         digest = hashlib.sha256()
         length = 0
-        for piece in self.read(key):
+        for piece in self._pieces(key, min(bytes + 1, _READ_BYTES)):
             digest.update(piece)
             length += len(piece)
         if length != bytes or digest.hexdigest() != sha256:
@@ -102,11 +102,14 @@ class LocalDisk:
 
     def read(self, key: str) -> Iterator[bytes]:
         """The file's bytes, in pieces of 1 MiB. Raises FileStoreError."""
+        return self._pieces(key, _READ_BYTES)
+
+    def _pieces(self, key: str, size_bytes: int) -> Iterator[bytes]:
         path = self._path(key)
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
             try:
-                while piece := os.read(handle, _READ_BYTES):
+                while piece := os.read(handle, size_bytes):
                     yield piece
             finally:
                 os.close(handle)

@@ -16,7 +16,8 @@ from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.ports import FileStore, State, Stores
 
-_AT_ONCE = 256
+# Small files are read in bunches: handing one to a thread costs more than reading it.
+_AT_ONCE = 64
 SAMPLE = 50
 
 
@@ -47,18 +48,24 @@ def damaged_files(
     Raises Unavailable when the store is away.
     """
 
-    def read(item: tuple[Damage, StoredFormat]) -> Damage | StoredFormat:
-        damage, stored = item
-        try:
-            store.check(stored.key, stored.bytes, stored.sha256)
-        except FileStoreError as error:
-            return Damage(damage.resource, damage.client_id, damage.format, damage.key, error.message)
-        return stored
+    def read(some: list[tuple[Damage, StoredFormat]]) -> list[Damage | StoredFormat]:
+        return [_checked(store, damage, stored) for damage, stored in some]
 
     rest = iter(files)
+    batches = iter(lambda: list(islice(rest, _AT_ONCE)), [])
     with ThreadPoolExecutor(max(threads, 1), "verify") as pool:
-        while batch := list(islice(rest, _AT_ONCE)):
-            yield from pool.map(read, batch)
+        # A few batches at a time: a manifest may name millions of files.
+        while some := list(islice(batches, max(threads, 1) * 2)):
+            for found in pool.map(read, some):
+                yield from found
+
+
+def _checked(store: FileStore, damage: Damage, stored: StoredFormat) -> Damage | StoredFormat:
+    try:
+        store.check(stored.key, stored.bytes, stored.sha256)
+    except FileStoreError as error:
+        return Damage(damage.resource, damage.client_id, damage.format, damage.key, error.message)
+    return stored
 
 
 def verify_snapshot(
