@@ -35,6 +35,10 @@ class Service:
         """The address of an operator page."""
         return f"{self.base}/dashboard/operator/{path}"
 
+    def as_new(self, email: str) -> None:
+        """Puts a seat back to how it stood at the start."""
+        stage.as_new(self.state, email, datetime.now(UTC))
+
     def end_sessions(self, email: str) -> None:
         """Ends every session of a seat, as if they had expired."""
         now = datetime.now(UTC)

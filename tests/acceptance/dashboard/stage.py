@@ -161,6 +161,18 @@ def _past_events(seat: Seat, now: datetime) -> Iterator[AuditEvent]:
         )
 
 
+def as_new(state: State, email: str, now: datetime) -> None:
+    """Puts a seat back to how it stood at the start, so that a test of it may run again."""
+    password_hash = passwords.hash_password(PASSWORD)
+
+    def write(stores: Stores) -> None:
+        stores.sessions.end_all(seat_id(email), now, "the test")
+        stores.seats.reset_second_factor(seat_id(email))
+        stores.seats.set_password_hash(seat_id(email), password_hash, now)
+
+    state.write(write)
+
+
 def seed_of(manual_key: str) -> bytes:
     """The seed of a key as the enrolment page shows it."""
     text = manual_key.replace(" ", "").upper()
@@ -406,7 +418,7 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
         campaign = str(uuid.UUID(int=draw.getrandbits(128), version=4))
         sent = due - timedelta(days=draw.randrange(0, 88), hours=draw.randrange(24))
         reached = draw.randrange(members // 3 + 1, members + 2)
-        label: str | None = draw.choice(_WORDS) if number else HOSTILE
+        called = draw.choice(_WORDS) if number else HOSTILE
         replied = int(reached * draw.uniform(0.04, 0.22))
         rows["campaigns"].append(
             [
@@ -416,7 +428,7 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
                 "sms",
                 sent,
                 number % 17 == 5,
-                f"{label}\nReply STOP to opt out",
+                f"{called}\nReply STOP to opt out",
                 "sms",
                 None,
                 True,
@@ -427,7 +439,7 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
                 int(reached * draw.uniform(0.001, 0.012)),
                 reached * 2,
                 reached * 2,
-                label,
+                called,
             ]
         )
         if number % 2:

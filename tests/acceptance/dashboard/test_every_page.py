@@ -27,7 +27,7 @@ LOOKS = (
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 ACCOUNT_PAGES = (
-    "files", "files/members/preview", "insight", "insight?days=365", "activity", "accounts?q=a", "settings/tokens",
+    "files", "files/members/preview", "insight", "activity", "accounts?q=a", "settings/tokens",
     "settings/tokens/new", "settings/security", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = ("runs", "freshness", "people", "nodes")

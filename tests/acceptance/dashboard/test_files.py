@@ -168,8 +168,12 @@ def test_insight_draws_what_the_tables_hold(visitor: Callable[..., Page], servic
     page.get_by_role("link", name="90 days").click()
     expect(page.locator("#messages-table tbody tr")).to_have_count(90)
     homes = (
-        page.get_by_role("region", name="Members by state").locator("tbody td.number:nth-child(3)").all_inner_texts()
+        page.get_by_role("region", name="Members by state", exact=True)
+        .locator("tbody td.number:nth-child(3)")
+        .all_inner_texts()
     )
     deleted = page.get_by_role("row", name=re.compile("deleted")).locator("td.number").first.inner_text()
     assert sum(int(cell.replace(",", "")) for cell in homes) == 400 - int(deleted)
-    expect(page.get_by_role("region", name="Communities by size")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(page.get_by_role("region", name="Communities by size", exact=True)).to_contain_text(
+        "<img src=x onerror=alert(1)>"
+    )

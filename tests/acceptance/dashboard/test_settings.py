@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -60,7 +61,7 @@ def test_two_clicks_make_one_token(visitor: Callable[..., Page], service: Servic
     expect(page.locator("#token-value")).to_be_visible()
     # Without the script's guard the same form arrives twice: the second makes nothing.
     page.goto(service.account(stage.KITA, "settings/tokens/new"))
-    form = {
+    form: dict[str, Any] = {
         name: page.locator(f"form[action$='tokens/new'] [name={name}]").input_value() for name in ("csrf", "once")
     } | {"name": "Sent again", "expiry": "30"}
     address = service.account(stage.KITA, "settings/tokens/new")
@@ -111,6 +112,7 @@ def test_without_the_permission_the_page_says_who_can_help(visitor: Callable[...
 def test_password_change_ends_the_other_sessions(
     visitor: Callable[..., Page], open_page: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
+    service.as_new(stage.CHANGER)
     elsewhere = visitor(stage.CHANGER)
     page = visitor(stage.CHANGER)
     page.get_by_role("link", name="Security").click()
@@ -146,6 +148,7 @@ def test_password_change_ends_the_other_sessions(
 def test_second_factor_set_up_and_new_recovery_codes(
     visitor: Callable[..., Page], open_page: Callable[..., Page], service: Service
 ) -> None:
+    service.as_new(stage.ENROLLER)
     page = visitor(stage.ENROLLER)
     page.get_by_role("link", name="Security").click()
     page.get_by_role("button", name="Set up").click()
@@ -218,7 +221,12 @@ def test_posts_from_another_origin_are_refused(
     page.goto(attack)
     expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
     # And from our own origin the token of another session does not help either.
-    form = {"csrf": token[:-1] + ("0" if token[-1] != "0" else "1"), "once": once, "name": "stolen", "expiry": "never"}
+    form: dict[str, Any] = {
+        "csrf": token[:-1] + ("0" if token[-1] != "0" else "1"),
+        "once": once,
+        "name": "stolen",
+        "expiry": "never",
+    }
     assert page.request.post(address, form=form).status == 403
     for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
         assert page.request.post(address, form={**form, "csrf": token}, headers=headers).status == 403

@@ -57,6 +57,9 @@ def test_next_leads_to_own_pages_only(page: Page, service: Service, target: str)
 def test_second_factor_wrong_code_used_code_recovery_code(
     open_page: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
+    careful = stage.seat_id(stage.CAREFUL)
+    recovery = totp.recovery_digest("aaaa-bbbb-cccc", seat_id=careful)
+    service.state.write(lambda stores: stores.seats.replace_recovery_codes(careful, [recovery]))
     page = open_page()
     sign_in(page, service, stage.CAREFUL, path=f"/dashboard/{stage.VAULT}/insight")
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
@@ -84,6 +87,7 @@ def test_second_factor_wrong_code_used_code_recovery_code(
 
 
 def test_forced_enrolment_shows_recovery_codes_once(page: Page, service: Service, console_messages: list[str]) -> None:
+    service.as_new(stage.NEWCOMER)
     sign_in(page, service, stage.NEWCOMER)
     expect(page.get_by_role("heading", name="Set up your second factor")).to_be_visible()
     expect(page.locator(".qr svg")).to_be_visible()
