@@ -73,7 +73,12 @@ def victims_under(words: Sequence[str]) -> Iterator[Victims]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+        # Byte code that is written on the way would be system calls of no interest here.
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         start_new_session=True,
     )
     try:
