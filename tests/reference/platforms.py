@@ -63,7 +63,8 @@ def times_around(as_of: datetime) -> st.SearchStrategy[datetime]:
     midnight = as_of.replace(hour=0, minute=0, second=0, microsecond=0)
     edges = [edge + step for edge in (as_of, window, midnight) for step in (-micro, timedelta(0), micro)]
     anywhere = st.integers(-200 * 86_400_000_000, 3 * 86_400_000_000).map(lambda micros: as_of + micros * micro)
-    return st.one_of(st.sampled_from(edges), anywhere)
+    # The instant itself is where a wrong comparison shows, so it comes often.
+    return st.one_of(st.just(as_of), st.sampled_from(edges), anywhere)
 
 
 @st.composite
@@ -151,9 +152,9 @@ def platforms(draw: Draw) -> tuple[dict[str, Table], datetime]:
             "custom_field_value": draw(maybe)}), "member_id", "custom_field_name"),
         "communities": rows(3, lambda n: {
             "community_id": COMMUNITIES[n], "leader_id": draw(some_leader), "community_name": draw(texts)}),
-        "community_memberships": rows(8, lambda _: {
+        "community_memberships": rows(12, lambda _: {
             "community_id": draw(st.sampled_from(COMMUNITIES[:4])), "member_id": draw(some_member),
-            "joined_at": draw(times), "left_at": draw(st.one_of(st.none(), times))}),
+            "joined_at": draw(times), "left_at": draw(st.one_of(st.none(), st.just(as_of), times))}),
     }  # fmt: skip
     return tables, as_of
 
