@@ -8,7 +8,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
 from daybreak.export.survey import Survey
 
-_BATCH_BYTES = 24 << 20
+_BATCH_BYTES = 6 << 20
 FEWEST_ROWS = 2048
 MOST_ROWS = 131_072
 
