@@ -120,7 +120,7 @@ class SourceSettings:
         TEXT,
         None,
         "`duckdb`: a DuckDB file, or a folder with `TABLE.parquet` or `TABLE/*.parquet`. `postgresql`: a connection "
-        "address, `postgresql://reader@host/database`. `spark`: a folder as for duckdb or a database of its catalogue.",
+        "address, `postgresql://reader@host/database`. `spark`: a folder or address of Parquet, or `catalog:NAME`.",
         secret=True,
     )
     statement_timeout: timedelta = setting(
