@@ -28,6 +28,9 @@ from daybreak.sources.spark import SparkReading, SparkSource, spark_session
 from tests.integration.sources.engines import AS_OF
 from tests.parts.presence import absent
 
+# Spark starts slowly on a busy machine.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
 FORMATS = ("csv", "json", "ndjson", "parquet")
 SETTINGS = {
     "spark.master": "local[2]",
