@@ -8,7 +8,18 @@ from pathlib import Path
 
 import duckdb
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.domain.errors import RunError, SourceError
+
+ENGINE_TYPES = {
+    ColumnType.UUID: "UUID",
+    ColumnType.TEXT: "VARCHAR",
+    ColumnType.BIGINT: "BIGINT",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+}
+"""The engine's type for each of ours."""
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.content import TextFormat, text_format
-from daybreak.export.engine import engine_faults
+from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
 from daybreak.export.line_stream import line_query, row_order, rows_per_batch
@@ -23,15 +23,6 @@ from daybreak.export.survey import LeaderRows, Survey, survey
 from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
 
 _ENTRIES_AT_ONCE = 2000
-
-_ENGINE_TYPES = {
-    ColumnType.UUID: "UUID",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BIGINT: "BIGINT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
 
 
 def export_resource(
@@ -143,7 +134,7 @@ def _shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) 
 
 def _cast(column: Column) -> str:
     name = quoted(column.name)
-    return f"CAST({name} AS {_ENGINE_TYPES[column.type]}) AS {name}"
+    return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"
 
 
 def _make_files(

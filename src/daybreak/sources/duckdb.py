@@ -22,7 +22,7 @@ from daybreak.catalogue.models import Model, check_leader_chain
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
-from daybreak.export.engine import engine_faults, open_engine
+from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
 from daybreak.ports import ResourceRows
 from daybreak.sources.contract import Columns, model_faults, table_faults
 
@@ -38,15 +38,6 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
         "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     ),
 }  # fmt: skip
-
-_SQL_TYPES = {
-    ColumnType.UUID: "UUID",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BIGINT: "BIGINT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +275,7 @@ def _make_typed_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _typed(column: Column) -> str:
-    return f"CAST({column.name} AS {_SQL_TYPES[column.type]}) AS {column.name}"
+    return f"CAST({column.name} AS {ENGINE_TYPES[column.type]}) AS {column.name}"
 
 
 def _literal(text: str) -> str:

@@ -16,20 +16,10 @@ from typing import Any, Protocol
 
 import duckdb
 
-from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import SourceUnavailable
-from daybreak.export.engine import engine_faults, open_engine
+from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
 from daybreak.export.lines import quoted
-
-_ENGINE_TYPES = {
-    ColumnType.UUID: "UUID",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BIGINT: "BIGINT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
 
 
 class ArrowStream(Protocol):
@@ -62,7 +52,7 @@ class Landing:
         Either every stream came to its own end, or nothing is kept and its error is raised.
         """
         table = f"scratch.main.{resource.name}"
-        columns = ", ".join(f"{quoted(column.name)} {_ENGINE_TYPES[column.type]}" for column in resource.columns)
+        columns = ", ".join(f"{quoted(column.name)} {ENGINE_TYPES[column.type]}" for column in resource.columns)
         with self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE {table} ({columns})")
         try:
@@ -81,7 +71,7 @@ class Landing:
     def _fill(self, resource: Resource, table: str, number: int, arrival: Arrival) -> None:
         name = f"arriving_{resource.name}_{number}"
         columns = ", ".join(
-            f"CAST({quoted(column.name)} AS {_ENGINE_TYPES[column.type]})" for column in resource.columns
+            f"CAST({quoted(column.name)} AS {ENGINE_TYPES[column.type]})" for column in resource.columns
         )
         with self._connection.cursor() as cursor, arrival() as stream:
             cursor.register(name, stream)
