@@ -108,7 +108,8 @@ def polars(source: Path, out: Path, *, level: int) -> Told:
     for kind in ("csv", "json"):
 
         def named(arguments: Any, kind: str = kind) -> Path:
-            return out / kind / f"{arguments.partition_keys.item(0, 0)}.{kind}.gz"
+            # Many open partitions make it close a file and begin another one for the same Leader.
+            return out / kind / f"{arguments.partition_keys.item(0, 0)}-{arguments.index_in_partition}.{kind}.gz"
 
         (out / kind).mkdir()
         target = pl.PartitionBy(
