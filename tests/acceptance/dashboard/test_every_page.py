@@ -3,6 +3,7 @@ outside host, little weight; and the whole dashboard without JavaScript.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Response, ViewportSize, expect
 
+from daybreak.credentials import totp
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard import stage
 from tests.acceptance.dashboard.conftest import Service, sign_in
@@ -81,6 +83,46 @@ def test_accessible_light_quiet_and_at_home(
         weight = sum(_bytes(response) for response in loaded)
         assert weight < MOST_BYTES, f"{address} weighs {weight}"
         assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}
+    assert faults == []
+
+
+def test_accessible_where_secrets_are_made_and_asked_for(
+    open_page: Callable[..., Page], service: Service, project_folder: Path
+) -> None:
+    page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+    page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    service.as_new(stage.NEWCOMER)
+    sign_in(page, service, stage.NEWCOMER)
+    expect(page.get_by_role("heading", name="Set up your second factor")).to_be_visible()
+    faults = _faults(page, "enrolment")
+    manual_key = page.locator("#manual-key").inner_text()
+    page.get_by_label("Six-digit code").fill(totp.code_at(stage.seed_of(manual_key), int(time.time()) // 30))
+    page.get_by_role("button", name="Confirm").click()
+    expect(page.get_by_role("heading", name="Keep these recovery codes")).to_be_visible()
+    faults += _faults(page, "recovery codes")
+
+    waiting = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+    waiting.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    sign_in(waiting, service, stage.CAREFUL)
+    expect(waiting.get_by_role("heading", name="Enter your code")).to_be_visible()
+    faults += _faults(waiting, "second factor")
+    waiting.get_by_role("link", name="Use a recovery code").click()
+    expect(waiting.get_by_label("Recovery code")).to_be_visible()
+    faults += _faults(waiting, "recovery code")
+
+    owner = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+    owner.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    sign_in(owner, service, stage.OWNER)
+    owner.wait_for_url("**/files")
+    owner.goto(service.account(stage.NORTHLIGHT, "settings/tokens/new"))
+    owner.get_by_label("Name").fill("looked at")
+    owner.get_by_role("button", name="Create the token").click()
+    expect(owner.locator("#token-value")).to_contain_text("service_api_")
+    faults += _faults(owner, "token made")
+    owner.goto(service.account(stage.NORTHLIGHT, "settings/tokens"))
+    owner.get_by_role("link", name="Revoke looked at").click()
+    expect(owner.get_by_role("button", name="Revoke the token")).to_be_visible()
+    faults += _faults(owner, "token revoked")
     assert faults == []
 
 
