@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev-ready
 # Some machines tell Python to forget what it compiled; starting a server many times would then take minutes.
 unexport PYTHONDONTWRITEBYTECODE
 TEST_ARGS ?=
-BENCH_ARGS ?=
+BENCH_ARGS ?= all --write
 
 .PHONY: help setup system demo test check bench lock reference format clean
 

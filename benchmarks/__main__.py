@@ -1,78 +1,65 @@
-"""`python -m benchmarks [members|resources] [--rows N] [--leaders N] [--order shuffled|clustered] [--write]`."""
+"""`python -m benchmarks JOB [options] [--write]`, or `all` for the standard set."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import sys
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import report
-from benchmarks.measure import Measured, measure
-from benchmarks.source import make_source
-from benchmarks.verify import rows_in
+from benchmarks import members, page
+from benchmarks.job import Job, Section, Unavailable
+from benchmarks.machine import load, machine, versions
 
-WAYS = {
-    "daybreak": "Daybreak (igzip 2)",
-    "daybreak-zlib-ng": "Daybreak (zlib-ng 4)",
-    "daybreak-tenth": "Daybreak, a tenth of the Leaders changed",
-    "duckdb": "DuckDB COPY ... PARTITION_BY, gzip",
-    "polars-6": "Polars partitioned sink, gzip 6",
-    "polars-1": "Polars partitioned sink, gzip 1",
-    "python": "plain Python csv, json and gzip, one core",
-    "limit": "compression alone, both formats, two threads",
-}
+JOBS: tuple[Job, ...] = (members.JOB,)
+"""In the order of the page. To add a job, write a module with a JOB and name it here."""
+
+_DOCS = Path("docs")
 
 
 def main() -> None:
-    """Measures what was asked for, prints the table, and writes it into the documentation with `--write`."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("job", nargs="?", choices=["members", "resources"], default="members")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
-    parser.add_argument("--leaders", type=int, default=5_000)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="outbound messages (job resources)")
-    parser.add_argument("--order", choices=["shuffled", "clustered"], default="shuffled")
-    parser.add_argument("--ways", default=",".join(WAYS), help="some of: " + ", ".join(WAYS))
-    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="where data and output go")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and its picture")
-    options = parser.parse_args()
-    source = make_source(options.folder, options.rows, options.leaders, options.messages, options.order)
-    if options.job == "resources":
-        measured = _resources(options.folder, source)
-    else:
-        measured = _members(options.folder, source, options.ways.split(","), options.rows)
-    title = f"{options.job}, {options.rows:,} Members, {options.leaders:,} Leaders, {options.order} source"
-    print(report.table(measured))
+    """Measures what was asked for and prints it; with `--write` puts it into the documentation too."""
+    names = {job.name: job for job in JOBS}
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="; ".join(f"{job.name}: {job.about}" for job in JOBS) + ".",
+        epilog="`JOB --help` shows a job's options; `all` takes those that every job has.",
+    )
+    parser.add_argument("job", choices=["all", *names])
+    parser.add_argument("options", nargs=argparse.REMAINDER)
+    asked = parser.parse_args()
+    missing = [
+        name for name in ([*names] if asked.job == "all" else [asked.job]) if not _do(names[name], asked.options)
+    ]
+    if missing and asked.job != "all":
+        sys.exit(1)
+
+
+def _do(job: Job, arguments: Sequence[str]) -> bool:
+    """Whether this machine could do the job."""
+    options = job.parse(arguments)
+    print(f"== {job.name}", flush=True)
+    started_at, started, load_before = datetime.now(UTC), time.monotonic(), load()
+    try:
+        section = job.run(options)
+    except Unavailable as reason:
+        print(f"{job.name} is left out: {reason}", flush=True)
+        return False
+    command = " ".join([job.name, *(one for one in arguments if one != "--write")])
+    minutes = (time.monotonic() - started) / 60
+    facts = [
+        f"`python -m benchmarks {command}`, {started_at:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes",
+        machine(),
+        "; ".join([*versions(section.packages), *section.programs]),
+        f"Load average before: {load_before}; after: {load()}",
+    ]
+    body = f"{section.body.strip()}\n\n<sub>{'. '.join(fact for fact in facts if fact)}.</sub>"
+    print(f"\n{body}\n", flush=True)
     if options.write:
-        report.write(Path("docs"), title, measured, datetime.now(UTC))
-
-
-def _members(folder: Path, source: Path, ways: list[str], rows: int) -> list[Measured]:
-    results = []
-    for way in ways:
-        out = folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir(parents=True)
-        print(f"{WAYS[way]} ...", flush=True)
-        result = measure(way, WAYS[way], source, out)
-        if way == "limit" or way.endswith("tenth"):
-            checked = "-"
-        else:
-            found = rows_in(out)
-            expected = rows if result.scale == 1 else rows // result.scale
-            checked = "same rows" if found == {"csv": expected, "json": expected} else f"NOT THE SAME ROWS: {found}"
-        results.append(result.with_check(checked))
-        shutil.rmtree(out, ignore_errors=True)
-    return results
-
-
-def _resources(folder: Path, source: Path) -> list[Measured]:
-    out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    result = measure("daybreak-all", "Daybreak, all nine resources", source, out)
-    shutil.rmtree(out, ignore_errors=True)
-    return [result]
+        page.write(_DOCS, job, Section(body, section.pictures), [one.name for one in JOBS])
+    return True
 
 
 if __name__ == "__main__":

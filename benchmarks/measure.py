@@ -1,15 +1,18 @@
-"""One way, in a process of its own: seconds on the wall and on the cores, and the most memory its tree held."""
+"""One program in a process of its own: seconds on the wall and on the cores, and the most memory its tree held."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import psutil
 
@@ -17,57 +20,115 @@ _SAMPLE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What one way took. Seconds are already multiplied by `scale` when only that part of the job was done."""
+class Used:
+    """What a program used: its whole tree of processes, and those of the servers that worked for it."""
 
-    way: str
-    name: str
+    wall_seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one round of one way took. Seconds and bytes are already multiplied by `scale` when only that part of the
+    job was done.
+    """
+
     wall_seconds: float
     cpu_seconds: float
     peak_bytes: int
     output_bytes: int
     scale: int = 1
-    check: str = ""
-
-    def with_check(self, check: str) -> Measured:
-        return dataclasses.replace(self, check=check)
 
 
-def measure(way: str, name: str, source: Path, out: Path) -> Measured:
-    """Runs `python -m benchmarks.ways WAY SOURCE OUT`, start-up included. Raises CalledProcessError."""
+def run(
+    arguments: Sequence[str],
+    *,
+    servers: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Used:
+    """Runs a program to its end, start-up included. `servers` are processes started before, whose trees' seconds and
+    memory count too. Raises CalledProcessError.
+    """
     peak = 0
     done = threading.Event()
+    before = sum(_cpu_of_tree(server) for server in servers)
+    children_before = os.times()
     started = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)], stdout=subprocess.PIPE, text=True
+        arguments, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **(environment or {})}
     ) as process:
 
         def watch() -> None:
             nonlocal peak
-            own = psutil.Process(process.pid)
             while not done.wait(_SAMPLE_SECONDS):
-                try:
-                    tree = [own, *own.children(recursive=True)]
-                    peak = max(peak, sum(one.memory_info().rss for one in tree))
-                except psutil.NoSuchProcess:
-                    continue
+                peak = max(peak, sum(_resident_bytes(one) for one in (process.pid, *servers)))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
         said, _ = process.communicate()
+        wall = time.monotonic() - started
         done.set()
         watcher.join()
-    wall = time.monotonic() - started
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, way)
-    told = json.loads(said.splitlines()[-1])
+        raise subprocess.CalledProcessError(process.returncode, list(arguments), output=said)
+    children = os.times()
+    own = children.children_user + children.children_system
+    own -= children_before.children_user + children_before.children_system
+    return Used(wall, own + sum(_cpu_of_tree(server) for server in servers) - before, peak, said)
+
+
+def measure(way: str, source: Path, out: Path) -> Measured:
+    """Runs `python -m benchmarks.ways WAY SOURCE OUT` into an empty folder. Raises CalledProcessError."""
+    used = run([sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)])
+    told: dict[str, Any] = json.loads(used.output.splitlines()[-1])
     scale = told.get("scale", 1)
     return Measured(
-        way,
-        name,
-        told.get("wall_seconds", wall) * scale,
-        told["cpu_seconds"] * scale,
-        max(peak, told["peak_bytes"]),
-        told.get("output_bytes", sum(f.stat().st_size for f in out.rglob("*") if f.is_file())) * scale,
+        told.get("wall_seconds", used.wall_seconds) * scale,
+        told.get("cpu_seconds", used.cpu_seconds) * scale,
+        max(used.peak_bytes, told["peak_bytes"]),
+        told.get("output_bytes", size_of(out)) * scale,
         scale,
     )
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """The median, and the least and the most in brackets when there are several."""
+    middle = f"{median(values):,.{digits}f}"
+    return middle if len(values) == 1 else f"{middle} ({min(values):,.{digits}f}-{max(values):,.{digits}f})"
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    try:
+        own = psutil.Process(pid)
+        return [own, *own.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _resident_bytes(pid: int) -> int:
+    held = 0
+    for process in _tree(pid):
+        try:
+            held += process.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return held
+
+
+def _cpu_of_tree(pid: int) -> float:
+    """Seconds of a tree so far, those of its ended children included."""
+    used = 0.0
+    for process in _tree(pid):
+        try:
+            used += sum(process.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            continue
+    return used
