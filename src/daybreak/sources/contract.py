@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model
-from daybreak.catalogue.resources import Resource
+from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError
 
 Columns = Sequence[tuple[str, str]]
 """(name, the engine's type name) in order."""
 
 Accepted = Mapping[ColumnType, Sequence[str]]
 """Per type of ours, the engine's types that hold it, by the first part of their names."""
+
+
+class ModelRefused(Exception):
+    """The engine does not take a model's SQL; the text is its reason, in one line."""
+
+
+def check_tables(source: str, found: Mapping[str, Columns], accepted: Accepted) -> None:
+    """Raises SourceError that lists every fault of the thirteen tables; `source` begins it."""
+    faults = table_faults(found, accepted)
+    if faults:
+        raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults))
+
+
+def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: Accepted) -> None:
+    """Raises SourceError that lists every fault of the nine models.
+
+    `columns_of` asks the engine for a model's columns without running it; it raises ModelRefused.
+    """
+    faults: list[str] = []
+    for resource in RESOURCES:
+        model = models[resource.name]
+        try:
+            got = columns_of(model)
+        except ModelRefused as refusal:
+            faults.append(f"{model.origin}: {refusal}")
+        else:
+            faults += model_faults(resource, model, got, accepted)
+    if faults:
+        raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
 
 
 def table_faults(found: Mapping[str, Columns], accepted: Accepted) -> list[str]:

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
-from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
 from daybreak.ports import ResourceRows
-from daybreak.sources.contract import Columns, model_faults, table_faults
+from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("UUID", "VARCHAR"),
@@ -50,6 +49,7 @@ class _FileState:
     inode: int
 
 
+@dataclass(frozen=True, slots=True)
 class DuckdbSource:
     """A RowSource over a DuckDB file or a folder of Parquet files.
 
@@ -57,36 +57,28 @@ class DuckdbSource:
     is not there. `models` come from `catalogue.models.load_models`.
     """
 
-    engine = "duckdb"
+    location: Path
+    models: Mapping[str, Model]
+    _: KW_ONLY
+    memory_bytes: int
+    threads: int
+    temp_dir: Path
 
-    def __init__(
-        self,
-        location: Path,
-        models: Mapping[str, Model],
-        *,
-        memory_bytes: int,
-        threads: int,
-        temp_dir: Path,
-    ) -> None:
-        self._location = location
-        self._models = models
-        self._memory_bytes = memory_bytes
-        self._threads = threads
-        self._temp_dir = temp_dir
+    engine: ClassVar[str] = "duckdb"
 
     @contextmanager
     def open(self, as_of: datetime) -> Iterator[DuckdbReading]:
         """Opens the source for one reading. Raises SourceError, SourceUnavailable (transient)."""
-        files = _parquet_files(self._location)
-        connection = open_engine(memory_bytes=self._memory_bytes, threads=self._threads, temp_dir=self._temp_dir)
+        files = _parquet_files(self.location)
+        connection = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         try:
             if files is None:
-                _attach(connection, self._location)
+                _attach(connection, self.location)
             else:
                 _show_parquet(connection, files)
             states = tuple(state for parts in (files or {}).values() for state in parts)
             _lock(connection, [state.path for state in states])
-            yield DuckdbReading(connection, self._location, as_of, self._models, states)
+            yield DuckdbReading(connection, self.location, as_of, self.models, states)
         finally:
             connection.close()
 
@@ -115,10 +107,7 @@ class DuckdbReading:
         self._models = models
         self._files = files
         self._leaders: list[str] | None = None
-        found = _columns_of_source(connection)
-        faults = table_faults(found, ACCEPTED_TYPES)
-        if faults:
-            raise SourceError(f"The source {location} is not as expected:\n  " + "\n  ".join(faults))
+        check_tables(f"The source {location}", _columns_of_source(connection), ACCEPTED_TYPES)
         _make_typed_views(connection)
 
     @property
@@ -127,20 +116,17 @@ class DuckdbReading:
 
     def check(self) -> None:
         """Holds each model's columns to the catalogue and the leaders' chain to reason."""
-        faults: list[str] = []
         with self._cursor() as cursor:
-            for resource in RESOURCES:
-                model = self._models[resource.name]
+
+            def columns_of(model: Model) -> Columns:
                 try:
                     # Not DESCRIBE: it gives the stored name of a column whose new name differs in case alone.
                     described = cursor.sql(f"SELECT * FROM ({model.at(self._as_of)})")
                 except duckdb.Error as error:
-                    faults.append(f"{model.origin}: {str(error).splitlines()[0]}")
-                    continue
-                got = list(zip(described.columns, map(str, described.types), strict=True))
-                faults += model_faults(resource, model, got, ACCEPTED_TYPES)
-            if faults:
-                raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+                    raise ModelRefused(_first_line(error)) from error
+                return list(zip(described.columns, map(str, described.types), strict=True))
+
+            check_models(self._models, columns_of, ACCEPTED_TYPES)
             with engine_faults("Table leaders"):
                 pairs = cursor.execute(
                     "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"

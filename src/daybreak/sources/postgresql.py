@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import adbc_driver_manager
@@ -22,12 +23,12 @@ from psycopg import conninfo
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
-from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.lines import quoted
 from daybreak.ports import ResourceRows
-from daybreak.sources.contract import Columns, model_faults, table_faults
+from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.dialects import in_dialect
 from daybreak.sources.landing import Arrival, ArrowStream, Landing, StreamBroken, open_landing
 
@@ -55,6 +56,7 @@ _STATEMENT_CANCELLED = "57014"
 _TIMED_OUT = "due to statement timeout"
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresqlSource:
     """A RowSource over a PostgreSQL database (`postgresql://...`), or a read replica of one.
 
@@ -62,37 +64,29 @@ class PostgresqlSource:
     `statement_timeout_seconds` bounds each model; 0 leaves the server's own setting.
     """
 
-    engine = "postgresql"
+    # It may carry a password: no traceback or log shows it.
+    location: str = field(repr=False)
+    models: Mapping[str, Model]
+    _: KW_ONLY
+    memory_bytes: int
+    threads: int
+    temp_dir: Path
+    statement_timeout_seconds: int = 0
 
-    def __init__(
-        self,
-        location: str,
-        models: Mapping[str, Model],
-        *,
-        memory_bytes: int,
-        threads: int,
-        temp_dir: Path,
-        statement_timeout_seconds: int = 0,
-    ) -> None:
-        self._location = location
-        self._models = models
-        self._memory_bytes = memory_bytes
-        self._threads = threads
-        self._temp_dir = temp_dir
-        self._statement_timeout_seconds = statement_timeout_seconds
+    engine: ClassVar[str] = "postgresql"
 
     @contextmanager
     def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
         """One exported snapshot for one reading. Raises SourceError, SourceUnavailable."""
         with (
-            open_landing(memory_bytes=self._memory_bytes, threads=self._threads, temp_dir=self._temp_dir) as landing,
+            open_landing(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir) as landing,
             self._keeper() as keeper,
         ):
             with _server_faults("The source"):
                 row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
             if row is None:
                 raise SourceUnavailable("The source exported no snapshot.")
-            yield PostgresqlReading(keeper, landing, as_of, self._models, lambda sql: self._stream(str(row[0]), sql))
+            yield PostgresqlReading(keeper, landing, as_of, self.models, lambda sql: self._stream(str(row[0]), sql))
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query of the operator's own (`[directory]`), by column name."""
@@ -108,7 +102,7 @@ class PostgresqlSource:
         """The connection whose transaction keeps the snapshot; it also answers small questions."""
         with _server_faults("The source"):
             connection = psycopg.connect(
-                self._location,
+                self.location,
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT_SECONDS,
                 keepalives_idle=30,
@@ -130,11 +124,11 @@ class PostgresqlSource:
     def _stream(self, snapshot: str, sql: str) -> Iterator[ArrowStream]:
         """The rows of one SELECT on a connection of its own, in the exported snapshot."""
         with _server_faults("The source"):
-            connection = adbc.connect(_adbc_uri(self._location), autocommit=True)
+            connection = adbc.connect(_adbc_uri(self.location), autocommit=True)
         try:
             with _server_faults("The source"), connection.cursor() as cursor:
                 cursor.execute("SET TIME ZONE 'UTC'")
-                cursor.execute(f"SET statement_timeout = {self._statement_timeout_seconds * 1000:d}")
+                cursor.execute(f"SET statement_timeout = {self.statement_timeout_seconds * 1000:d}")
                 cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
                 cursor.execute(sql)
@@ -169,21 +163,8 @@ class PostgresqlReading:
     def check(self) -> None:
         """Holds tables, models and the chain of Leaders to the contract."""
         with _server_faults("The source"):
-            faults = table_faults(self._columns_of_tables(), ACCEPTED_TYPES)
-            if faults:
-                raise SourceError("The source PostgreSQL is not as expected:\n  " + "\n  ".join(faults))
-            for resource in RESOURCES:
-                model = self._models[resource.name]
-                try:
-                    # A failed statement must not end the transaction that keeps the snapshot.
-                    with self._keeper.transaction():
-                        got = self._columns_of_model(model)
-                except psycopg.ProgrammingError as error:
-                    faults.append(f"{model.origin}: {_first_line(error)}")
-                else:
-                    faults += model_faults(resource, model, got, ACCEPTED_TYPES)
-            if faults:
-                raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
+            check_tables("The source PostgreSQL", self._columns_of_tables(), ACCEPTED_TYPES)
+            check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             pairs = self._keeper.execute(
                 "SELECT lower(leader_id::text), lower(parent_leader_id::text) FROM leaders"
             ).fetchall()
@@ -254,14 +235,18 @@ class PostgresqlReading:
 
     def _columns_of_model(self, model: Model) -> Columns:
         sql = in_dialect(model.at(self._as_of), "postgres")
-        with self._keeper.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM ({sql}) AS model LIMIT 0".encode())
-            described = cursor.description or []
-            kinds = cursor.execute(
-                "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
-                "AS wanted (wanted_oid, place) JOIN pg_type ON oid = wanted_oid ORDER BY place",
-                [[column.type_code for column in described]],
-            ).fetchall()
+        try:
+            # A failed statement must not end the transaction that keeps the snapshot.
+            with self._keeper.transaction(), self._keeper.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM ({sql}) AS model LIMIT 0".encode())
+                described = cursor.description or []
+                kinds = cursor.execute(
+                    "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
+                    "AS wanted (wanted_oid, place) JOIN pg_type ON oid = wanted_oid ORDER BY place",
+                    [[column.type_code for column in described]],
+                ).fetchall()
+        except psycopg.ProgrammingError as error:
+            raise ModelRefused(_first_line(error)) from error
         return [
             (column.name, _plain_kind(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)
         ]
