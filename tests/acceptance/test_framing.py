@@ -109,6 +109,8 @@ def test_bad_chunks_are_a_bad_request(service: Service, chunks: bytes) -> None:
         (b"email=x&password=y", {"Content-Type": "application/x-www-form-urlencoded"}, 415, None),
         (b"{}", {"Content-Type": "text/json"}, 415, None),
         (b"{}", {"Content-Type": "application/json; charset=utf-16"}, 415, None),
+        (b"{}", {"Content-Type": "application/json; x=y; charset=utf-16"}, 415, None),
+        (b"{}", {"Content-Type": 'application/json; charset="UTF-8"; x=y'}, 400, "/email"),
         (b"{}", {"Content-Type": ""}, 415, None),
         (b"\x1f\x8b", {"Content-Encoding": "gzip"}, 415, None),
     ],
@@ -143,12 +145,10 @@ def test_other_methods(service: Service, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nowhere", "/download", "/download/v1/files", "/healthz/", "//healthz", "/%2e%2e/x"]
+    "path", ["//", "/nowhere", "/download", "/download/v1/files", "/healthz/", "//healthz", "/%2e%2e/x"]
 )
 def test_what_is_not_there_is_a_problem(service: Service, path: str) -> None:
     found = service.get(path)
-    if path == "/" and found.status_code in {302, 303}:
-        return  # the dashboard may stand there
     assert (found.status_code, found.json()["code"]) == (404, "not_found")
     assert "Location" not in found.headers
 

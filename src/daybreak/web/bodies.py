@@ -18,6 +18,8 @@ _MISSING = re.compile(r"missing required field `([^`]*)`")
 _AT = re.compile(r" - at `\$([^`]*)`$")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
+_TYPE = re.compile(r"`(\w+)`")
+_JSON_TYPES = {"str": "string", "int": "number", "float": "number", "bool": "boolean"}
 
 
 async def read_json(request: Request, shape: type[T], settings: WebSettings) -> T:
@@ -47,15 +49,16 @@ def _check_media_type(request: Request) -> None:
     if coding not in {"", "identity"}:
         raise RequestError("A compressed body is not taken: send it plain.", code="unsupported_media_type")
     given = request.headers.get("content-type", "")
-    media_type, _, parameters = given.partition(";")
+    media_type, *parameters = given.split(";")
     if media_type.strip().lower() != "application/json":
         raise RequestError(
             "Send the body as JSON, with the header Content-Type: application/json.",
             code="unsupported_media_type",
         )
-    name, _, charset = parameters.strip().partition("=")
-    if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:
-        raise RequestError("JSON is sent as UTF-8.", code="unsupported_media_type")
+    for parameter in parameters:
+        name, _, charset = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:
+            raise RequestError("JSON is sent as UTF-8.", code="unsupported_media_type")
 
 
 async def _read(request: Request, limit: int, deadline_seconds: float) -> bytes:
@@ -99,7 +102,8 @@ def _field_fault(text: str) -> InvalidRequest:
         pointer += f"/{missing.group(1)}"
         return InvalidRequest(f"The field {pointer[1:]} is missing.", faults=(FieldFault(pointer, "is required"),))
     named = f"The field {pointer[1:]} is wrong." if pointer else "The body has the wrong shape."
-    return InvalidRequest(named, faults=(FieldFault(pointer, said.replace("`", "'")),))
+    told = _TYPE.sub(lambda found: _JSON_TYPES.get(found[1], found[1]), said)
+    return InvalidRequest(named, faults=(FieldFault(pointer, told.replace("`", "'")),))
 
 
 def _pointer(path: str) -> str:

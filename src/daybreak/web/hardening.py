@@ -116,9 +116,9 @@ class Hardening:
     def _strip_base_path(self, scope: Scope) -> None:
         """A proxy may send the path as users see it, or without the path part of `base_url`."""
         base = self._base_path
-        if base and scope["path"].startswith(base + "/"):
-            scope["path"] = scope["path"][len(base) :]
-            scope["raw_path"] = scope.get("raw_path", b"")[len(base) :]
+        if base and (scope["path"] == base or scope["path"].startswith(base + "/")):
+            scope["path"] = scope["path"][len(base) :] or "/"
+            scope["raw_path"] = scope.get("raw_path", b"")[len(base) :] or b"/"
 
     def _hardened(self, send: Send, facts: RequestFacts, watch: _Watch) -> Send:
         request_id = (b"x-request-id", facts.request_id.encode("ascii"))

@@ -25,6 +25,13 @@ def test_wrong_password_then_right_one(page: Page, service: Service, console_mes
     forget_failed_loads(console_messages, 401)
 
 
+def test_the_bare_address_leads_to_sign_in_and_to_the_files(page: Page, service: Service) -> None:
+    sign_in(page, service, stage.ANALYST, path="/")
+    page.wait_for_url(f"**/dashboard/{stage.NORTHLIGHT}/files")
+    page.goto(f"{service.base}/")
+    page.wait_for_url(f"**/dashboard/{stage.NORTHLIGHT}/files")
+
+
 def test_unknown_seat_reads_like_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
     sign_in(page, service, "nobody@example.org")
     expect(page.get_by_text("Email or password is not right.")).to_be_visible()

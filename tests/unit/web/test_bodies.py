@@ -23,11 +23,13 @@ def test_a_missing_field_is_named() -> None:
     assert fault_of(b'{"email": "a"}').faults == (FieldFault("/password", "is required"),)
 
 
-@pytest.mark.parametrize("value", ["1", "null", "[]", "{}", "true", "1.5"])
-def test_a_wrong_type_is_named(value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("1", "number"), ("null", "null"), ("[]", "array"), ("{}", "object"), ("true", "boolean"), ("1.5", "number")],
+)
+def test_a_wrong_type_is_named(value: str, kind: str) -> None:
     (fault,) = fault_of(f'{{"email": {value}, "password": "b"}}'.encode()).faults
-    assert fault.pointer == "/email"
-    assert "str" in fault.detail
+    assert fault == FieldFault("/email", f"Expected string, got {kind}")
 
 
 @pytest.mark.parametrize(

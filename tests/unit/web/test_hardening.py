@@ -63,7 +63,7 @@ def test_https_has_hsts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "seen"), [("/data/x", "/x"), ("/x", "/x"), ("/database/x", "/database/x"), ("/data", "/data")]
+    ("path", "seen"), [("/data/x", "/x"), ("/x", "/x"), ("/database/x", "/database/x"), ("/data", "/")]
 )
 def test_the_path_of_the_base_url_may_be_there_or_not(path: str, seen: str) -> None:
     assert ask(echo, WebSettings("http://a.example/data"), path)[2].decode() == seen

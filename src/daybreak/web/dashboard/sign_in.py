@@ -48,6 +48,7 @@ def sign_in_routes(desk: Desk) -> list[Route]:
     """The routes that need no session, or one that still waits."""
     gate = _Gate(desk)
     return [
+        methods("/", GET=gate_page(desk, gate.home)),
         methods("/dashboard", GET=gate_page(desk, gate.home)),
         methods("/dashboard/", GET=gate_page(desk, gate.home)),
         methods("/dashboard/sign-in", GET=gate_page(desk, gate.ask), POST=gate_page(desk, gate.sign_in)),
