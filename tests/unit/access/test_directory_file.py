@@ -90,7 +90,7 @@ def test_every_fault_is_listed_with_its_position() -> None:
     }
     del given["accounts"][0]["first_name"]
     given["accounts"][0]["onboarding_billing_state"]["trial_days"] = 3
-    given["seats"][0] |= {"email": "nobody", "password": "1234567890"}
+    given["seats"][0] |= {"email": "nobody", "password": ["1234567890"]}
     given["seats"][0]["access"][0]["roles"] = ["king"]
     given["extra"] = []
     message = faults(json.dumps(given))
@@ -109,6 +109,7 @@ def test_every_fault_is_listed_with_its_position() -> None:
         "$.extra",
     ):
         assert position in message, position
+    assert "1234567890" not in message, "no fault quotes a password"
 
 
 def test_repeated_and_dangling_ids_are_refused() -> None:
@@ -118,7 +119,7 @@ def test_repeated_and_dangling_ids_are_refused() -> None:
     assert "there twice" in faults(json.dumps(given))
     given = document()
     given["seats"][0]["access"][0]["client_id"] = SEAT
-    assert "does not list" in faults(json.dumps(given))
+    assert "which is not listed" in faults(json.dumps(given))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"accounts": []}', '{"accounts": 1, "seats": []}', "[" * 100_000])

@@ -1,4 +1,4 @@
-"""What a sync changes, what it refuses, and what a bad row is told."""
+"""What a sync changes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from daybreak.access.directory_sync import directory_changes, require_modest
-from daybreak.access.platform_directory import directory_from_rows
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.ports import Directory
@@ -62,50 +61,3 @@ def test_a_sync_that_would_take_away_too_much_is_refused() -> None:
     require_modest(changes, FULL, 0.5)
     with pytest.raises(OperatorError, match="1 of 2 accounts"):
         require_modest(changes, FULL, 0.49)
-
-
-def test_rows_become_a_directory() -> None:
-    directory = directory_from_rows(
-        [
-            {
-                "CLIENT_ID": ACCOUNT.client_id.upper(),
-                "first_name": "Ada",
-                "last_name": "Lo",
-                "phone_number": "+15550100",
-                "phone_number_type": "long_code",
-            }
-        ],
-        [{"seat_id": SEAT.seat_id, "email": SEAT.email}],
-        [
-            {
-                "seat_id": SEAT.seat_id,
-                "client_id": ACCOUNT.client_id,
-                "roles": "owner, admin",
-                "data_export": True,
-            }
-        ],
-    )
-    assert directory.accounts == (ACCOUNT,)
-    assert directory.seats == (SEAT,)
-    assert directory.grants == (replace(GRANT, roles=("owner", "admin")),)
-
-
-def test_every_fault_of_the_rows_is_named() -> None:
-    with pytest.raises(OperatorError) as caught:
-        directory_from_rows(
-            [{"client_id": "nonsense", "first_name": "A", "last_name": None, "phone_number": "1"}],
-            [{"seat_id": SEAT.seat_id, "email": "x"}, {"seat_id": SEAT.seat_id, "email": "X"}],
-            [{"seat_id": SEAT.seat_id, "client_id": OTHER.client_id, "roles": "king"}],
-        )
-    for part in (
-        "accounts row 1: client_id is not a UUID",
-        "accounts row 1: last_name is missing",
-        "accounts row 1: phone_number is '1'",
-        "accounts row 1: phone_number_type is missing",
-        "seats row 1: email is 'x'",
-        "seats: seat_id is not unique",
-        "seats: email is not unique",
-        "role 'king'",
-        "which the other queries do not",
-    ):
-        assert part in caught.value.message
