@@ -7,6 +7,7 @@ import json
 import re
 import time
 import uuid
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -30,6 +31,7 @@ from tests.acceptance.world import (
     seat_id,
 )
 
+WYCHEPROOF = Path(__file__).parents[1] / "vendored" / "wycheproof" / "jws.json"
 PATHS = [resource.path_for(format_named(name)) for resource in RESOURCES for name in ("csv", "json")]
 
 
@@ -271,6 +273,16 @@ def test_made_up_session_tokens_are_refused(service: Service) -> None:
         assert re.match(r'Bearer .*error="', found.headers["WWW-Authenticate"])
     other_context = _signed(header, {**claims, "client_id": FOREIGN}, key)
     assert service.ask(other_context, FOREIGN).status_code == 403, "the grant decides, whatever a token says"
+
+
+def test_the_wycheproof_vectors_open_nothing(service: Service) -> None:
+    groups = json.loads(WYCHEPROOF.read_text())["groups"]
+    vectors = [vector["jws"] for group in groups for vector in group["tests"]]
+    assert len(vectors) > 50
+    for vector in vectors:
+        for found in (service.ask(vector, NORTH), service.answer_second_factor(vector, "123456")):
+            assert found.status_code == 401, f"{found.status_code} {found.text}: {vector}"
+            assert found.json()["code"] in {"invalid_token", "missing_token"}
 
 
 def _other_last_bits(signature: str) -> str:

@@ -21,7 +21,7 @@ from daybreak.credentials.jws import InvalidToken, open_signed
 from daybreak.credentials.keyring import Key, Keyring
 from daybreak.credentials.session_jwt import Claims, decode, encode
 
-VECTORS = Path(__file__).parents[2] / "vendored" / "wycheproof" / "jws_hs256.json"
+VECTORS = Path(__file__).parents[2] / "vendored" / "wycheproof" / "jws.json"
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 SECONDS = int(NOW.timestamp())
 ISSUER = "https://data.example.org"
@@ -251,17 +251,30 @@ def test_a_huge_token_is_refused_by_its_length() -> None:
         read(padded)
 
 
-def test_the_wycheproof_vectors_of_hs256() -> None:
-    document = json.loads(VECTORS.read_text())
-    key = base64.urlsafe_b64decode(document["key"] + "=")
-    keys = {"kid-aes-sign": key}
-    assert len(document["tests"]) == 17
-    for vector in document["tests"]:
-        if vector["result"] == "valid":
-            assert open_signed(vector["jws"], keys.get, typ=None) == b"foo"
-        else:
-            with pytest.raises(InvalidToken):
-                open_signed(vector["jws"], keys.get, typ=None)
+def wycheproof_cases() -> list[Any]:
+    """Each vector with the key of its group, None where it is no HMAC key."""
+    return [
+        pytest.param(group["kid"], group.get("k"), vector, id=f"{vector['tcId']}-{vector['comment']}")
+        for group in json.loads(VECTORS.read_text())["groups"]
+        for vector in group["tests"]
+    ]
+
+
+# Published as valid although they hold a letter that base64url does not have.
+STRICTER_THAN_WYCHEPROOF = {372, 373}
+
+
+@pytest.mark.parametrize(("kid", "key", "vector"), wycheproof_cases())
+def test_the_wycheproof_vectors(kid: str, key: str | None, vector: dict[str, Any]) -> None:
+    # The bytes of a public key stand in where there is no secret: what an algorithm confused would verify with.
+    octets = base64.urlsafe_b64decode(key + "=") if key is not None else b"the bytes of a public key"
+    keys = {kid: octets}
+    good = vector["result"] == "valid" and vector["tcId"] not in STRICTER_THAN_WYCHEPROOF
+    if good and key is not None:
+        assert open_signed(vector["jws"], keys.get, typ=None)
+    else:
+        with pytest.raises(InvalidToken):
+            open_signed(vector["jws"], keys.get, typ=None)
 
 
 JSON = st.recursive(
