@@ -1,0 +1,232 @@
+"""Every format over HTTP, read by the tools that people use: all four say the same rows."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow.parquet
+import pytest
+import requests
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.formats import FORMATS, Format, format_named
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.cli.main import run
+from daybreak.demo.directory import ROLE_OWNER, make_directory
+from daybreak.demo.platform import make_platform
+from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """An API token, and the address of the files of its account: that of the service, and of one that serves text."""
+
+    token: str
+    files: str
+    texts: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def get(self, url: str, **headers: str) -> requests.Response:
+        """What `requests` makes of it: the redirect is followed."""
+        found = requests.get(url, headers={**self.headers, **headers}, timeout=PATIENCE_SECONDS)
+        assert found.ok, found.text
+        return found
+
+    def url(self, resource: Resource, name: str) -> str:
+        return f"{self.files}/{resource.path_for(format_named(name))}"
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
+    """A platform with strange texts, all four formats of it, and two services: as files, and as encoded texts."""
+    folder = tmp_path_factory.mktemp("formats")
+    make_platform(folder / "platform", leaders=6, members=400, messages=1_000, as_of=AS_OF)
+    directory = make_directory(folder / "platform", seed=7)
+    (folder / "directory.json").write_text(directory.document, "utf-8")
+    assert run(["init", str(folder)]) == 0
+    config = ["-c", str(folder / "daybreak.toml")]
+    formats = ",".join(format.name for format in FORMATS)
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv("DAYBREAK_SNAPSHOT__FORMATS", formats)
+        assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
+        assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
+    owner = directory.seat(ROLE_OWNER)
+    minted = subprocess.run(
+        [*DAYBREAKD, "token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config],
+        capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
+
+    def serve(serve_gzip_as: str) -> Any:
+        address = f"127.0.0.1:{free_port()}"
+        environment = {
+            "DAYBREAK_LISTEN": address,
+            "DAYBREAK_BASE_URL": f"http://{address}",
+            "DAYBREAK_WORKERS": "1",
+            "DAYBREAK_SNAPSHOT__FORMATS": formats,
+            "DAYBREAK_FILES__SERVE_GZIP_AS": serve_gzip_as,
+        }
+        return address, running([*DAYBREAKD, "serve", "--no-builder", *config], environment=environment)
+
+    (files, first), (texts, second) = serve("file"), serve("encoding")
+    below = f"/download/v1/files/{owner.client_ids[0]}"
+    with first as one, second as two:
+        one.wait_for_log('"ready"', PATIENCE_SECONDS)
+        two.wait_for_log('"ready"', PATIENCE_SECONDS)
+        yield Consumer(minted.stdout.strip(), f"http://{files}{below}", f"http://{texts}{below}")
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.name))
+def test_the_four_formats_say_the_same(consumer: Consumer, resource: Resource) -> None:
+    got = {format.name: consumer.get(consumer.url(resource, format.name)) for format in FORMATS}
+    for format in FORMATS:
+        found = got[format.name]
+        assert found.headers["Content-Type"] == format.media_type
+        assert "Content-Encoding" not in found.headers
+        assert found.headers["Content-Disposition"] == f'attachment; filename="{resource.file_name(format)}"'
+    records = json.loads(gzip.decompress(got["json"].content))
+    assert records
+    lines = gzip.decompress(got["ndjson"].content).decode("utf-8").removesuffix("\n").split("\n")
+    assert [json.loads(line) for line in lines] == records
+    table = pyarrow.parquet.read_table(io.BytesIO(got["parquet"].content))
+    assert table.column_names == list(resource.column_names)
+    assert [{name: _as_json(value) for name, value in row.items()} for row in table.to_pylist()] == records
+    assert _csv_records(resource, got["csv"].content) == records
+    assert {int(found.headers["X-Row-Count"]) for found in got.values()} == {len(records)}
+
+
+def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) -> None:
+    """The lines that the documentation gives."""
+    members = resource_named("members")
+    count = len(json.loads(gzip.decompress(consumer.get(consumer.url(members, "json")).content)))
+    url = consumer.url(members, "csv")
+    frame = pd.read_csv(url, storage_options=consumer.headers, dtype={"PHONE_NUMBER": str})
+    assert list(frame.columns) == list(members.column_names)
+    assert len(frame) == count
+    assert frame["PHONE_NUMBER"].dropna().str.startswith("+").all()
+    kept = tmp_path / "members.csv.gz"
+    kept.write_bytes(consumer.get(url).content)
+    assert pl.read_csv(kept, schema_overrides={"PHONE_NUMBER": pl.String}).height == count
+    assert _duckdb_count(kept) == count
+    kept = tmp_path / "members.ndjson.gz"
+    kept.write_bytes(consumer.get(consumer.url(members, "ndjson")).content)
+    assert _duckdb_count(kept) == count
+    typed = pl.read_parquet(io.BytesIO(consumer.get(consumer.url(members, "parquet")).content))
+    assert typed.schema["FIRST_ACTIVATED_AT"] == pl.Datetime("us", "UTC")
+    assert typed.schema["DATE_OF_BIRTH"] == pl.Date
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))
+def test_head_and_ranges_of_each_format(consumer: Consumer, format: Format) -> None:
+    link = requests.get(
+        consumer.url(resource_named("members"), format.name),
+        headers=consumer.headers,
+        allow_redirects=False,
+        timeout=PATIENCE_SECONDS,
+    ).headers["Location"]
+    whole = requests.get(link, timeout=PATIENCE_SECONDS)
+    head = requests.head(link, timeout=PATIENCE_SECONDS)
+    changing = {"date", "x-request-id"}
+    assert {name: value for name, value in head.headers.items() if name.lower() not in changing} == {
+        name: value for name, value in whole.headers.items() if name.lower() not in changing
+    }
+    assert head.headers["Content-Length"] == str(len(whole.content))
+    end = requests.get(link, headers={"Range": "bytes=-8", "If-Range": head.headers["ETag"]}, timeout=PATIENCE_SECONDS)
+    assert (end.status_code, end.content) == (206, whole.content[-8:])
+    again = requests.get(link, headers={"If-None-Match": head.headers["ETag"]}, timeout=PATIENCE_SECONDS)
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_service_that_gives_the_text_to_whoever_takes_gzip(consumer: Consumer) -> None:
+    """`files.serve_gzip_as = "encoding"`: HTTP clients unpack it, ranges are those of the packed octets."""
+    name = resource_named("custom_member_data").file_name
+    packed = consumer.get(f"{consumer.files}/{name(format_named('csv'))}")
+    for kind, content_type in (
+        ("csv", "text/csv; charset=utf-8; header=present"),
+        ("json", "application/json"),
+        ("ndjson", "application/x-ndjson"),
+    ):
+        found = consumer.get(f"{consumer.texts}/{name(format_named(kind))}", **{"Accept-Encoding": "gzip"})
+        assert found.headers["Content-Encoding"] == "gzip"
+        assert found.headers["Content-Type"] == content_type
+        assert found.headers["Content-Disposition"] == f'attachment; filename="custom_member_data.{kind}"'
+    text = consumer.get(f"{consumer.texts}/{name(format_named('csv'))}")
+    assert text.content == gzip.decompress(packed.content)
+    assert text.headers["Content-Length"] == str(len(packed.content))
+    assert text.headers["ETag"] != packed.headers["ETag"]
+    part = consumer.get(text.url, Range="bytes=0-9", **{"If-Range": text.headers["ETag"]})
+    assert (part.status_code, part.raw.headers["Content-Range"]) == (206, f"bytes 0-9/{len(packed.content)}")
+    plain = consumer.get(f"{consumer.texts}/{name(format_named('csv'))}", **{"Accept-Encoding": "identity"})
+    assert plain.content == packed.content
+    assert plain.headers["Content-Type"] == "application/gzip"
+    parquet = consumer.get(f"{consumer.texts}/{name(format_named('parquet'))}")
+    assert "Content-Encoding" not in parquet.headers
+    assert parquet.content[-4:] == b"PAR1"
+
+
+def _duckdb_count(file: Path) -> int:
+    with duckdb.connect() as connection:
+        found = connection.execute(f"SELECT count(*) FROM '{file}'").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _csv_records(resource: Resource, stored: bytes) -> list[dict[str, object]]:
+    """The records of a CSV file with their types; what stands unquoted and empty is NULL."""
+    text = gzip.decompress(stored).decode("utf-8")
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert tuple(header) == resource.column_names
+    quoted = _quoted_empties(text, len(header))
+    return [
+        {
+            column.name: _typed(cell, column.type, empty=(number, place) in quoted)
+            for place, (column, cell) in enumerate(zip(resource.columns, row, strict=True))
+        }
+        for number, row in enumerate(rows)
+    ]
+
+
+def _typed(cell: str, kind: ColumnType, *, empty: bool) -> object:
+    if cell == "":
+        return "" if empty else None
+    if kind is ColumnType.BIGINT:
+        return int(cell)
+    return {"true": True, "false": False}[cell] if kind is ColumnType.BOOLEAN else cell
+
+
+def _quoted_empties(text: str, width: int) -> set[tuple[int, int]]:
+    """Where `""` stands as a whole cell, by record (header not counted) and place: `csv` cannot tell."""
+    found, place, start, inside = set(), 0, 0, False
+    for at, sign in enumerate(text):
+        if sign == '"':
+            inside = not inside
+        elif sign in ",\n" and not inside:
+            if text[start:at] == '""':
+                found.add((place // width - 1, place % width))
+            place, start = place + 1, at + 1
+    return found
