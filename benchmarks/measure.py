@@ -31,15 +31,13 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one round of one way took. Seconds and bytes are already multiplied by `scale` when only that part of the
-    job was done.
-    """
+    """What one round of one way took, and what it told."""
 
     wall_seconds: float
     cpu_seconds: float
     peak_bytes: int
     output_bytes: int
-    scale: int = 1
+    told: Mapping[str, Any]
 
 
 def run(
@@ -84,13 +82,12 @@ def measure(way: str, source: Path, out: Path) -> Measured:
     """Runs `python -m benchmarks.ways WAY SOURCE OUT` into an empty folder. Raises CalledProcessError."""
     used = run([sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)])
     told: dict[str, Any] = json.loads(used.output.splitlines()[-1])
-    scale = told.get("scale", 1)
     return Measured(
-        told.get("wall_seconds", used.wall_seconds) * scale,
-        told.get("cpu_seconds", used.cpu_seconds) * scale,
-        max(used.peak_bytes, told["peak_bytes"]),
-        told.get("output_bytes", size_of(out)) * scale,
-        scale,
+        told.get("wall_seconds", used.wall_seconds),
+        told.get("cpu_seconds", used.cpu_seconds),
+        used.peak_bytes,
+        told.get("output_bytes", size_of(out)),
+        told,
     )
 
 

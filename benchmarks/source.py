@@ -1,19 +1,22 @@
-"""The platform that is read: made once by the demo's generator, kept between runs."""
+"""What is read: platforms made once and kept between runs, by the demo's generator or, for a certain shape, by SQL."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 
+from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.platform import make_platform
+from daybreak.export.engine import ENGINE_TYPES
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str) -> Path:
-    """A folder of Parquet files; `members` in no order at all, or Leader by Leader."""
+    """A folder of Parquet files; `members` in no order at all ("shuffled"), or Leader by Leader ("clustered")."""
     source = folder / f"platform-{rows}-{leaders}-{messages}-{order}"
     if (source / "ready").exists():
         return source
@@ -21,7 +24,7 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
     make_platform(source, leaders=leaders, members=rows, messages=messages, as_of=AS_OF)
     by = "hash(member_id)" if order == "shuffled" else "leader_id, member_id"
     ordered = source.with_name(source.name + "-ordered.parquet")
-    with duckdb.connect() as connection:
+    with _engine() as connection:
         connection.execute(
             f"COPY (SELECT * FROM '{source}/members.parquet' ORDER BY {by}) TO '{ordered}' (FORMAT parquet)"
         )
@@ -38,3 +41,74 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
 def with_text_ids(source: Path) -> Path:
     """The same Members with their identifiers as text."""
     return source.with_name(source.name + "-text.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A platform of Members only. `rows` is SQL for one row a Member with columns `n`, its number, and `leader`, the
+    number of its Leader, below `leaders`. `text` is SQL over `n` that stands in place of `city`, `every_text` in place
+    of every free text of a Member; by themselves they are the short texts of one person.
+    """
+
+    name: str
+    about: str
+    leaders: int
+    rows: str
+    text: str | None = None
+    every_text: str | None = None
+
+
+def make_shape(folder: Path, shape: Shape) -> Path:
+    """A folder of Parquet files in that shape, made by one statement for each table."""
+    source = folder / f"shape-{shape.name}"
+    if (source / "ready").exists():
+        return source
+    print(f"Making {shape.about} in {source} ...", flush=True)
+    source.mkdir(parents=True, exist_ok=True)
+    with _engine() as connection:
+        connection.execute("SET memory_limit = '2GB'")
+        for table in SOURCE_TABLES:
+            match table.name:
+                case "leaders":
+                    query = (
+                        f"SELECT {_uuid('leader', 'n')} AS leader_id, 'Leader ' || n AS leader_name, "
+                        "NULL::UUID AS parent_leader_id, NULL::UUID AS billing_entity_leader_id "
+                        f"FROM range({shape.leaders}) AS t(n)"
+                    )
+                case "members":
+                    query = _members(shape)
+                case _:
+                    columns = ", ".join(f"NULL::{ENGINE_TYPES[one.type]} AS {one.name}" for one in table.columns)
+                    query = f"SELECT {columns} LIMIT 0"
+            # Small row groups: with cells of megabytes one of the usual size would not fit into memory.
+            size = ", ROW_GROUP_SIZE 2048" if shape.text or shape.every_text else ""
+            connection.execute(
+                f"COPY ({query}) TO '{source}/{table.name}.parquet' (FORMAT parquet, COMPRESSION zstd{size})"
+            )
+    (source / "ready").touch()
+    return source
+
+
+def _members(shape: Shape) -> str:
+    every = shape.every_text
+    return f"""
+        SELECT {_uuid("member", "n")} AS member_id, {_uuid("leader", "leader")} AS leader_id,
+               '+4915' || (100000000 + n) AS phone_number, 'live' AS subscription_state,
+               {every or "'Ana ' || n % 1009"} AS first_name, {every or "'Müller-' || n % 4001"} AS last_name,
+               {every or "'person' || n || '@example.org'"} AS email, DATE '1990-01-01' + (n % 9000)::INTEGER
+               AS date_of_birth, 'female' AS gender, {shape.text or every or "'Town ' || n % 307"} AS city,
+               {every or "'Bayern'"} AS state, 'BY' AS state_code, {every or "'Germany'"} AS country,
+               'DE' AS country_code, {every or "'android'"} AS device_type,
+               TIMESTAMP '2025-01-01' + to_microseconds((hash(n) % 30000000000000)::BIGINT) AS first_activated_at
+        FROM ({shape.rows})
+    """
+
+
+def _uuid(kind: str, number: str) -> str:
+    return f"md5('{kind}' || {number})::UUID"
+
+
+def _engine() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"preserve_insertion_order": True})
+    connection.execute("SET enable_progress_bar = false")
+    return connection

@@ -1,27 +1,143 @@
-"""That a way made what it was to make: how many rows its files hold, by format."""
+"""That a way made what it was to make: its files are read back, and what the rows hold is compared with the source.
+
+The readers are none of the ways: Python's csv, and msgspec for JSON.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import msgspec
 from isal import isal_zlib
 
+from benchmarks.source import AS_OF
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import load_models
+from daybreak.catalogue.resources import Resource, resource_named
 
-def rows_in(out: Path) -> dict[str, int]:
-    """Rows over all CSV and all JSON files below a folder, read to the end."""
-    found = {"csv": 0, "json": 0}
-    for path in out.rglob("*.gz"):
-        kind = "csv" if ".csv" in path.name or path.parent.name == "csv" else "json"
+_MASK = (1 << 64) - 1
+_RECORDS = msgspec.json.Decoder(list[dict[str, Any]])
+_RECORD = msgspec.json.Decoder(dict[str, Any])
+
+
+class OtherRows(Exception):
+    """A way made other rows than the source holds, or mixed Leaders in a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Rows, and a sum of their hashes, which does not ask in what order they came. Only good within a process."""
+
+    rows: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the source holds. CSV readers do not tell NULL from an empty text, so in `csv` they count as the same."""
+
+    csv: Content
+    json: Content
+
+
+def content_of_source(source: Path, name: str = "members") -> Expected:
+    """What the rows of a resource hold, by its model over the Parquet files."""
+    resource = resource_named(name)
+    cells = _Cells(resource)
+    in_csv, in_json = _Sum(), _Sum()
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        for path in source.glob("*.parquet"):
+            connection.execute(f"CREATE VIEW {path.stem} AS SELECT * FROM '{path}'")
+        columns = ", ".join(f'CAST("{column}" AS VARCHAR)' for column in resource.column_names)
+        connection.execute(f"SELECT {columns} FROM ({load_models()[name].at(AS_OF)})")
+        while batch := connection.fetchmany(20_000):
+            rows = cells.plain(batch)
+            in_json.add(rows)
+            in_csv.add(tuple(cell or "" for cell in row) for row in rows)
+    return Expected(in_csv.content(), in_json.content())
+
+
+def check(out: Path, expected: Expected, name: str = "members") -> int:
+    """Reads all files below a folder; gives how many there are. Raises OtherRows."""
+    resource = resource_named(name)
+    cells = _Cells(resource)
+    place = resource.column_names.index("LEADER_ID")
+    in_csv, in_json = _Sum(), _Sum()
+    paths = list(out.rglob("*.gz"))
+    for path in paths:
         content = isal_zlib.decompress(path.read_bytes(), 31)
-        if kind == "csv":
-            found[kind] += _csv_rows(content)
-        else:
-            # Inside a JSON string its quotes would be escaped: this only ever counts the name of a member.
-            found[kind] += content.count(b'"MEMBER_ID":')
-    return found
+        is_csv = ".csv" in path.name or path.parent.name == "csv"
+        rows = cells.plain(_csv_rows(content, resource) if is_csv else _json_rows(content, resource))
+        if len({row[place] for row in rows}) > 1:
+            raise OtherRows(f"{path} holds rows of several Leaders")
+        (in_csv if is_csv else in_json).add(rows)
+    for kind, found, wanted in (("CSV", in_csv, expected.csv), ("JSON", in_json, expected.json)):
+        if found.content() != wanted:
+            raise OtherRows(f"{out}: {kind} has {found.rows:,} rows, the source {wanted.rows:,}, or cells differ")
+    return len(paths)
 
 
-def _csv_rows(content: bytes) -> int:
-    """Records but the header: line feeds outside quotes."""
-    # Every second stretch between quotes is inside a cell; doubled quotes only add an empty stretch.
-    return sum(stretch.count(b"\n") for stretch in content.split(b'"')[::2]) - 1
+class _Sum:
+    def __init__(self) -> None:
+        self.rows = 0
+        self._digest = 0
+
+    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.rows += 1
+            self._digest = (self._digest + hash(row)) & _MASK
+
+    def content(self) -> Content:
+        return Content(self.rows, self._digest)
+
+
+class _Cells:
+    """Brings what ways write differently to one form: instants, booleans and numbers."""
+
+    def __init__(self, resource: Resource) -> None:
+        types = [column.type for column in resource.columns]
+        self._times = [place for place, kind in enumerate(types) if kind is ColumnType.TIMESTAMP]
+        self._others = [place for place, kind in enumerate(types) if kind in {ColumnType.BIGINT, ColumnType.BOOLEAN}]
+
+    def plain(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        plain = []
+        for row in rows:
+            cells = list(row)
+            for place in self._times:
+                if cells[place]:
+                    cells[place] = _instant(cells[place])
+            for place in self._others:
+                if cells[place] is not None:
+                    cells[place] = str(cells[place]).lower()
+            plain.append(tuple(cells))
+        return plain
+
+
+def _instant(text: str) -> datetime:
+    instant = datetime.fromisoformat(text)
+    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _csv_rows(content: bytes, resource: Resource) -> Iterable[Sequence[str]]:
+    reader = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
+    if tuple(next(reader)) != resource.column_names:
+        raise OtherRows("a CSV file does not begin with the resource's columns")
+    return reader
+
+
+def _json_rows(content: bytes, resource: Resource) -> Iterable[Sequence[Any]]:
+    # A record without a column is one whose cell is NULL: some writers leave those out.
+    empty = dict.fromkeys(resource.column_names)
+    take = itemgetter(*resource.column_names)
+    records = _RECORDS.decode(content) if content.startswith(b"[") else _RECORD.decode_lines(content)
+    return [take(empty | record) for record in records]

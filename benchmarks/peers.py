@@ -1,0 +1,97 @@
+"""Other ways to make a CSV and a JSON file, gzipped, of every Leader's Members, with the settings that suit them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchmarks.source import AS_OF, with_text_ids
+
+
+def duckdb(source: Path, out: Path, *, threads: int) -> None:
+    """Two COPYs. As many open files as there are Leaders, or those are closed and opened again; rows in any order."""
+    import duckdb as engine
+
+    from daybreak.catalogue.models import load_models
+
+    with engine.connect(config={"threads": threads, "preserve_insertion_order": False}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET partitioned_write_max_open_files = 100000")
+        connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
+        select = load_models()["members"].at(AS_OF)
+        for kind, options in (("csv", "FORMAT csv, HEADER"), ("json", "FORMAT json")):
+            connection.execute(
+                f"COPY ({select}) TO '{out / kind}' "
+                f'({options}, COMPRESSION gzip, PARTITION_BY ("LEADER_ID"), WRITE_PARTITION_COLUMNS, '
+                f"FILE_EXTENSION '{kind}.gz')"
+            )
+
+
+def polars(source: Path, out: Path, *, level: int) -> None:
+    """The streaming engine's partitioned sinks, both in one query, so that rows are read once; rows in any order."""
+    import polars as pl
+
+    from daybreak.catalogue.resources import resource_named
+
+    gone = pl.col("subscription_state") == "deleted"
+    personal = {"phone_number", "first_name", "last_name", "email", "date_of_birth", "gender", "city", "state",
+                "state_code", "country", "country_code", "device_type"}  # fmt: skip
+    rows = pl.scan_parquet(with_text_ids(source)).select(
+        (pl.when(gone).then(None).otherwise(pl.col(name.lower())) if name.lower() in personal
+         else pl.col(name.lower())).alias(name)
+        for name in resource_named("members").column_names
+    )  # fmt: skip
+    sinks = []
+    for kind in ("csv", "json"):
+
+        def named(arguments: Any, kind: str = kind) -> Path:
+            # Many open partitions make it close a file and begin another one for the same Leader.
+            return out / kind / f"{arguments.partition_keys.item(0, 0)}-{arguments.index_in_partition}.{kind}.gz"
+
+        (out / kind).mkdir()
+        target = pl.PartitionBy(
+            out / kind, key="LEADER_ID", include_key=True, file_path_provider=named,
+            approximate_bytes_per_file=None,
+        )  # fmt: skip
+        options: dict[str, Any] = {"compression": "gzip", "compression_level": level, "check_extension": False,
+                                   "maintain_order": False, "engine": "streaming", "lazy": True}  # fmt: skip
+        sinks.append(rows.sink_csv(target, **options) if kind == "csv" else rows.sink_ndjson(target, **options))
+    pl.collect_all([sink for sink in sinks if sink is not None], engine="streaming")
+
+
+def python(source: Path, out: Path) -> None:
+    """The standard library on one core; an engine sorts the rows for it, and gives them as tuples."""
+    import duckdb as engine
+
+    from daybreak.catalogue.models import load_models
+
+    (out / "csv").mkdir()
+    (out / "json").mkdir()
+    with engine.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
+        connection.execute(f'SELECT * FROM ({load_models()["members"].at(AS_OF)}) ORDER BY "LEADER_ID", "MEMBER_ID"')
+        names = [column[0] for column in connection.description]
+        place = names.index("LEADER_ID")
+
+        def rows() -> Iterable[tuple[Any, ...]]:
+            while batch := connection.fetchmany(10_000):
+                yield from batch
+
+        for leader, own in groupby(rows(), key=lambda row: row[place]):
+            with (
+                gzip.open(out / "csv" / f"{leader}.csv.gz", "wt", encoding="utf-8", newline="") as text,
+                gzip.open(out / "json" / f"{leader}.json.gz", "wt", encoding="utf-8") as records,
+            ):
+                writer = csv.writer(text)
+                writer.writerow(names)
+                for row in own:
+                    writer.writerow(row)
+                    records.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")
