@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
     made = json.loads((folder / "demo.json").read_text("utf-8"))
     port = free_port()
     command = [*DEMO, str(folder), *SIZES, "--port", str(port)]
-    with running(command, environment={"PYTHONUNBUFFERED": "1", "DAYBREAK_LOG_LEVEL": "warning"}) as demo:
+    with running(command, environment={"PYTHONUNBUFFERED": "1"}) as demo:
         log = demo.wait_for_log("gunzip -c campaigns.json.gz", PATIENCE_SECONDS)
         assert "Using the snapshot" in log
         assert "Making a platform" not in log
@@ -77,6 +78,12 @@ def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
         assert "session_ended" in done.stdout.splitlines()[-1]
         assert json.loads(gzip.decompress((tmp_path / "read-me" / "members.json.gz").read_bytes()))
         assert demo.stop() == 0
+        assert not [line for line in demo.log().splitlines() if line.startswith("{")], "the service logs elsewhere"
+    service_log = folder / "service.log"
+    assert f"Its log: {service_log}" in log
+    assert stat.S_IMODE(service_log.stat().st_mode) == 0o600
+    events = [json.loads(line)["event"] for line in service_log.read_text("utf-8").splitlines()]
+    assert {"run.published", "ready", "request", "stopped"} <= set(events)
     members = gzip.decompress((tmp_path / "members.csv.gz").read_bytes()).decode()
     assert members.startswith('"MEMBER_ID","LEADER_ID","PHONE_NUMBER"')
     campaigns = json.loads(gzip.decompress((tmp_path / "campaigns.json.gz").read_bytes()))

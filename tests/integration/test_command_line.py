@@ -161,6 +161,10 @@ def test_seats_get_passwords_roles_and_second_factors(
     email = house[1].seat(ROLE_VISITOR).email
     monkeypatch.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
     assert "is set" in command("seat", "set-password", email)
+    by_email = {line[0]: line[1:5] for line in lines(command("seat", "list"))[1:]}
+    assert by_email[email] == ["live", "set", "off", "no"]
+    (listed,) = [seat for seat in json.loads(command("seat", "list", "--json")) if seat["email"] == email]
+    assert listed.keys() == {"seat_id", "email", "disabled", "password", "second_factor", "operator"}
     monkeypatch.setattr("sys.stdin", io.StringIO("aaaaaaaaaaaa\n"))
     assert "more different characters" in command("seat", "set-password", email, code=1)
     assert "is disabled" in command("seat", "disable", email)

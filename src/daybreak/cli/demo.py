@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _READY_SECONDS = 120.0
 _MADE = "demo.json"
+_LOG = "service.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class _Stage:
     as_of: datetime
     platform: Path
     token: str
+
+    @property
+    def log(self) -> Path:
+        """Where the service writes its log lines, so that they do not run through what is printed."""
+        return self.platform.with_name(_LOG)
 
 
 def demo(
@@ -68,6 +74,7 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _Stage:
     from daybreak.bootstrap import now_utc
     from daybreak.cli.directory import import_directory
     from daybreak.cli.init import make_folder
+    from daybreak.cli.logs import configure_logging
     from daybreak.cli.options import DEFAULT_FILE
     from daybreak.demo.directory import make_directory
     from daybreak.settings import load_settings
@@ -90,6 +97,7 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _Stage:
         values = {"base_url": address["DAYBREAK_BASE_URL"], "listen": address["DAYBREAK_LISTEN"]}
         make_folder(folder, {**values, "source.engine": "duckdb", "source.location": "platform"})
     settings = load_settings(folder / DEFAULT_FILE, {**os.environ, **address})
+    configure_logging(settings, folder / _LOG)
     directory = make_directory(platform, wanted["seed"])
     note("Importing accounts and seats.")
     import_directory(settings, directory.document)
@@ -183,9 +191,10 @@ def _check(stage: _Stage) -> int:
     from daybreak.demo.check import check_service
 
     command = [sys.executable, "-m", "daybreak.cli.main", "serve", "--no-builder", "--config", str(stage.settings.file)]
-    service = subprocess.Popen(command, env={**os.environ, **stage.environment, "DAYBREAK_LOG_LEVEL": "warning"})
+    with stage.log.open("ab") as log:
+        service = subprocess.Popen(command, env={**os.environ, **stage.environment}, stderr=log)
     try:
-        _wait_until_ready(stage.settings.base_url, service)
+        _wait_until_ready(stage, service)
         faults = 0
         for checked in check_service(stage.settings.base_url, stage.platform, _served_as_of(stage), stage.directory):
             say(f"{'ok   ' if checked.good else 'WRONG'} {checked.what}")
@@ -208,16 +217,16 @@ def _served_as_of(stage: _Stage) -> datetime:
     return served.as_of if served is not None else stage.as_of
 
 
-def _wait_until_ready(base_url: str, service: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(stage: _Stage, service: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and service.poll() is None:
         try:
-            with urllib.request.urlopen(f"{base_url}/readyz", timeout=5) as answer:  # noqa: S310 - our own address
+            with urllib.request.urlopen(f"{stage.settings.base_url}/readyz", timeout=5) as answer:  # noqa: S310 - our own address
                 if answer.status == 200:
                     return
         except OSError:
             time.sleep(0.2)
-    raise OperatorError("The service did not start: its log is above.")
+    raise OperatorError(f"The service did not start: see the end of {stage.log}.")
 
 
 def _say_welcome(stage: _Stage) -> None:
@@ -229,10 +238,12 @@ def _say_welcome(stage: _Stage) -> None:
     files = f"{base}/download/v1/files/{client_id}"
     say()
     say(f"Daybreak serves {base} (Ctrl-C ends it). Sign in there, or paste lines below into another terminal.")
+    say(f"Its log: {stage.log}")
     say()
     say_table(
         ("EMAIL", "PASSWORD", "WHAT", "ACCOUNTS"),
         [(seat.email, seat.password, seat.what, len(seat.client_ids)) for seat in stage.directory.seats],
+        numbers=frozenset({"ACCOUNTS"}),
     )
     for seat in stage.directory.seats:
         if seat.totp_seed is not None:

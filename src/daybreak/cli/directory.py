@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.options import Config, settings_of
-from daybreak.cli.output import note, say
+from daybreak.cli.output import note, one_line, say
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _applied(changes: "DirectoryChanges", apply: "Callable[[DirectoryChanges], N
 def _say_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:
     count = 0
     for line in changes.lines():
-        say(line)
+        say(one_line(line))
         count += 1
     if count:
         note(f"{count} changes {'would be made' if dry_run else 'made'}.")

@@ -1,49 +1,78 @@
-"""Where log lines go: JSON in a pipe, aligned and coloured on a terminal. No line holds a query string or a secret."""
+"""Where log lines go: JSON in a pipe or a file, aligned and coloured on a terminal. No line holds a query string or a
+secret.
+"""
 
 import logging
 import os
 import sys
+from collections.abc import Callable, MutableMapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from daybreak.cli.output import shown
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
 
+Write = Callable[[str], object]
 
-class _StandardError:
-    """Writes whole lines to standard error as it is at that moment, one write each: processes share it."""
 
-    def __init__(self, *_names: object) -> None: ...
+class _Lines:
+    """Writes whole lines, one write each: processes share where they go."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
 
     def msg(self, line: str) -> None:
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        self._write(line + "\n")
 
     debug = info = warning = warn = error = exception = critical = fatal = failure = err = log = msg
 
 
-def configure_logging(settings: "Settings") -> None:
-    """Sets structlog up for this process and those forked from it; lines go to standard error."""
+def configure_logging(settings: "Settings", file: Path | None = None) -> None:
+    """Sets structlog up for this process and those forked from it. Lines go to standard error, or to the end of a file
+    that its owner alone may read.
+    """
     import structlog
 
-    console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+    terminal = file is None and sys.stderr.isatty()
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    if console:
-        colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    if settings.log_format == "console" or (settings.log_format == "auto" and terminal):
+        colors = terminal and "NO_COLOR" not in os.environ
         last: list[Any] = [
-            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+            _show_what_a_terminal_would_obey,
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
         ]
     else:
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    write = _to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=_StandardError,
+        logger_factory=lambda *_names: _Lines(write),
         cache_logger_on_first_use=True,
     )
     # Libraries that log by themselves: only what goes wrong, as plain lines.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+
+
+def _to_standard_error(line: str) -> None:
+    # As it is at that moment: a test or a shell may have put another in its place.
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+def _to_file(file: Path) -> Write:
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+
+def _show_what_a_terminal_would_obey(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    return {name: shown(value) if isinstance(value, str) else value for name, value in event.items()}

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 import daybreak
+from daybreak.cli.output import note
 from daybreak.domain.errors import DaybreakError, InvalidRequest
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
@@ -78,7 +79,7 @@ def _refuse(error: DaybreakError) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"daybreakd: {text}\n")
+    note(f"daybreakd: {text}")
     return code
 
 

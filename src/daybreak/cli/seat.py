@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 
-from daybreak.cli.options import Config, settings_of
-from daybreak.cli.output import is_terminal, note, say
+from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.output import is_terminal, note, say, say_json, say_table
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -21,6 +21,47 @@ T = TypeVar("T")
 app = App(name="seat", help="Passwords, second factors and roles of seats.")
 Email = Annotated[str, Parameter(help="The seat's email address.")]
 ACTOR = "operator"
+
+
+@app.command(name="list")
+def list_seats(*, json: AsJson = False, config: Config = None) -> None:
+    """List seats by email: whether each may sign in, has a password and a second factor, is an operator."""
+    from daybreak.bootstrap import open_state
+
+    state = open_state(settings_of(config))
+    try:
+        seats = state.read(lambda stores: stores.seats.list_all())
+    finally:
+        state.close()
+    if json:
+        say_json(
+            [
+                {
+                    "seat_id": seat.seat_id,
+                    "email": seat.email,
+                    "disabled": seat.disabled,
+                    "password": seat.password_hash is not None,
+                    "second_factor": seat.second_factor_enrolled,
+                    "operator": seat.operator,
+                }
+                for seat in seats
+            ]
+        )
+        return
+    say_table(
+        ("EMAIL", "STATE", "PASSWORD", "SECOND FACTOR", "OPERATOR", "SEAT"),
+        [
+            (
+                seat.email,
+                "disabled" if seat.disabled else "live",
+                "set" if seat.password_hash is not None else "none",
+                "on" if seat.second_factor_enrolled else "off",
+                "yes" if seat.operator else "no",
+                seat.seat_id,
+            )
+            for seat in seats
+        ],
+    )
 
 
 @app.command

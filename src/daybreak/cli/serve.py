@@ -20,17 +20,22 @@ def serve(
     builder: Annotated[bool, Parameter(help="Also make snapshots on this node.", negative="--no-builder")] = True,
 ) -> int:
     """Run the service until SIGTERM or Ctrl-C: web workers, and the builder that makes the daily snapshot."""
-    return serve_settings(settings_of(config), builder=builder)
+    from daybreak.cli.logs import configure_logging
+
+    settings = settings_of(config)
+    configure_logging(settings)
+    return serve_settings(settings, builder=builder)
 
 
 def serve_settings(settings: "Settings", *, builder: bool = True, on_ready: Callable[[], None] | None = None) -> int:
-    """Runs the service with these settings; gives the exit code. `on_ready` is called once it answers."""
+    """Runs the service with these settings; gives the exit code. `on_ready` is called once it answers.
+
+    Logging is set up before.
+    """
     from daybreak.bootstrap import open_keyring
-    from daybreak.cli.logs import configure_logging
     from daybreak.web.listeners import open_listeners
     from daybreak.web.supervisor import Supervisor
 
-    configure_logging(settings)
     open_keyring(settings)
     prepare_state(settings)
     supervisor = Supervisor(

@@ -1,7 +1,6 @@
 """`daybreakd snapshot`: runs and what came of them."""
 
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -40,8 +39,11 @@ def run(
     config: Config = None,
 ) -> int:
     """Make a snapshot now and publish it as soon as it is complete. Exit code 1 when the guard holds it back."""
+    from daybreak.cli.logs import configure_logging
+
     settings = settings_of(config)
     at = instant(as_of, "--as-of") if as_of is not None else None
+    configure_logging(settings)
     snapshot = run_once(settings, as_of=at, full=full)
     if snapshot.state == "held" and force is not None:
         snapshot = _accept(settings, snapshot.snapshot_id, force)
@@ -50,14 +52,12 @@ def run(
 
 
 def run_once(settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False) -> "Snapshot":
-    """One run with its progress on standard error; gives the snapshot as it then stands."""
+    """One run with its progress on standard error; gives the snapshot as it then stands. Logging is set up before."""
     from daybreak.bootstrap import open_state, workshop
-    from daybreak.cli.logs import configure_logging
     from daybreak.cli.progress import watching_run
     from daybreak.snapshots.builder import stop_on_signals
     from daybreak.snapshots.run import run_by_hand
 
-    configure_logging(settings)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     state = open_state(settings)
     try:
@@ -267,7 +267,7 @@ def _say_result(snapshot: "Snapshot") -> None:
         f"{shown_seconds(_number(report, 'seconds'))}"
     )
     if snapshot.failure:
-        sys.stderr.write(f"daybreakd: {snapshot.failure}\n")
+        note(f"daybreakd: {snapshot.failure}")
     if snapshot.state == "held":
         note(
             f"The guard holds it back: see `daybreakd snapshot show {snapshot.snapshot_id}`; then "

@@ -112,7 +112,7 @@ def list_(
         )
         return
     say_table(
-        ("TOKEN", "NAME", "STATE", "SEAT", "ACCOUNT", "ENDS IN", "CREATED (UTC)", "LAST USED (UTC)", "EXPIRES (UTC)"),
+        ("TOKEN", "NAME", "STATE", "SEAT", "ACCOUNT", "LAST FOUR", "CREATED (UTC)", "LAST USED (UTC)", "EXPIRES (UTC)"),
         [
             (
                 token.token_id,
