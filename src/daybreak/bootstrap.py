@@ -1,7 +1,6 @@
 """From settings to the wired service: the only place that names concrete adapters."""
 
 import os
-import secrets
 import socket
 import time
 import uuid
@@ -274,7 +273,7 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
         keyring=keyring,
         hashing=PasswordHashing(slots_folder=settings.folder / ".slots"),
         clock=now_utc,
-        random=secrets.token_bytes,
+        random=os.urandom,
     )
 
 
@@ -317,7 +316,7 @@ def build(settings: Settings) -> Wired:
         files=files,
         keyring=keyring,
         clock=now_utc,
-        random=secrets.token_bytes,
+        random=os.urandom,
         access=access_services(settings, state, keyring),
         downloads=DownloadServices(
             settings=DownloadSettings(settings.base_url, formats, link_lifetime, settings.snapshot.publish_at),
@@ -325,7 +324,7 @@ def build(settings: Settings) -> Wired:
             keyring=keyring,
             trail=TrailBuffer(state),
             clock=now_utc,
-            random=secrets.token_bytes,
+            random=os.urandom,
         ),
     )
     return Wired(settings, state, services)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
+from functools import cache
 
 from daybreak.access.authorization import (
     TABLE,
@@ -99,7 +100,7 @@ class Manifest:
 
 def file_named(name: str, formats: Sequence[str]) -> NamedFile:
     """The file of a link's name, `campaigns.csv.gz`. Raises NotFound(unknown_file)."""
-    return _find(name, formats, Resource.file_name)
+    return _known(_by_name(tuple(formats)), name)
 
 
 def file_at(path: str, formats: Sequence[str]) -> NamedFile:
@@ -108,10 +109,7 @@ def file_at(path: str, formats: Sequence[str]) -> NamedFile:
 
     Raises NotFound(unknown_file).
     """
-    try:
-        return _find(path, formats, Resource.path_for)
-    except NotFound:
-        return file_named(path, formats)
+    return _known(_by_path(tuple(formats)), path)
 
 
 async def issue_link(
@@ -303,10 +301,22 @@ def _standing(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat |
     return (token.seat if token is not None else None), fault is None
 
 
-def _find(text: str, formats: Sequence[str], spelled: Callable[[Resource, Format], str]) -> NamedFile:
-    for known in FORMATS:
-        if known.name in formats:
-            for resource in RESOURCES:
-                if spelled(resource, known) == text:
-                    return NamedFile(resource, known)
-    raise NotFound("There is no such file.", code="unknown_file")
+@cache
+def _by_name(formats: tuple[str, ...]) -> Mapping[str, NamedFile]:
+    """Every file by its short name."""
+    written = (known for known in FORMATS if known.name in formats)
+    return {resource.file_name(known): NamedFile(resource, known) for known in written for resource in RESOURCES}
+
+
+@cache
+def _by_path(formats: tuple[str, ...]) -> Mapping[str, NamedFile]:
+    """Every file by its documented path, and by its short name."""
+    named = _by_name(formats)
+    return {**named, **{each.resource.path_for(each.format): each for each in named.values()}}
+
+
+def _known(table: Mapping[str, NamedFile], text: str) -> NamedFile:
+    found = table.get(text)
+    if found is None:
+        raise NotFound("There is no such file.", code="unknown_file")
+    return found

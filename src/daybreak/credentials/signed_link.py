@@ -78,8 +78,9 @@ def verify(
     sent = dict(parameters)
     if len(sent) != len(parameters) or sent.keys() != _SHAPES.keys():
         return Refused("malformed")
-    if not all(shape.fullmatch(sent[name]) for name, shape in _SHAPES.items()):
-        return Refused("malformed")
+    for name, shape in _SHAPES.items():
+        if not shape.fullmatch(sent[name]):
+            return Refused("malformed")
     if not (is_id(client_id) and is_id(snapshot_id)):
         return Refused("malformed")
     key = keyring.derive(sent["kid"], "signed-link")
@@ -111,10 +112,8 @@ def _signature(key: bytes, target: LinkTarget, *, nonce: str, kid: str) -> str:
         _subject_code(target.subject),
         kid,
     )
-    message = b"".join(
-        len(octets).to_bytes(4, "big") + octets
-        for octets in (field.encode("utf-8", "surrogatepass") for field in fields)
-    )
+    encoded = [field.encode("utf-8", "surrogatepass") for field in fields]
+    message = b"".join([len(octets).to_bytes(4, "big") + octets for octets in encoded])
     return hmac.digest(key, message, "sha256").hex()
 
 

@@ -118,14 +118,12 @@ class SessionStanding:
     """All that one statement says about a session on one account: session, seat, account, grant.
 
     `account` and `grant` are None when the account is unknown or the seat has no grant on it.
-    `reach_requires_second_factor`: some active account in the seat's reach requires one.
     """
 
     session: Session
     seat: Seat
     account: Account | None
     grant: Grant | None
-    reach_requires_second_factor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,6 @@ class TokenStanding:
     seat: Seat
     account: Account | None
     grant: Grant | None
-    reach_requires_second_factor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,7 @@ class SqlApiTokens:
         row = read.first(self._connection, value=value)
         if row is None:
             return None
-        seat, account, grant, required = standing_of(row[_WIDTH:])
-        return TokenStanding(token_of(row[:_WIDTH]), seat, account, grant, required)
+        return TokenStanding(token_of(row[:_WIDTH]), *standing_of(row[_WIDTH:]))
 
     def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         self._connection.execute(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import sqlalchemy.exc
 
@@ -75,13 +73,15 @@ def _meaning_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     return None
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801 - read as `with translated():`
     """Raises the service's error in place of the database's own."""
-    try:
-        yield
-    except (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, TimeoutError) as error:
-        meaning = meaning_of(error)
-        if meaning is None:
-            raise
-        raise meaning from error
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and isinstance(error, sqlalchemy.exc.SQLAlchemyError | sqlite3.Error | TimeoutError):
+            meaning = meaning_of(error)
+            if meaning is not None:
+                raise meaning from error

@@ -62,8 +62,7 @@ class SqlSessions:
         row = _STANDING.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
             return None
-        seat, account, grant, required = standing_of(row[_WIDTH:])
-        return SessionStanding(session_of(row[:_WIDTH]), seat, account, grant, required)
+        return SessionStanding(session_of(row[:_WIDTH]), *standing_of(row[_WIDTH:]))
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         ended = self._connection.execute(

@@ -33,7 +33,7 @@ class PreparedRead:
             text = self._texts[dialect.name] = self._compile(dialect)
         sql, names = text
         if dialect.name == "sqlite":
-            driver: Any = connection.connection.driver_connection
+            driver: Any = connection.connection.dbapi_connection
             row: Sequence[Any] | None = driver.execute(sql, [values[name] for name in names]).fetchone()
             return row
         row_text: str | None = connection.exec_driver_sql(sql, values).scalar()

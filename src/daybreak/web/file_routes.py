@@ -22,8 +22,8 @@ def file_routes(services: Services, metrics: Metrics) -> list[Route]:
     """The routes below /download/v1/files."""
     endpoints = _FileEndpoints(services, metrics)
     return [
-        methods("/download/v1/files/{client_id}", GET=endpoints.manifest),
         methods("/download/v1/files/{client_id}/{file:path}", GET=endpoints.download),
+        methods("/download/v1/files/{client_id}", GET=endpoints.manifest),
     ]
 
 

@@ -59,6 +59,7 @@ class Metrics:
             ("event",),
             registry=self._registry,
         )
+        self._counted: dict[str, Counter] = {}
 
     def started(self) -> None:
         """A request came in."""
@@ -84,7 +85,10 @@ class Metrics:
 
     def happened(self, event: str) -> None:
         """Counts one event; `event` is a fixed name, never anything a client sent."""
-        self._events.labels(event).inc()
+        counter = self._counted.get(event)
+        if counter is None:
+            counter = self._counted[event] = self._events.labels(event)
+        counter.inc()
 
     def text(self) -> tuple[bytes, str]:
         """The exposition of all workers' counters, and its content type."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from starlette.requests import Request
@@ -67,7 +68,7 @@ def gather(scope: Scope, trusted: Networks) -> RequestFacts:
         client = _first_untrusted(b",".join(forwarded_for), trusted) or peer
     known = by_proxy and _REQUEST_ID.fullmatch(request_id) is not None
     return RequestFacts(
-        request_id=request_id.decode("ascii") if known else secrets.token_hex(12),
+        request_id=request_id.decode("ascii") if known else os.urandom(12).hex(),
         address=str(client) if client is not None else "",
         user_agent=user_agent[:300].decode("latin-1"),
         secure=secure,
@@ -79,6 +80,14 @@ def host_is_good(scope: Scope) -> bool:
     """Exactly one Host header, of a name or an address with or without a port (RFC 9112 §3.2)."""
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+
+
+def transfer_coding_is_good(scope: Scope) -> bool:
+    """None, or `chunked` once (RFC 9112 §6.1): any other is a compressed body, or a doubt about
+    where the body ends.
+    """
+    codings = [value for name, value in scope["headers"] if name == b"transfer-encoding"]
+    return not codings or (len(codings) == 1 and codings[0].lower() == b"chunked")
 
 
 def _first_untrusted(chain: bytes, trusted: Networks) -> IPv4Address | IPv6Address | None:
@@ -93,6 +102,7 @@ def _first_untrusted(chain: bytes, trusted: Networks) -> IPv4Address | IPv6Addre
     return found
 
 
+@lru_cache(4096)  # a few proxies and clients ask again and again
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     if text.startswith("["):
         text = text[1:].partition("]")[0]

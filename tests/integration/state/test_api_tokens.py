@@ -24,7 +24,6 @@ def test_a_standing_says_all_about_a_token(state: Database) -> None:
     assert (standing.token, standing.seat, standing.account) == (TOKEN, SEAT, ANN)
     assert standing.grant is not None
     assert standing.grant.data_export
-    assert standing.reach_requires_second_factor
     assert state.read(lambda stores: stores.api_tokens.standing_by_id(TOKEN.token_id)) == standing
     assert state.read(lambda stores: stores.api_tokens.standing("0" * 64)) is None
     state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))

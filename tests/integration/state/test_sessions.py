@@ -26,7 +26,6 @@ def test_a_standing_says_all_about_a_session_on_one_account(state: Database) -> 
     assert standing.account == ANN
     assert standing.grant is not None
     assert standing.grant.roles == ("owner", "admin")
-    assert standing.reach_requires_second_factor, "Bea's account asks for one"
 
 
 def test_a_standing_has_no_account_where_the_seat_has_no_grant(state: Database) -> None:
@@ -43,13 +42,11 @@ def test_every_change_shows_in_the_next_standing(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
     state.write(lambda stores: stores.directory.put_account(account(0xA1, first_name="Ann", active=False)))
-    state.write(lambda stores: stores.directory.put_account(account(0xB1, second_factor_required=True, active=False)))
     standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
     assert standing is not None
     assert standing.seat.disabled
     assert standing.account is not None
     assert not standing.account.active
-    assert not standing.reach_requires_second_factor, "an inactive account asks for nothing"
     state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))
     gone = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
     assert gone is not None

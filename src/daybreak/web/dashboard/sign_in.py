@@ -312,12 +312,13 @@ class _Gate:
         if enrolment is None:
             # Signing in begins it; when that was undone since, signing in again begins another.
             raise SignInNeeded(had_session=True)
+        reach = await self._services.state.aread(lambda stores: stores.seats.reach(waiting.seat.seat_id))
         context = {
             **self._common(waiting.sid),
             "next": next_path,
             "seat": waiting.seat,
             **enrolment_context(enrolment),
-            "forced": waiting.standing.reach_requires_second_factor,
+            "forced": any(each.account.active and each.account.second_factor_required for each in reach),
         }
         return self._refusable(request, "enrol.html", context, refused)
 
