@@ -2,7 +2,8 @@
 
 Reads one JSON command a line, answers one JSON line each:
 
-    {"start": "run" | "claim" | "build", "folder": ..., "full": bool, "day": ..., "barrier": ..., "count_from": {...}}
+    {"start": "run" | "claim" | "build" | "live", "folder": ..., "full": bool, "day": ..., "barrier": ...,
+     "count_from": {...}, "told": ...}
         -> {"pid": ...}         the child's output goes to FOLDER/child.log, what came of a claim to FOLDER/<pid>.done
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 
@@ -26,6 +27,7 @@ from typing import Any
 
 from daybreak.snapshots.builder import run_builder, stop_on_signals
 from daybreak.snapshots.run import run_by_hand, run_day
+from tests.faults.busy_life import live
 from tests.small_platform import QUICK, SmallSource, now, workshop_in
 
 
@@ -81,6 +83,8 @@ def child(order: dict[str, Any]) -> None:
             time.sleep(0.002)
         done = run_day(shop, date.fromisoformat(order["day"]))
         (folder / f"{os.getpid()}.done").write_text("none" if done is None else done.snapshot_id)
+    elif order["start"] == "live":
+        live(shop, folder / "platform.json", Path(order["told"]))
     else:
         clock = folder / "clock"
 
