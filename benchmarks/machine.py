@@ -13,9 +13,14 @@ def machine() -> str:
     """Processor, cores, memory, system and Python in one line."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return (
-        f"{_processor()}, {os.cpu_count()} cores, {memory_bytes / 1e9:.0f} GB of memory, "
+        f"{_processor()}, {cores()} cores, {memory_bytes / 1e9:.0f} GB of memory, "
         f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     )
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def versions(packages: Iterable[str]) -> list[str]:

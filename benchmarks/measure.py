@@ -48,7 +48,7 @@ def run(
     folder: Path | None = None,
 ) -> Used:
     """Runs a program to its end, start-up included. `servers` are processes started before, whose trees' seconds and
-    memory count too. Raises CalledProcessError.
+    memory count too. Raises CalledProcessError, with the end of what the program said in a note.
     """
     peak = 0
     done = threading.Event()
@@ -56,7 +56,12 @@ def run(
     children_before = os.times()
     started = time.monotonic()
     with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **(environment or {})}
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
     ) as process:
 
         def watch() -> None:
@@ -66,12 +71,14 @@ def run(
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        said, _ = process.communicate()
+        said, complaints = process.communicate()
         wall = time.monotonic() - started
         done.set()
         watcher.join()
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(arguments), output=said)
+        error = subprocess.CalledProcessError(process.returncode, list(arguments), output=said, stderr=complaints)
+        error.add_note(complaints[-2000:])
+        raise error
     children = os.times()
     own = children.children_user + children.children_system
     own -= children_before.children_user + children_before.children_system
