@@ -59,6 +59,7 @@ def configuration() -> str:
 
 def command_line() -> str:
     """Every verb of `daybreakd` with its options."""
+    from daybreak.cli.examples import EXAMPLES
     from daybreak.cli.main import VERBS, make_app
 
     app = make_app()
@@ -81,6 +82,8 @@ def command_line() -> str:
             for verb in verbs:
                 parts.append(f"### daybreakd {name} {verb}\n")
                 parts += _verb(f"daybreakd {name} {verb}", command[verb])
+        lines = "\n".join(f"# {wanted}\n{line}" for wanted, line in EXAMPLES[name])
+        parts.append(f"```sh\n{lines}\n```\n")
     return "\n".join(parts)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of
 from daybreak.cli.output import note, one_line, say
 from daybreak.domain.errors import OperatorError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from daybreak.ports import Directory
     from daybreak.settings import Settings
 
-app = App(name="directory", help="Accounts, seats and what seats may do.")
+app = App(name="directory", help="Accounts, seats and what seats may do.", help_epilogue=examples_of("directory"))
 DryRun = Annotated[bool, Parameter(name="--dry-run", negative="", help="Show the difference and change nothing.")]
 
 

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of
 from daybreak.cli.output import note, say, say_table, shown_instant
 
 if TYPE_CHECKING:
     from daybreak.ports import Stores
 
-app = App(name="keys", help="The keyring.")
+app = App(name="keys", help="The keyring.", help_epilogue=examples_of("keys"))
 
 
 @app.command(name="list")

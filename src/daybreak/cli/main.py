@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 import daybreak
+from daybreak.cli.examples import examples_of
 from daybreak.cli.output import note
 from daybreak.domain.errors import DaybreakError, InvalidRequest
 
@@ -42,9 +43,12 @@ def make_app() -> App:
         exit_on_error=False,
         print_error=False,
         result_action="return_value",
+        help_epilogue=examples_of(""),
     )
     for name, where, help_text in VERBS:
-        app.command(where, name=name, help=help_text)
+        # A group of verbs ends its help itself; its verbs inherit that.
+        epilogue = {} if where.endswith(":app") else {"help_epilogue": examples_of(name)}
+        app.command(where, name=name, help=help_text, **epilogue)
     return app
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import is_terminal, note, say, say_json, say_table
 from daybreak.domain.errors import OperatorError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from daybreak.ports import Stores
 
 T = TypeVar("T")
-app = App(name="seat", help="Passwords, second factors and roles of seats.")
+app = App(name="seat", help="Passwords, second factors and roles of seats.", help_epilogue=examples_of("seat"))
 Email = Annotated[str, Parameter(help="The seat's email address.")]
 ACTOR = "operator"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, instant, settings_of
 from daybreak.cli.output import note, say, say_json, say_table, shown_bytes, shown_instant, shown_seconds
 from daybreak.domain.errors import OperatorError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from daybreak.ports import State
     from daybreak.settings import Settings
 
-app = App(name="snapshot", help="Runs and what came of them.")
+app = App(name="snapshot", help="Runs and what came of them.", help_epilogue=examples_of("snapshot"))
 SnapshotId = Annotated[str, Parameter(help="The snapshot's id, or enough of its beginning.")]
 _LOOK_SECONDS = 1.0
 

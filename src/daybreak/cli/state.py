@@ -5,10 +5,11 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.output import note, say, say_table
 from daybreak.domain.errors import OperatorError
 
-app = App(name="state", help="The state database as a whole.")
+app = App(name="state", help="The state database as a whole.", help_epilogue=examples_of("state"))
 
 
 @app.command

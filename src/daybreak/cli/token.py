@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of, span
 from daybreak.cli.output import note, say, say_json, say_table, shown_instant
 from daybreak.domain.errors import OperatorError
@@ -12,7 +13,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from daybreak.domain.identity import ApiToken
 
-app = App(name="token", help="API tokens.")
+app = App(name="token", help="API tokens.", help_epilogue=examples_of("token"))
 
 
 @app.command

@@ -1,10 +1,12 @@
 """The command line itself: help without heavy imports, exit codes, one clear message."""
 
+import shlex
 import subprocess
 import sys
 
 import pytest
 
+from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
 
 HEAVY = (
@@ -34,10 +36,25 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, _, _ in VERBS])
-def test_every_verb_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([name, "--help"]) == 0
-    assert f"daybreakd {name}" in capsys.readouterr().out
-    assert make_app()[name] is not None
+def test_every_verb_has_help_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = make_app()[name]
+    below = [] if command.default_command else [verb for verb in command if not verb.startswith("-")]
+    for verbs in ([name], *([name, verb] for verb in below)):
+        assert run([*verbs, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert f"Usage: daybreakd {' '.join(verbs)}" in shown
+        for _, line in EXAMPLES[name]:
+            assert f"\n  {line}\n" in shown
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for _, line in lines])
+def test_examples_are_right(line: str) -> None:
+    """Each is a line that the command takes, and fits a narrow terminal."""
+    assert max(map(len, line.splitlines())) <= 78
+    before_pipes = line.replace("\\\n", "").partition(" > ")[0]
+    words = [word for word in shlex.split(before_pipes) if not word.startswith("DAYBREAK_")]
+    assert words[0] == "daybreakd"
+    make_app().parse_args(words[1:])
 
 
 @pytest.mark.parametrize(
