@@ -7,9 +7,11 @@ import time
 from http.client import HTTPException, HTTPResponse
 
 import pytest
+import requests
 
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
-from tests.acceptance.world import MAYA
+from tests.acceptance.test_waiting_login import form_token
+from tests.acceptance.world import MAYA, NORTH, PASSWORD
 
 LOGIN = f"{AUTH}/login"
 # What slow clients are cut after is 20 s; this is how long a loaded machine may take to do it.
@@ -73,17 +75,65 @@ def test_malformed_and_oversized_heads_are_refused(service: Service, octets: byt
     assert service.get("/healthz").status_code == 200
 
 
-def test_a_length_beside_chunks_smuggles_nothing(service: Service) -> None:
-    hidden = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
-    body = b"0\r\n\r\n" + hidden
-    head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+BODY = b'{"email": "x", "password": "y"}'
+CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+
+
+def until_closed(service: Service, octets: bytes) -> list[bytes]:
+    """The statuses of all answers on one connection, which the service has to close."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
-        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + body)
+        connection.sendall(octets)
         answer = b""
         while piece := connection.recv(65536):
             answer += piece
-    # One answer, and the connection closes: what follows the chunks is read by nobody.
-    assert len(re.findall(rb"HTTP/1\.1 \d{3}", answer)) == 1
+    return re.findall(rb"HTTP/1\.1 (\d{3})", answer)
+
+
+def post(*lines: bytes) -> bytes:
+    """The head of a login with more lines."""
+    head = (b"POST " + LOGIN.encode() + b" HTTP/1.1", b"Host: a", b"Content-Type: application/json", *lines)
+    return b"\r\n".join(head) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("chunks", [CHUNKS, b"0\r\n\r\n"])
+@pytest.mark.parametrize("length_first", [True, False])
+def test_a_length_beside_chunks_smuggles_nothing(service: Service, chunks: bytes, length_first: bool) -> None:
+    """The chunks count, and the connection ends with the answer (RFC 9112 §6.3): what follows is read by nobody."""
+    lines = [b"Content-Length: %d" % len(chunks + HIDDEN), b"Transfer-Encoding: chunked"]
+    head = post(*(lines if length_first else reversed(lines)))
+    statuses = until_closed(service, head + chunks + HIDDEN)
+    assert statuses == [b"401" if chunks == CHUNKS else b"400"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"Transfer-Encoding: gzip, chunked"],
+        [b"Transfer-Encoding: chunked, chunked"],
+        [b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"],
+        [b"Transfer-Encoding: identity", b"Transfer-Encoding: chunked"],
+        [b"Transfer-Encoding: identity", b"Content-Length: %d" % len(CHUNKS)],
+        [b"Transfer-Encoding: \x0bchunked"],
+        [b"Content-Length: %d, %d" % (len(CHUNKS), len(CHUNKS))],
+        [b"Content-Length: +%d" % len(CHUNKS)],
+        [b"Content-Length: %d" % len(CHUNKS), b"Content-Length: 0"],
+        # A bare line feed ends a line (RFC 9112 §2.2): what stands behind it counts like any other line.
+        [b"Content-Length: %d\nContent-Length: 0" % len(CHUNKS)],
+        [b"X: y\nTransfer-Encoding: gzip, chunked"],
+        [b"X: y\nHost: b"],
+        [b"X: y\rHost: b"],
+        [b"X: y\0"],
+    ],
+)
+def test_what_leaves_a_doubt_where_a_request_ends_is_refused(service: Service, lines: list[bytes]) -> None:
+    assert until_closed(service, post(*lines) + CHUNKS + HIDDEN) == [b"400"]
+
+
+def test_nothing_has_a_nul_in_its_address(service: Service) -> None:
+    for path in ("/download/v1/audit/x?action=%00", "/dashboard/sign-in?next=%00", "/healthz?a=b%00", "/healthz%00"):
+        found = service.get(path)
+        assert (found.status_code, found.json()["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("chunks", [b"zz\r\n{}\r\n", b"2\r\n{}xx\r\n0\r\n\r\n", b"ffffffffffffffffff\r\n{}\r\n"])
@@ -173,6 +223,23 @@ def test_odd_targets_are_client_errors_or_harmless(service: Service, target: byt
         assert status in {0, 200} or 400 <= status < 500, (method, status)
 
 
+def test_odd_queries_of_somebody_who_is_signed_in(service: Service) -> None:
+    with requests.Session() as browser:
+        sign_in = f"{service.address}/dashboard/sign-in"
+        page = browser.get(sign_in, timeout=PATIENCE_SECONDS)
+        sent = {"csrf": form_token(page), "email": MAYA, "password": PASSWORD, "next": ""}
+        assert browser.post(sign_in, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
+        for query in (
+            "activity?until=9999-12-31", "activity.csv?until=9999-12-31", "activity?since=0001-01-01&until=0001-01-01",
+            "activity?since=soon", "activity?action=x", "activity?actor=%ff&before=" + "9" * 40,
+            "activity?before=%D9%A3",
+            "files?snapshot=x&section=x&q=%ff", "files/campaigns/csv?snapshot=%ff", "insight?days=" + "9" * 40,
+        ):  # fmt: skip
+            path = f"{service.address}/dashboard/{NORTH}/{query}"
+            found = browser.get(path, allow_redirects=False, timeout=PATIENCE_SECONDS)
+            assert found.status_code == 200 or 400 <= found.status_code < 500, (query, found.status_code)
+
+
 def test_every_answer_is_hardened(service: Service) -> None:
     token = service.token(MAYA)
     for found in (
@@ -198,6 +265,16 @@ def test_request_ids_of_strangers_are_not_taken_over(service: Service) -> None:
     assert service.get("/healthz", headers={"X-Request-Id": "chosen-by-me"}).headers["X-Request-Id"] != "chosen-by-me"
 
 
+def half_a_form(service: Service) -> bytes:
+    """The beginning of a sign-in from the page that asks for it."""
+    page = service.get("/dashboard/sign-in")
+    cookies = "; ".join(f"{name}={value}" for name, value in page.cookies.items())
+    return (
+        f"POST /dashboard/sign-in HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nCookie: {cookies}\r\n"
+        "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 400\r\n\r\ncsrf="
+    ).encode()
+
+
 def test_slow_clients_are_cut_and_nobody_else_waits(service: Service) -> None:
     body = json.dumps({"email": MAYA, "password": "x"})
     beginnings = {
@@ -212,6 +289,7 @@ def test_slow_clients_are_cut_and_nobody_else_waits(service: Service) -> None:
             "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
         ).encode(),
         "silence after an answer": b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+        "half a form": half_a_form(service),
     }
     slow = {}
     for name, beginning in beginnings.items():
@@ -228,7 +306,7 @@ def test_slow_clients_are_cut_and_nobody_else_waits(service: Service) -> None:
                 connection.settimeout(0.05)
                 try:
                     # A drop now and then keeps nobody alive.
-                    if name in {"half a head", "half a body"}:
+                    if name in {"half a head", "half a body", "half a form"}:
                         connection.sendall(b"a")
                     piece = connection.recv(65536)
                 except TimeoutError:
@@ -243,4 +321,5 @@ def test_slow_clients_are_cut_and_nobody_else_waits(service: Service) -> None:
         for connection in slow.values():
             connection.close()
     assert b" 408 " in answers["one chunk"]
+    assert b" 408 " in answers["half a form"]
     assert b" 200 " in answers["silence after an answer"]

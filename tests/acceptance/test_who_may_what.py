@@ -114,35 +114,32 @@ def test_a_link_opens_one_file_and_no_change_of_it_another(service: Service) -> 
     link = service.link(token, NORTH, "campaigns.csv.gz")
     assert service.get(link).status_code == 200
     address, _, query = link.partition("?")
-    fields = dict(parse_qsl(query))
+    fields = parse_qsl(query, strict_parsing=True)
+    assert [name for name, _ in fields] == ["expires", "nonce", "subject", "kid", "signature"]
     head, snapshot, name = address.rsplit("/", 2)
-
-    def with_fields(**changed: str) -> str:
-        return f"{address}?{urlencode({**fields, **changed})}"
-
-    changed = [
-        with_fields(expires=str(int(fields["expires"]) + 1)),
-        with_fields(expires="99999999999"),
-        with_fields(expires=f"+{fields['expires']}"),
-        with_fields(expires=f"0{fields['expires']}"),
-        with_fields(expires=""),
-        with_fields(nonce="0" * len(fields["nonce"])),
-        with_fields(subject=fields["subject"][0] + "0" * 32),
-        with_fields(subject="2" + fields["subject"][1:]),
-        with_fields(kid="deadbeef"),
-        with_fields(signature="0" * 64),
-        with_fields(signature=fields["signature"].upper()),
-        with_fields(signature=fields["signature"][:-1]),
-        with_fields(signature=fields["signature"] + "0"),
-        with_fields(extra="1"),
-        f"{link}&expires={fields['expires']}",
-        f"{link}&signature={fields['signature']}",
-        f"{address}?{query.replace('expires=', 'Expires=')}",
-        f"{address}?{'&'.join(part for part in query.split('&') if not part.startswith('nonce='))}",
+    named = dict(fields)
+    changed = [f"{address}?{spelled}" for spelled in _other_spellings(fields)]
+    changed += [
+        f"{address}?{urlencode({**named, **other})}"
+        for other in (
+            {"expires": "99999999999"},
+            {"subject": ("2" if named["subject"][0] == "1" else "1") + named["subject"][1:]},
+            {"kid": "deadbeef"},
+            {"signature": "0" * 64},
+            {"extra": "1"},
+        )
+    ]
+    changed += [
         address,
         f"{address}?",
+        f"{address}?&{query}",
+        f"{link}&",
+        f"{address}?{query.replace('&', '&&')}",
+        f"{address}?{query.replace('&', ';')}",
+        f"{address};x?{query}",
         f"{head}/{snapshot}/members.csv.gz?{query}",
         f"{head}/{uuid.uuid4()}/{name}?{query}",
+        f"{head}/{snapshot.upper()}/{name}?{query}",
         f"{head.replace(NORTH, SOUTH)}/{snapshot}/{name}?{query}",
         f"{head.replace(NORTH, NORTH.upper())}/{snapshot}/{name}?{query}",
         f"{head}/{snapshot}/x/../{name}?{query}",
@@ -154,15 +151,49 @@ def test_a_link_opens_one_file_and_no_change_of_it_another(service: Service) -> 
         f"{head}/{snapshot}/{name}%00?{query}",
         f"{head}/{snapshot}/..%2f..%2f{name}?{query}",
         f"{head}/{snapshot}/campaigns.tar.gz?{query}",
+        f"{head}/{snapshot}/CAMPAIGNS.csv.gz?{query}",
     ]
-    # Of every hex digit of the signature, one changed.
-    for at in range(0, 64, 7):
-        digit = "0" if fields["signature"][at] != "0" else "1"
-        changed.append(with_fields(signature=fields["signature"][:at] + digit + fields["signature"][at + 1 :]))
+    assert len(changed) > 150
     for url in changed:
         status = _raw_status(service, url)
         assert status in {403, 404}, f"{status}: {url}"
     assert service.get(link).status_code == 200
+
+
+def _other_spellings(fields: list[tuple[str, str]]) -> list[str]:
+    """Queries in which one field is another, or is written in another way."""
+    found = []
+    for at, (name, value) in enumerate(fields):
+        others = [
+            "",
+            name,
+            f"{name}=",
+            f"{name}={value}0",
+            f"{name}={value[:-1]}",
+            f"{name}=0{value}",
+            f"{name}=+{value}",
+            f"{name}=%20{value}",
+            f"{name}={value}%00",
+            f"{name}={value}%0a",
+            f"{name}=%{ord(value[0]):02x}{value[1:]}",
+            f"%{ord(name[0]):02x}{name[1:]}={value}",
+            f"{name.upper()}={value}",
+            f"{name}[]={value}",
+            f"{name}==={value}",
+            f"{name}={value}&{name}={value}",
+            f"{name}=&{name}={value}",
+        ]
+        # Each hex digit stands for another octet; of a long value every seventh is tried.
+        for place in range(0, len(value), 1 if len(value) < 40 else 7):
+            digit = "0" if value[place] != "0" else "1"
+            others.append(f"{name}={value[:place]}{digit}{value[place + 1 :]}")
+        if value.upper() != value:
+            others.append(f"{name}={value.upper()}")
+        for other in others:
+            spelled = [f"{each}={known}" for each, known in fields]
+            spelled[at] = other
+            found.append("&".join(spelled))
+    return found
 
 
 def test_the_order_of_a_links_fields_does_not_matter(service: Service) -> None:

@@ -115,9 +115,9 @@ def _instant(request: Request, name: str) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InvalidRequest(
             f"{name} is not an instant.",
             faults=(FieldFault(f"?{name}", "Write it as 2026-11-20T04:00:00Z."),),
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

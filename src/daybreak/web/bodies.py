@@ -29,8 +29,32 @@ async def read_json(request: Request, shape: type[T], settings: WebSettings) -> 
     InvalidRequest, which names the field at fault.
     """
     _check_media_type(request)
-    body = await _read(request, settings.body_limit_bytes, settings.body_deadline_seconds)
-    return parse_json(body, shape)
+    return parse_json(await read_octets(request, settings), shape)
+
+
+async def read_octets(request: Request, settings: WebSettings) -> bytes:
+    """The whole body. Raises RequestError (`body_too_large`, `request_timeout`), InvalidRequest
+    when it does not arrive whole.
+    """
+    limit = settings.body_limit_bytes
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(settings.body_deadline_seconds):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limit:
+                    raise _too_large(limit)
+                pieces.append(piece)
+    except TimeoutError:
+        raise RequestError("The body did not arrive in time.", code="request_timeout") from None
+    except ClientDisconnect:
+        # Also what a malformed chunk looks like from here; then somebody still listens.
+        raise InvalidRequest("The body did not arrive whole.") from None
+    return b"".join(pieces)
 
 
 def parse_json(body: bytes, shape: type[T]) -> T:
@@ -59,27 +83,6 @@ def _check_media_type(request: Request) -> None:
         name, _, charset = parameter.partition("=")
         if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:
             raise RequestError("JSON is sent as UTF-8.", code="unsupported_media_type")
-
-
-async def _read(request: Request, limit: int, deadline_seconds: float) -> bytes:
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(deadline_seconds):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > limit:
-                    raise _too_large(limit)
-                pieces.append(piece)
-    except TimeoutError:
-        raise RequestError("The body did not arrive in time.", code="request_timeout") from None
-    except ClientDisconnect:
-        # Also what a malformed chunk looks like from here; then somebody still listens.
-        raise InvalidRequest("The body did not arrive whole.") from None
-    return b"".join(pieces)
 
 
 def _check_depth(body: bytes) -> None:

@@ -13,10 +13,10 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest
+from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound
 from daybreak.web.metrics import Metrics
 from daybreak.web.problems import problem_response
-from daybreak.web.request_facts import SCOPE_KEY, RequestFacts, gather, host_is_good
+from daybreak.web.request_facts import SCOPE_KEY, RequestFacts, gather, host_is_good, transfer_coding_is_good
 from daybreak.web.services import WebSettings
 
 Headers = list[tuple[bytes, bytes]]
@@ -93,6 +93,12 @@ class Hardening:
                 "Send exactly one Host header, with the name of the service.", code="invalid_host"
             )
             return self._problem(error, facts, {"Connection": "close"})
+        if not transfer_coding_is_good(scope):
+            error = InvalidRequest("The only transfer coding that is taken is chunked, once.")
+            return self._problem(error, facts, {"Connection": "close"})
+        if b"%00" in scope["query_string"]:
+            # Databases differ in what they make of a NUL.
+            return self._problem(NotFound("Nothing here has a NUL in its address."), facts)
         if self._settings.require_https and not facts.secure:
             if facts.from_loopback and scope["path"] in _PLAIN_HTTP_PATHS:
                 return None

@@ -68,6 +68,13 @@ class _Filter:
         }
         return {name: value for name, value in named.items() if value}
 
+    @property
+    def end(self) -> datetime | None:
+        """The instant after the last day; of the calendar's very last day, its beginning."""
+        if self.until is None:
+            return None
+        return datetime.combine(min(self.until, date.max - timedelta(days=1)) + timedelta(days=1), time(0), UTC)
+
     def read(self, stores: Stores, client_id: str, *, before_id: int | None, limit: int) -> list[AuditEvent]:
         """Newest first, going on from an event to older ones."""
         return stores.audit.read(
@@ -75,7 +82,7 @@ class _Filter:
             actor=self.actor or None,
             action=self.action or None,
             since=datetime.combine(self.since, time(0), UTC) if self.since else None,
-            until=datetime.combine(self.until + timedelta(days=1), time(0), UTC) if self.until else None,
+            until=self.end,
             after_id=before_id,
             newest_first=True,
             limit=limit,

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, RateLimited, RequestError
+from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited, RequestError
 from daybreak.web.dashboard import cross_site
 from daybreak.web.dashboard.desk import Desk, go_to, is_part, render
 from daybreak.web.dashboard.forms import read_form
@@ -139,8 +139,8 @@ async def _sign_in(
     kept = {"done": "nothing-saved"}
     if keeps and cross_site.from_own_page(request, desk.services.settings.base_url):
         try:
-            form = await read_form(request)
-        except InvalidRequest:
+            form = await read_form(request, desk.services.settings)
+        except RequestError:
             form = {}
         kept.update({name: form[name][:200] for name in keeps if form.get(name)})
     query = {"next": f"{comes_back_to}?{urlencode(kept)}", "ended": "form"}

@@ -7,25 +7,22 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from daybreak.domain.errors import InvalidRequest
+from daybreak.web.bodies import read_octets
+from daybreak.web.services import WebSettings
 
 _MOST_FIELDS = 40
-_MOST_BYTES = 16 * 1024
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of an `application/x-www-form-urlencoded` body of at most 16 KiB.
+async def read_form(request: Request, settings: WebSettings) -> dict[str, str]:
+    """The fields of an `application/x-www-form-urlencoded` body.
 
     Raises InvalidRequest for another kind of body, too many fields, a repeated field, or bytes
-    that are not UTF-8.
+    that are not UTF-8; RequestError for a body that is too large or too slow.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise InvalidRequest("this page takes forms only", code="unsupported_media_type")
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _MOST_BYTES:
-            raise InvalidRequest("the form is too large", code="body_too_large")
+    body = await read_octets(request, settings)
     try:
         pairs = parse_qsl(
             body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, encoding="utf-8", errors="strict"

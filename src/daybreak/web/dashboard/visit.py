@@ -150,7 +150,7 @@ async def read_own_form(desk: Desk, request: Request, binding: str) -> dict[str,
     """The same for forms that are bound to something else than a session."""
     if not cross_site.from_own_page(request, desk.services.settings.base_url):
         raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
-    form = await read_form(request)
+    form = await read_form(request, desk.services.settings)
     if not cross_site.token_is_good(form.pop(cross_site.FIELD, None), binding, keyring=desk.services.keyring.current()):
         raise Forbidden(
             "This form is from an earlier sign-in. Open the page again and send it once more.", code="cross_site"
