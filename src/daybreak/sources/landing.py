@@ -1,13 +1,12 @@
-"""Rows that come over a connection land in a scratch database of the embedded engine.
+"""Rows that come over a connection land in tables of the embedded engine.
 
 From there they are read as often as needed (fingerprints, lines, checks between resources) without
-asking the platform twice. The scratch database is a file beside the engine's spilled memory and is
-removed with the reading.
+asking the platform twice. The tables are in the engine's memory; what is over its limit spills, packed,
+to the temporary folder, which costs half of what a database file would.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -37,7 +36,7 @@ class StreamBroken(SourceUnavailable):
 
 
 class Landing:
-    """An engine with a scratch database in it; `land` fills one table per resource."""
+    """An engine in memory; `land` fills one table per resource."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
@@ -51,7 +50,7 @@ class Landing:
 
         Either every stream came to its own end, or nothing is kept and its error is raised.
         """
-        table = f"scratch.main.{resource.name}"
+        table = f"landed.{resource.name}"
         columns = ", ".join(f"{quoted(column.name)} {ENGINE_TYPES[column.type]}" for column in resource.columns)
         with self._connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE {table} ({columns})")
@@ -94,18 +93,12 @@ def _broken_streams(resource: Resource) -> Iterator[None]:
 
 @contextmanager
 def open_landing(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator[Landing]:
-    """An engine that may touch its own scratch file and nothing else; both go with the context."""
-    temp_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="landing-", dir=temp_dir) as folder:
-        connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
-        try:
-            connection.execute(f"ATTACH '{_escaped(Path(folder) / 'scratch.duckdb')}' AS scratch")
-            connection.execute("SET enable_external_access = false")
-            connection.execute("SET lock_configuration = true")
-            yield Landing(connection)
-        finally:
-            connection.close()
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace("'", "''")
+    """An engine that touches what it spills to `temp_dir` and nothing else; all of it goes with the context."""
+    connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
+    try:
+        connection.execute("CREATE SCHEMA landed")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield Landing(connection)
+    finally:
+        connection.close()

@@ -1,36 +1,38 @@
 """PostgreSQL as the source: the models run inside the server, their rows land in the engine.
 
-All nine models see one exported snapshot (`REPEATABLE READ READ ONLY`); a role that may only read is
-enough. The driver decodes on one core, so a resource that is not condensed by its model is read
-in halves over two connections.
+All nine models see one exported snapshot; a role that may only read is enough. The driver decodes on one
+core, so a resource that is not condensed by its model is read in halves over two connections. The
+engine puts the rows in order: a sort inside the server is slower and burdens others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import quote, urlsplit, urlunsplit
 
-import adbc_driver_manager
 import psycopg
-from adbc_driver_postgresql import dbapi as adbc
-from psycopg import conninfo
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.lines import quoted
 from daybreak.ports import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.dialects import in_dialect
-from daybreak.sources.landing import Arrival, ArrowStream, Landing, StreamBroken, open_landing
+from daybreak.sources.landing import Arrival, Landing, open_landing
+from daybreak.sources.postgresql_snapshot import (
+    ServerSnapshot,
+    first_line,
+    open_snapshot,
+    reading_connection,
+    server_faults,
+)
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("uuid", "text", "character varying", "character"),
@@ -42,18 +44,13 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
 }
 
 _SENT_AS = {
-    ColumnType.UUID: "text",
+    ColumnType.UUID: "uuid",
     ColumnType.TEXT: "text",
     ColumnType.BIGINT: "bigint",
     ColumnType.BOOLEAN: "boolean",
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
 }
-_CONNECT_TIMEOUT_SECONDS = 10
-# Gone or going away (08, 57, 53), cancelled by the replica's recovery or a conflict (40).
-_TRANSIENT_CLASSES = ("08", "40", "53", "57")
-_STATEMENT_CANCELLED = "57014"
-_TIMED_OUT = "due to statement timeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,79 +77,31 @@ class PostgresqlSource:
         """One exported snapshot for one reading. Raises SourceError, SourceUnavailable."""
         with (
             open_landing(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir) as landing,
-            self._keeper() as keeper,
+            open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
-            with _server_faults("The source"):
-                row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
-            if row is None:
-                raise SourceUnavailable("The source exported no snapshot.")
-            yield PostgresqlReading(keeper, landing, as_of, self.models, lambda sql: self._stream(str(row[0]), sql))
+            yield PostgresqlReading(snapshot, landing, as_of, self.models)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query of the operator's own (`[directory]`), by column name."""
         with (
-            self._keeper() as keeper,
-            _server_faults("A query under [directory]"),
-            keeper.cursor(row_factory=psycopg.rows.dict_row) as cursor,
+            reading_connection(self.location) as connection,
+            server_faults("A query under [directory]"),
+            connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
         ):
             return cursor.execute(sql.encode()).fetchall()
-
-    @contextmanager
-    def _keeper(self) -> Iterator[psycopg.Connection[Any]]:
-        """The connection whose transaction keeps the snapshot; it also answers small questions."""
-        with _server_faults("The source"):
-            connection = psycopg.connect(
-                self.location,
-                autocommit=True,
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                keepalives_idle=30,
-                keepalives_interval=10,
-                keepalives_count=3,
-                application_name="daybreak",
-            )
-        try:
-            with _server_faults("The source"):
-                connection.execute("SET TIME ZONE 'UTC'")
-                # The keeper only waits while others read: an idle limit must not end it.
-                connection.execute("SET idle_in_transaction_session_timeout = 0")
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield connection
-        finally:
-            connection.close()
-
-    @contextmanager
-    def _stream(self, snapshot: str, sql: str) -> Iterator[ArrowStream]:
-        """The rows of one SELECT on a connection of its own, in the exported snapshot."""
-        with _server_faults("The source"):
-            connection = adbc.connect(_adbc_uri(self.location), autocommit=True)
-        try:
-            with _server_faults("The source"), connection.cursor() as cursor:
-                cursor.execute("SET TIME ZONE 'UTC'")
-                cursor.execute(f"SET statement_timeout = {self.statement_timeout_seconds * 1000:d}")
-                cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-                cursor.execute(sql)
-                yield cursor.fetch_arrow()
-        finally:
-            connection.close()
 
 
 class PostgresqlReading:
     """One reading; a `daybreak.ports.EmbeddedReading`."""
 
     def __init__(
-        self,
-        keeper: psycopg.Connection[Any],
-        landing: Landing,
-        as_of: datetime,
-        models: Mapping[str, Model],
-        stream: Callable[[str], AbstractContextManager[ArrowStream]],
+        self, snapshot: ServerSnapshot, landing: Landing, as_of: datetime, models: Mapping[str, Model]
     ) -> None:
-        self._keeper = keeper
+        self._snapshot = snapshot
+        self._keeper = snapshot.keeper
         self._landing = landing
         self._as_of = as_of
         self._models = models
-        self._stream = stream
         self._landed: dict[str, ResourceRows] = {}
         self._leaders: list[str] | None = None
 
@@ -162,7 +111,7 @@ class PostgresqlReading:
 
     def check(self) -> None:
         """Holds tables, models and the chain of Leaders to the contract."""
-        with _server_faults("The source"):
+        with server_faults("The source"):
             check_tables("The source PostgreSQL", self._columns_of_tables(), ACCEPTED_TYPES)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             pairs = self._keeper.execute(
@@ -173,7 +122,7 @@ class PostgresqlReading:
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""
         if self._leaders is None:
-            with _server_faults("Table leaders"):
+            with server_faults("Table leaders"):
                 rows = self._keeper.execute(
                     "SELECT leader_id::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
                 ).fetchall()
@@ -183,7 +132,7 @@ class PostgresqlReading:
     def input_bytes(self) -> int:
         """Bytes of the tables on the server, 0 for what are views."""
         names = [table.name for table in SOURCE_TABLES]
-        with _server_faults("The source"):
+        with server_faults("The source"):
             row = self._keeper.execute(
                 "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0)::bigint "
                 "FROM unnest(%s::text[]) AS name",
@@ -204,7 +153,7 @@ class PostgresqlReading:
 
     def confirm(self) -> None:
         """Asks the keeper once more: its transaction held the snapshot to the end."""
-        with _server_faults("The source"):
+        with server_faults("The source"):
             self._keeper.execute("SELECT 1")
 
     def _arrivals(self, resource: Resource) -> list[Arrival]:
@@ -215,9 +164,12 @@ class PostgresqlReading:
         )
         select = f"SELECT {columns} FROM ({model}) AS model"
         if "GROUP BY" in model.upper():
-            return [partial(self._stream, select)]
-        key = f"hashtext(CAST({quoted(resource.key[0])} AS text)) & 1"
-        return [partial(self._stream, f"{select} WHERE {key} = {half}") for half in (0, 1)]
+            return [partial(self._snapshot.stream, select)]
+        # The server's own hash of an identifier. NULL is in neither half by itself.
+        half = f"uuid_hash(CAST({quoted(_identifier(resource))} AS uuid)) & 1"
+        return [
+            partial(self._snapshot.stream, f"{select} WHERE {half} {which}") for which in ("= 0", "IS DISTINCT FROM 0")
+        ]
 
     def _columns_of_tables(self) -> dict[str, Columns]:
         rows = self._keeper.execute(
@@ -246,60 +198,19 @@ class PostgresqlReading:
                     [[column.type_code for column in described]],
                 ).fetchall()
         except psycopg.ProgrammingError as error:
-            raise ModelRefused(_first_line(error)) from error
+            raise ModelRefused(first_line(error)) from error
         return [
             (column.name, _plain_kind(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)
         ]
+
+
+def _identifier(resource: Resource) -> str:
+    """A column whose values are many: an identifier of the key, or at least the Leader's."""
+    kinds = {column.name: column.type for column in resource.columns}
+    return next((name for name in resource.key if kinds[name] is ColumnType.UUID), "LEADER_ID")
 
 
 def _plain_kind(kind: str, family: str | bytes) -> str:
     """An enum or a domain is USER-DEFINED, as the information schema calls it."""
     is_base = family in {"b", b"b"}
     return kind if is_base and kind != "citext" else "USER-DEFINED"
-
-
-@contextmanager
-def _server_faults(what: str) -> Iterator[None]:
-    """Both drivers' errors as ours: transient when another try may help."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise _fault(what, error.sqlstate, error) from error
-    except StreamBroken as error:
-        # The state is lost on the way through the engine; the words are not.
-        if _TIMED_OUT in error.message:
-            raise _fault(what, _STATEMENT_CANCELLED, error) from error
-        raise
-    except adbc_driver_manager.Error as error:
-        raise _fault(what, error.sqlstate, error) from error
-
-
-def _fault(what: str, sqlstate: str | None, error: Exception) -> SourceError:
-    message = f"{what} (PostgreSQL): {_first_line(error)}"
-    if sqlstate == _STATEMENT_CANCELLED and _TIMED_OUT in str(error):
-        return SourceError(f"{message} Raise source.statement_timeout or give the server an index.")
-    if sqlstate is None or sqlstate.startswith(_TRANSIENT_CLASSES):
-        return SourceUnavailable(message)
-    return SourceError(message)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _adbc_uri(location: str) -> str:
-    """The same server for the other driver, with the waits bounded there too."""
-    parts = urlsplit(location)
-    extra = {
-        "connect_timeout": str(_CONNECT_TIMEOUT_SECONDS),
-        "keepalives_idle": "30",
-        "keepalives_interval": "10",
-        "keepalives_count": "3",
-        "application_name": "daybreak",
-    }
-    given = conninfo.conninfo_to_dict(location)
-    query = "&".join(
-        [part for part in [parts.query] if part]
-        + [f"{name}={quote(value)}" for name, value in extra.items() if name not in given]
-    )
-    return urlunsplit(parts._replace(query=query))

@@ -1,0 +1,167 @@
+"""One exported snapshot of a PostgreSQL server, and the connections that read in it.
+
+A connection of its own keeps the snapshot (`REPEATABLE READ READ ONLY`) and answers small questions;
+others stream in the same snapshot over ADBC. A connection is used again once its stream came to its
+end, so a reading takes three in all; one whose stream broke is closed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import adbc_driver_manager
+import psycopg
+from adbc_driver_postgresql import dbapi as adbc
+from psycopg import conninfo
+
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.sources.landing import ArrowStream, StreamBroken
+
+# Bounded waits for a server that is gone; both drivers take libpq's own parameters.
+_CONNECTION = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "application_name": "daybreak",
+}
+# A transaction that lasts as long as the run must not be ended for being idle or long, whatever the role's settings.
+# Servers know different ones of these.
+_NO_LIMITS = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
+    "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
+)
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+# A sixteenth of the driver's own: buffers are used again, which is a tenth less work and less memory.
+_BATCH_BYTES = 1 << 20
+# Gone or going away (08, 57, 53), cancelled by the replica's recovery or a conflict (40).
+_TRANSIENT_CLASSES = ("08", "40", "53", "57")
+_STATEMENT_CANCELLED = "57014"
+_TIMED_OUT = "due to statement timeout"
+
+
+class ServerSnapshot:
+    """What every connection of one reading sees. `keeper` holds it open and is for one thread."""
+
+    def __init__(self, location: str, keeper: psycopg.Connection[Any], name: str, timeout_seconds: int) -> None:
+        self.keeper = keeper
+        self._location = location
+        self._name = name
+        self._timeout_seconds = timeout_seconds
+        self._idle: deque[Any] = deque()
+
+    @contextmanager
+    def stream(self, sql: str) -> Iterator[ArrowStream]:
+        """The rows of one SELECT, for any thread. Raises SourceError, SourceUnavailable."""
+        with server_faults("The source"):
+            try:
+                connection = self._idle.popleft()
+            except IndexError:
+                connection = self._connect()
+            try:
+                with connection.cursor() as cursor:
+                    cursor.adbc_statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
+                    cursor.execute(sql)
+                    yield cursor.fetch_arrow()
+            except BaseException:
+                connection.close()
+                raise
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Closes the connections that wait; call it when no stream is open."""
+        while self._idle:
+            self._idle.popleft().close()
+
+    def _connect(self) -> Any:
+        connection = adbc.connect(_adbc_uri(self._location), autocommit=True)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TIME ZONE 'UTC'")
+                cursor.execute(_NO_LIMITS)
+                cursor.fetch_arrow()
+                if self._timeout_seconds:
+                    cursor.execute(f"SET statement_timeout = {self._timeout_seconds * 1000:d}")
+                cursor.execute(_BEGIN)
+                cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._name}'")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextmanager
+def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnapshot]:
+    """Exports a snapshot for as long as the context lasts. Each SELECT that is streamed may take `timeout_seconds`,
+    0 for the server's own limit. Raises SourceError, SourceUnavailable.
+    """
+    with reading_connection(location) as keeper:
+        with server_faults("The source"):
+            row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
+        if row is None:
+            raise SourceUnavailable("The source exported no snapshot.")
+        with closing(ServerSnapshot(location, keeper, str(row[0]), timeout_seconds)) as snapshot:
+            yield snapshot
+
+
+@contextmanager
+def reading_connection(location: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection inside a transaction that only reads, in UTC. Raises SourceError, SourceUnavailable."""
+    given = conninfo.conninfo_to_dict(location)
+    with server_faults("The source"):
+        connection = psycopg.connect(location, autocommit=True, **_missing_from(given))
+    with closing(connection):
+        with server_faults("The source"):
+            connection.execute("SET TIME ZONE 'UTC'")
+            connection.execute(_NO_LIMITS)
+            connection.execute(_BEGIN)
+        yield connection
+
+
+@contextmanager
+def server_faults(what: str) -> Iterator[None]:
+    """Both drivers' errors as ours, transient when another try may help; `what` begins the message."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _fault(what, error.sqlstate, error) from error
+    except StreamBroken as error:
+        # The state is lost on the way through the engine; the words are not.
+        if _TIMED_OUT in error.message:
+            raise _fault(what, _STATEMENT_CANCELLED, error) from error
+        raise
+    except adbc_driver_manager.Error as error:
+        raise _fault(what, error.sqlstate, error) from error
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what a driver says."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _fault(what: str, sqlstate: str | None, error: Exception) -> SourceError:
+    message = f"{what} (PostgreSQL): {first_line(error)}"
+    if sqlstate == _STATEMENT_CANCELLED and _TIMED_OUT in str(error):
+        return SourceError(f"{message} Raise source.statement_timeout or give the server an index.")
+    if sqlstate is None or sqlstate.startswith(_TRANSIENT_CLASSES):
+        return SourceUnavailable(message)
+    return SourceError(message)
+
+
+def _missing_from(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _CONNECTION.items() if name not in given}
+
+
+def _adbc_uri(location: str) -> str:
+    """The same server for the other driver, which takes nothing but an address."""
+    parts = urlsplit(location)
+    missing = _missing_from(conninfo.conninfo_to_dict(location))
+    query = "&".join(
+        [part for part in [parts.query] if part] + [f"{name}={quote(value)}" for name, value in missing.items()]
+    )
+    return urlunsplit(parts._replace(query=query))
