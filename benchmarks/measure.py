@@ -21,12 +21,15 @@ _SAMPLE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a program used: its whole tree of processes, and those of the servers that worked for it."""
+    """What a program's whole tree of processes used. `cpu_seconds` holds `server_seconds`, which are those of the
+    servers that worked for it.
+    """
 
     wall_seconds: float
     cpu_seconds: float
     peak_bytes: int
     output: str
+    server_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,9 @@ def run(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Used:
-    """Runs a program to its end, start-up included. `servers` are processes started before, whose trees' seconds and
-    memory count too. Raises CalledProcessError, with the end of what the program said in a note.
+    """Runs a program to its end, start-up included. `servers` are processes started before, whose trees' seconds count
+    too; their memory does not, which is what they were given. Raises CalledProcessError, with the end of what the
+    program said in a note.
     """
     peak = 0
     done = threading.Event()
@@ -67,7 +71,7 @@ def run(
         def watch() -> None:
             nonlocal peak
             while not done.wait(_SAMPLE_SECONDS):
-                peak = max(peak, sum(_resident_bytes(one) for one in (process.pid, *servers)))
+                peak = max(peak, _resident_bytes(process.pid))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -82,7 +86,8 @@ def run(
     children = os.times()
     own = children.children_user + children.children_system
     own -= children_before.children_user + children_before.children_system
-    return Used(wall, own + sum(_cpu_of_tree(server) for server in servers) - before, peak, said)
+    served = sum(_cpu_of_tree(server) for server in servers) - before
+    return Used(wall, own + served, peak, said, served)
 
 
 def measure(way: str, source: Path, out: Path) -> Measured:

@@ -14,8 +14,9 @@ from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export import export_resource, referential_faults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import PostgresqlSource
-from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries, fill_postgresql
+from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.postgresql_tables import fill_tables
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def filled_database(postgresql_server: PostgreSQLServer, parquet: Path) -> Iterator[str]:
     database = postgresql_server.fresh_database()
     url = postgresql_server.url(database)
-    fill_postgresql(url, parquet)
+    fill_tables(url, parquet)
     yield url
     postgresql_server.drop(database)
 
