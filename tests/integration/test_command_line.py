@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -212,6 +213,31 @@ def test_doctor_finds_what_is_wrong(
     faults = [line for line in sick.splitlines() if line.startswith("FAULT")]
     assert [line.split()[1].rstrip(":") for line in faults] == ["addresses", "keyring", "source"]
     assert "chmod 600" in sick
+    assert "is not there: name a DuckDB file" in sick
+
+
+def test_what_operators_are_told(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that is away, with its cause; a path that cannot be had; a port that is taken; an init that may be
+    tried again.
+    """
+    broken = tmp_path / "broken.db"
+    broken.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{broken}")
+    assert "does not answer. Try again shortly.\n  file is not a database" in command("seat", "list", code=1)
+    assert "\n        file is not a database" in command("doctor", code=1)
+    monkeypatch.delenv("DAYBREAK_STATE__URL")
+    assert f"{tmp_path} cannot be read" in command("directory", "import", str(tmp_path), code=1)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DAYBREAK_SNAPSHOT__TEMP_DIR", str(tmp_path / "file" / "below"))
+    assert f"FAULT disk: nothing can be spilled in {tmp_path}/file/below" in command("doctor", code=1)
+    assert run(["init", str(tmp_path / "file" / "below")]) == 1
+    for engine, code in (("oracle", 2), ("duckdb", 0)):
+        assert run(["init", str(tmp_path / "again"), "--engine", engine]) == code
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert run(["demo", str(tmp_path / "demo"), "--port", str(taken.getsockname()[1])]) == 1
+    assert not (tmp_path / "demo").exists()
 
 
 def test_the_state_moves_to_another_database(

@@ -61,6 +61,11 @@ def demo(
     ] = False,
 ) -> int:
     """Make a believable platform, snapshot it and serve it; prints people to sign in as and curl lines to paste."""
+    from daybreak.web.listeners import open_listeners
+
+    # Before minutes of work: a port that is taken.
+    for listener in open_listeners(f"127.0.0.1:{port}", 1):
+        listener.close()
     wanted = {"leaders": leaders, "members": members, "messages": messages, "seed": seed}
     stage = _prepare(folder.resolve(), wanted, port)
     if check:

@@ -1,12 +1,14 @@
 """`daybreakd doctor`: whether everything the service needs is there and in order."""
 
+import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from daybreak.cli.faults import told
 from daybreak.cli.options import Config, settings_of
 from daybreak.cli.output import say, shown_bytes, shown_instant
 from daybreak.domain.errors import DaybreakError, OperatorError
@@ -37,9 +39,9 @@ def doctor(*, config: Config = None) -> int:
     for name, check in checks:
         try:
             say(f"ok    {name}: {check(settings)}")
-        except DaybreakError as fault:
+        except (DaybreakError, OSError) as fault:
             faults += 1
-            say(f"FAULT {name}: " + "\n      ".join(_lines(fault.message)))
+            say(f"FAULT {name}: " + "\n      ".join(told(fault).splitlines()))
     return 1 if faults else 0
 
 
@@ -97,7 +99,10 @@ def _disk(settings: "Settings") -> str:
     from daybreak.bootstrap import temp_dir
 
     folder = temp_dir(settings)
-    free = shutil.disk_usage(_existing(folder)).free
+    existing = _existing(folder)
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise OperatorError(f"nothing can be spilled in {folder}: {existing} cannot be written. Set snapshot.temp_dir.")
+    free = shutil.disk_usage(existing).free
     if free < _SPARE_BYTES:
         raise OperatorError(f"{shown_bytes(free)} free for spilling in {folder}: make room or set snapshot.temp_dir.")
     return f"{shown_bytes(free)} free for spilling in {folder}"
@@ -141,7 +146,3 @@ def _existing(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
-
-
-def _lines(text: str) -> Iterator[str]:
-    yield from text.splitlines()

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from daybreak.cli.options import DEFAULT_FILE
 from daybreak.cli.output import say
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import DaybreakError, OperatorError
 
 
 def init(
@@ -22,7 +22,7 @@ def init(
     """Write a commented daybreak.toml, a keyring (mode 0600) and an empty state database. Nothing is overwritten."""
     made = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
     say(f"{made} is ready.")
-    say("Next: set source.location in it, then `daybreakd directory import FILE`, `doctor` and `serve`.")
+    say("Next, in that folder: set source.location in it, then `daybreakd doctor` says what is missing.")
 
 
 def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
@@ -43,7 +43,12 @@ def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
             file.write(text)
     except FileExistsError:
         raise OperatorError(f"{path} is there already: nothing was changed.") from None
-    settings = load_settings(path, {})
+    try:
+        settings = load_settings(path, {})
+    except DaybreakError:
+        # What was asked for cannot be used: the next try must find nothing.
+        path.unlink()
+        raise
     if not settings.keys.file.exists():
         keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
     migrate(settings.state.url)

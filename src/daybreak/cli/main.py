@@ -12,8 +12,9 @@ from cyclopts import App, CycloptsError
 
 import daybreak
 from daybreak.cli.examples import examples_of
+from daybreak.cli.faults import told
 from daybreak.cli.output import note
-from daybreak.domain.errors import DaybreakError, InvalidRequest
+from daybreak.domain.errors import DaybreakError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -71,15 +72,13 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except DaybreakError as error:
-        return _refuse(error)
+        return _complain(told(error), WRONG_USE if error.code == "settings_fault" else FAILED)
+    except OSError as error:
+        # A file or folder that the operator named, or that lies in one; anything else is a defect.
+        if error.filename is None:
+            raise
+        return _complain(told(error), FAILED)
     return result if isinstance(result, int) else DONE
-
-
-def _refuse(error: DaybreakError) -> int:
-    text = error.message
-    if isinstance(error, InvalidRequest):
-        text += "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in error.faults)
-    return _complain(text, WRONG_USE if error.code == "settings_fault" else FAILED)
 
 
 def _complain(text: str, code: int) -> int:

@@ -95,7 +95,8 @@ def _attempt(workshop: Workshop, snapshot: Snapshot, *, full: bool) -> Snapshot:
     current = workshop.state.read(lambda stores: stores.snapshots.current())
     expected = {} if current is None else current.report
     progress = Progress(RESOURCE_NAMES, expected, workshop.clock, workshop.ticks)
-    _log.info("run.started", snapshot_id=snapshot.snapshot_id, day=str(snapshot.day), as_of=snapshot.as_of.isoformat())
+    day = snapshot.day.isoformat() if snapshot.day is not None else None
+    _log.info("run.started", snapshot_id=snapshot.snapshot_id, day=day, as_of=snapshot.as_of.isoformat())
     with Lease(
         workshop.state,
         snapshot,

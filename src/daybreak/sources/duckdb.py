@@ -191,7 +191,10 @@ def _parquet_files(location: Path) -> dict[str, list[_FileState]] | None:
     if location.is_file():
         return None
     if not location.is_dir():
-        raise SourceError(f"source.location: {location} is neither a DuckDB file nor a folder of Parquet files.")
+        what = "is neither a file nor a folder" if location.exists() else "is not there"
+        raise SourceError(
+            f"source.location: {location} {what}: name a DuckDB file, or a folder with TABLE.parquet files."
+        )
     files: dict[str, list[_FileState]] = {}
     for entry in sorted(location.iterdir()):
         if entry.is_dir():

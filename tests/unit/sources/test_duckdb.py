@@ -123,7 +123,7 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_no_source_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="neither"), reading(tmp_path / "nowhere", tmp_path):
+    with pytest.raises(SourceError, match="is not there"), reading(tmp_path / "nowhere", tmp_path):
         pass
     (tmp_path / "notes.txt").write_text("not a database at all" * 1000, "utf-8")
     with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "notes.txt", tmp_path):
