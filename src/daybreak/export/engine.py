@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -39,6 +40,13 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+@cache
+def engine_version() -> str:
+    """The engine's own name for its version."""
+    with duckdb.connect(":memory:") as connection:
+        return str(connection.execute("SELECT version()").fetchall()[0][0])
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from daybreak.export.content import TextFormat, text_format
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
-from daybreak.export.line_stream import line_query, row_order, rows_per_batch
+from daybreak.export.line_stream import line_batches, row_order
 from daybreak.export.lines import quoted
 from daybreak.export.parquet_files import PARQUET, ParquetFiles
-from daybreak.export.splitting import record_batches, runs
+from daybreak.export.splitting import runs
 from daybreak.export.survey import LeaderRows, Survey, survey
 from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
 
@@ -53,13 +53,12 @@ def export_resource(
         resource = resource_named(resource)
     codec = codec_named(compression)
     texts = [text_format(resource, name) for name in formats if name != PARQUET]
-    recipe = f"{compression} {','.join(formats)}"
     progress = on_progress or _say_nothing
     with engine_faults(f"Resource {resource.name}"), closing(reading.cursor()) as cursor:
         parquet = ParquetFiles(cursor, resource, sink) if PARQUET in formats else None
         on_entries([_header_only(resource, formats, texts, parquet, sink, codec)])
-        relation = _shaped_relation(cursor, reading, resource)
-        found = survey(cursor, relation, resource, reading.leaders(), recipe)
+        relation = shaped_relation(cursor, reading, resource)
+        found = survey(cursor, relation, resource, reading.leaders(), recipe_of(formats, compression))
         before = previous or {}
         carried = [x.client_id for x in found.leaders if before.get(x.client_id) == x.fingerprint]
         if carried and on_carried is not None:
@@ -85,15 +84,25 @@ def export_resource(
                 on_entries=on_entries,
                 on_progress=lambda rows: progress(carried_rows + rows),
             )
+    return report_of(resource, found, len(carried), written)
+
+
+def recipe_of(formats: Sequence[str], compression: str) -> str:
+    """What shapes the bytes of a Leader's files besides its rows."""
+    return f"{compression} {','.join(formats)}"
+
+
+def report_of(resource: Resource, found: Survey, carried: int, bytes_written: int) -> ResourceReport:
+    """What the survey found, and what came of it."""
     return ResourceReport(
         resource=resource.name,
         rows=found.rows,
         leaders=len(found.leaders),
-        carried=len(carried),
+        carried=carried,
         unknown_leader_rows=found.unknown_leader_rows,
         unexpected_values=found.unexpected_values,
         null_counts=found.null_counts,
-        bytes_written=written,
+        bytes_written=bytes_written,
     )
 
 
@@ -122,7 +131,7 @@ def _header_only(
     return ManifestEntry("", resource.name, 0, "", {name: stored[name] for name in formats})
 
 
-def _shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
+def shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
     """The resource's rows in our types, under a name the cursor knows."""
     rows = reading.rows(resource.name)
     columns = ", ".join(_cast(column) for column in resource.columns)
@@ -135,6 +144,16 @@ def _shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) 
 def _cast(column: Column) -> str:
     name = quoted(column.name)
     return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"
+
+
+def number_leaders(cursor: Any, wanted: Sequence[LeaderRows]) -> None:
+    """Fills `wanted_leaders` (leader_id, ordinal), which the query of lines asks for."""
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
+        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
+        "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
+        [[leader.client_id for leader in wanted]],
+    )
 
 
 def _make_files(
@@ -154,17 +173,11 @@ def _make_files(
     on_progress: Callable[[int], None],
 ) -> int:
     """Makes the wanted Leaders' files; the bytes written."""
-    cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
-        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
-        "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
-        [[leader.client_id for leader in wanted]],
-    )
+    number_leaders(cursor, wanted)
     others: Mapping[str, Mapping[str, StoredFormat]] = {}
     if parquet is not None:
         others = parquet.make(relation, row_order(resource), wanted, on_progress if not texts else _say_nothing)
     columns = tuple(dict.fromkeys(format.line for format in texts))
-    filled = frozenset(name for name, count in found.null_counts.items() if not count)
     bytes_written = 0
     rows_done = 0
     last = -1
@@ -185,12 +198,12 @@ def _make_files(
             ]
         )
         return bytes_written
-    with FileMaking(resource.name, formats, texts, sink, codec, others=others, threads=threads) as making:
-        stream = record_batches(
-            cursor.sql(line_query(relation, resource, columns, filled)), rows_per_batch(resource, found)
-        )
+    with (
+        FileMaking(resource.name, formats, texts, sink, codec, others=others, threads=threads) as making,
+        closing(line_batches(cursor, relation, resource, columns, found, threads=threads)) as batches,
+    ):
         collected: list[ManifestEntry] = []
-        for run in runs(stream, columns):
+        for run in runs(batches):
             if run.ordinal != last:
                 making.begin(wanted[run.ordinal])
                 last = run.ordinal

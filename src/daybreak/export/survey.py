@@ -7,12 +7,13 @@ unchanged Leaders are carried over instead of written again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.export.engine import engine_version
 from daybreak.export.lines import quoted
 
 _MATTERS_BYTES = 4 << 20
@@ -27,6 +28,30 @@ class LeaderRows:
     client_id: str
     rows: int
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSums:
+    """What the aggregation counts of one Leader, known or not: rows, the sum of each row hash, bytes of text, and
+    by column the cells that are not NULL and, where values are listed, those with another."""
+
+    client_id: str
+    rows: int
+    hashes: tuple[int, ...]
+    text_bytes: int
+    present: tuple[int, ...]
+    unexpected: tuple[int, ...]
+
+    def __add__(self, other: LeaderSums) -> LeaderSums:
+        """The sums of two parts of the same Leader's rows."""
+        return LeaderSums(
+            self.client_id,
+            self.rows + other.rows,
+            _added(self.hashes, other.hashes),
+            self.text_bytes + other.text_bytes,
+            _added(self.present, other.present),
+            _added(self.unexpected, other.unexpected),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +74,44 @@ class Survey:
 
 def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str], recipe: str) -> Survey:
     """Aggregates the relation by Leader. `recipe` is whatever else shapes the bytes."""
+    return surveyed(leader_sums(cursor, relation, resource), resource, known, recipe)
+
+
+def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[LeaderSums]:
+    """The aggregation, Leader by Leader, in any order."""
     names = [column.name for column in resource.columns]
     counted = [f"count({quoted(name)})" for name in names]
-    unexpected = [column for column in resource.columns if column.allowed]
     odd = [
         f"count(*) FILTER ({quoted(column.name)} NOT IN "
         f"({', '.join(chr(39) + value + chr(39) for value in column.allowed)}))"
-        for column in unexpected
+        for column in resource.columns
+        if column.allowed
     ]
     first, second = _row_hashes(resource)
     texts = [quoted(c.name) for c in resource.columns if c.type is ColumnType.TEXT]
     length = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-    query = (
+    cursor.execute(
         f'SELECT CAST("LEADER_ID" AS VARCHAR), count(*), sum({first}), sum({second}), '
         f"sum({length}), {', '.join([*counted, *odd])} "
         f'FROM {relation} GROUP BY "LEADER_ID"'
     )
-    version = cursor.execute("SELECT version()").fetchall()[0][0]
+    while batch := cursor.fetchmany(10_000):
+        for leader_id, rows, sum_one, sum_two, text_bytes, *counts in batch:
+            yield LeaderSums(
+                leader_id,
+                rows,
+                (sum_one, sum_two),
+                int(text_bytes),
+                tuple(counts[: len(names)]),
+                tuple(counts[len(names) :]),
+            )
+
+
+def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str], recipe: str) -> Survey:
+    """What the sums say, one for each Leader."""
+    names = [column.name for column in resource.columns]
     recipe_digest = hashlib.sha256(
-        f"{_RECIPE_VERSION}\0{version}\0{resource.name}\0{names}\0{recipe}".encode()
+        f"{_RECIPE_VERSION}\0{engine_version()}\0{resource.name}\0{names}\0{recipe}".encode()
     ).digest()
     known_set = frozenset(known)
     found: list[LeaderRows] = []
@@ -75,32 +119,34 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
     text_bytes = 0
     widest = 0
     nulls = dict.fromkeys(names, 0)
-    odd_counts = {column.name: 0 for column in unexpected}
-    cursor.execute(query)
-    while batch := cursor.fetchmany(10_000):
-        for leader_id, rows, sum_one, sum_two, bytes_, *counts in batch:
-            if leader_id not in known_set:
-                unknown += rows
-                continue
-            text_bytes += bytes_
-            if bytes_ > _MATTERS_BYTES:
-                widest = max(widest, bytes_ // rows)
-            for name, present in zip(names, counts, strict=False):
-                nulls[name] += rows - present
-            for column, count in zip(unexpected, counts[len(names) :], strict=True):
-                odd_counts[column.name] += count
-            digest = hashlib.blake2b(digest_size=16, key=recipe_digest)
-            digest.update(f"{leader_id} {rows} {sum_one} {sum_two}".encode())
-            found.append(LeaderRows(leader_id, rows, digest.hexdigest()))
+    odd_counts = {column.name: 0 for column in resource.columns if column.allowed}
+    for leader in sums:
+        if leader.client_id not in known_set:
+            unknown += leader.rows
+            continue
+        text_bytes += leader.text_bytes
+        if leader.text_bytes > _MATTERS_BYTES:
+            widest = max(widest, leader.text_bytes // leader.rows)
+        for name, present in zip(names, leader.present, strict=True):
+            nulls[name] += leader.rows - present
+        for name, count in zip(odd_counts, leader.unexpected, strict=True):
+            odd_counts[name] += count
+        digest = hashlib.blake2b(digest_size=16, key=recipe_digest)
+        digest.update(f"{leader.client_id} {leader.rows} {' '.join(map(str, leader.hashes))}".encode())
+        found.append(LeaderRows(leader.client_id, leader.rows, digest.hexdigest()))
     found.sort(key=lambda leader: leader.client_id)
     return Survey(
         tuple(found),
         unknown,
         {name: count for name, count in odd_counts.items() if count},
         nulls,
-        int(text_bytes),
-        int(max(widest, text_bytes // max(sum(leader.rows for leader in found), 1))),
+        text_bytes,
+        max(widest, text_bytes // max(sum(leader.rows for leader in found), 1)),
     )
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _row_hashes(resource: Resource) -> tuple[str, str]:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource, file_making, gzip_member, line_stream, resource_export
-from daybreak.export.splitting import record_batches
+from daybreak.export import export_resource, file_making, gzip_member, line_stream
+from daybreak.export.line_stream import record_batches
 from daybreak.ports import ResourceReport, WrittenFile
 from tests.parts.export_rows import MemorySink, made_up_reading, naughty_strings
 
@@ -362,7 +362,7 @@ def test_rows_that_get_lost_on_the_way_end_the_export(tmp_path: Path, monkeypatc
     whole = record_batches
     monkeypatch.setattr(line_stream, "FEWEST_ROWS", 2048)
     monkeypatch.setattr(line_stream, "MOST_ROWS", 2048)
-    monkeypatch.setattr(resource_export, "record_batches", lambda relation, rows: list(whole(relation, rows))[:-1])
+    monkeypatch.setattr(line_stream, "record_batches", lambda relation, rows: list(whole(relation, rows))[:-1])
     with pytest.raises(RunError, match="rows"):
         export(tmp_path, many_rows(6000, 9))
 

@@ -1,33 +1,31 @@
 """Cutting ordered batches at Leaders, and refusing batches that are not in order."""
 
+from array import array
 from collections.abc import Iterator
-from typing import Any
+from itertools import accumulate
 
-import nanoarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.domain.errors import SourceError
+from daybreak.export.line_batch import LineBatch
 from daybreak.export.splitting import runs
 
 
-def batches(rows: list[tuple[int, str]], size: int) -> Iterator[Any]:
+def batches(rows: list[tuple[int, str]], size: int) -> Iterator[LineBatch]:
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
-        ordinals = nanoarrow.c_array([row[0] for row in part], nanoarrow.int32())
-        lines = nanoarrow.c_array([row[1] for row in part], nanoarrow.string())
-        yield nanoarrow.c_array_from_buffers(
-            nanoarrow.struct({"ordinal": nanoarrow.int32(), "csv": nanoarrow.string()}),
-            length=len(part),
-            buffers=[None],
-            children=[ordinals, lines],
-        )
+        lines = [row[1].encode() for row in part]
+        bounds = array("i", accumulate(map(len, lines), initial=0))
+        ordinals = array("i", (row[0] for row in part))
+        content = memoryview(b"".join(lines))
+        yield LineBatch(memoryview(ordinals), {"csv": (memoryview(bounds), content)}, None)
 
 
 def joined(rows: list[tuple[int, str]], size: int) -> dict[int, tuple[int, bytes]]:
     found: dict[int, tuple[int, bytes]] = {}
-    for run in runs(batches(rows, size), ["csv"]):
+    for run in runs(batches(rows, size)):
         count, content = found.get(run.ordinal, (0, b""))
         found[run.ordinal] = (count + run.rows, content + bytes(run.lines["csv"]))
     return found
