@@ -118,7 +118,7 @@ def serving(
         "snapshot.schedule": False,
         # Many tests log in from one address; the throttles have tests of their own.
         "access.login_per_seat": "1000/5m",
-        "access.login_per_address": "1000/5m",
+        "access.login_per_address": "6000/5m",
         **(settings or {}),
     }
     file = world.folder / "daybreak.toml"
