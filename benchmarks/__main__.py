@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import members, memory, page
+from benchmarks import members, memory, page, postgresql, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import load, machine, versions
 
-JOBS: tuple[Job, ...] = (members.JOB, memory.JOB)
+JOBS: tuple[Job, ...] = (members.JOB, postgresql.JOB, resources.JOB, shapes.JOB, memory.JOB)
 """In the order of the page. To add a job, write a module with a JOB and name it here."""
 
 _DOCS = Path("docs")
