@@ -93,12 +93,24 @@ def _picture(title: str, found: dict[str, list[Measured]]) -> str:
 
 
 _NOTES = """
-- "Compression alone" takes the finished text and compresses it with igzip level 2 in two threads: the floor under
-  every way that writes the same bytes.
-- Daybreak's seconds include the survey of the rows (fingerprints, NULLs, unexpected values), SHA-256 of file and
-  content, and one sync of everything at the end. The others neither sum nor sync.
-- DuckDB, Polars and plain Python write one JSON record a line where Daybreak writes an array; DuckDB and Polars quote
-  a little differently. The rows are the same.
+How each way is set up:
+
+- All have two threads and read the same Parquet files, which are in the page cache: the sums of their rows were taken
+  from them before. Polars reads a copy with identifiers as text, because it cannot write binary ones to CSV. After the
+  first round every file of every way is read back with Python's csv and with msgspec, and every cell of every row
+  compared with the source through a sum of hashes of rows; a file must hold one Leader's rows alone.
+- Daybreak quotes every text. Its seconds include what a run needs beside the files: fingerprints, counts of NULLs and
+  of unexpected values, rows in order, SHA-256 of each file and its content, and one sync of everything at the end. No
+  other way does any of these.
+- DuckDB: one `COPY` for each format with `PARTITION_BY`, `preserve_insertion_order` off and
+  `partitioned_write_max_open_files` above the number of Leaders. Its own quoting. Rows sorted by Leader beforehand,
+  a larger `partitioned_write_flush_threshold` and more threads than cores were tried and did not help.
+- Polars: the streaming engine, both sinks in one `collect_all`, so that rows are read once, `maintain_order` off,
+  its own quoting, no limit on a file's size. Sorting beforehand was tried and did not help.
+- Plain Python: csv, json and gzip at level 6, on one core, of rows sorted by DuckDB; one round.
+- DuckDB, Polars and Python write one JSON record a line where Daybreak writes an array.
+- "Compression alone" takes Daybreak's finished text and compresses it with igzip level 2 in two threads: no way that
+  writes these bytes can take less.
 """
 
 JOB = Job(
