@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import new_world
-from tests.acceptance.service import AUTH, Service, serving
-from tests.acceptance.world import FREYA, MAYA, NORTH
+from tests.acceptance.service import AUTH, Service, at_once, serving
+from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN
 
 HTTPS = {"X-Forwarded-Proto": "https"}
 BASE_URL = "https://export.example.org/data"
@@ -80,6 +80,26 @@ def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> No
     owner = {**HTTPS, "X-Forwarded-For": "192.0.2.55"}
     assert proxied.log_in(FREYA, headers=owner).status_code == 200
     assert proxied.log_in(FREYA, headers={**HTTPS, "X-Forwarded-For": "2001:db8::1"}).status_code == 200
+
+
+def test_of_many_guesses_at_once_four_are_looked_at(proxied: Service) -> None:
+    guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.8"}
+    statuses = at_once(lambda number: proxied.log_in(TWIN, password=f"guess {number}", headers=guesser).status_code, 20)
+    assert (statuses.count(401), statuses.count(429)) == (4, 16)
+
+
+def test_a_known_device_is_shut_out_by_nobody(proxied: Service) -> None:
+    shared = {**HTTPS, "X-Forwarded-For": "198.51.100.9"}
+    device = {**shared, "X-Device-Id": proxied.log_in(GIVEN, headers=shared).json()["device_id"]}
+    statuses = [proxied.log_in(GIVEN, password="guess", headers=shared).status_code for _ in range(8)]
+    assert statuses[-1] == 429
+    assert proxied.log_in(GIVEN, headers=shared).status_code == 429
+    assert proxied.log_in(GIVEN, headers=device).status_code == 200
+    # It is the device of one seat, and counts its guesses as well.
+    for email, final in ((MAYA, PASSWORD), (GIVEN, "guess")):
+        statuses = [proxied.log_in(email, password="guess", headers=device).status_code for _ in range(5)]
+        assert set(statuses) == {401, 429}
+        assert proxied.log_in(email, password=final, headers=device).status_code == 429
 
 
 def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:

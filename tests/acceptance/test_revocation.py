@@ -44,10 +44,10 @@ def _enabled(stores: Stores) -> None:
     stores.seats.set_disabled(GRANT.seat_id, False)
 
 
-@pytest.fixture(scope="module")
-def own(service: Service) -> Service:
-    """The shared service: these tests change one seat of their own, and give everything back."""
-    return service
+@pytest.fixture
+def own(each_service: Service) -> Service:
+    """The shared services: these tests change one seat of their own, and give everything back."""
+    return each_service
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,30 @@ def test_a_deactivated_account_is_closed(own: Service) -> None:
         assert [context["client_id"] for context in listed] == [SOUTH]
     finally:
         own.world.change(_active)
+
+
+def test_an_account_that_begins_to_require_a_second_factor_closes_to_sessions_without_one(own: Service) -> None:
+    session = own.token(GIVEN, NORTH)
+    south = own.switched(session, SOUTH)
+    secret, _ = own.world.mint_token(GIVEN, NORTH)
+    link = own.link(session, NORTH)
+    stricter = replace(ACCOUNTS[NORTH], second_factor_required=True)
+    own.world.change(lambda stores: stores.directory.put_account(stricter))
+    try:
+        for found in (
+            own.ask(session, NORTH),
+            own.get(f"/download/v1/files/{NORTH}", token=session),
+            own.get(f"/download/v1/audit/{NORTH}", token=session),
+            own.request("PUT", f"{AUTH}/context", token=south, json={"context": NORTH}),
+        ):
+            assert (found.status_code, found.json()["code"]) == (403, "second_factor_required")
+        assert own.get(link).json()["code"] == "link_revoked"
+        assert own.ask(south, SOUTH).status_code == 302, "the other account is open"
+        assert own.ask(secret, NORTH).status_code == 302, "an API token was made by somebody who showed what was owed"
+        assert own.log_in(GIVEN).json().keys() == {"seat_id", "token"}
+    finally:
+        own.world.change(_active)
+    assert own.ask(session, NORTH).status_code == 302
 
 
 def test_a_new_password_ends_sessions(own: Service) -> None:

@@ -35,7 +35,8 @@ WYCHEPROOF = Path(__file__).parents[1] / "vendored" / "wycheproof" / "jws.json"
 PATHS = [resource.path_for(format_named(name)) for resource in RESOURCES for name in ("csv", "json")]
 
 
-def test_every_credential_on_every_account_and_file(service: Service) -> None:
+def test_every_credential_on_every_account_and_file(each_service: Service) -> None:
+    service = each_service
     maya = service.token(MAYA, NORTH)
     credentials = {
         "session on North": (maya, {NORTH}),
