@@ -359,7 +359,8 @@ class Stores(Protocol):
 
 
 class State(Protocol):
-    """The state database. `read` may see a consistent view; `write` is one durable transaction."""
+    """The state database. `read` sees one consistent view, each statement of an `aread` what is committed when it
+    starts; `write` and `awrite` are one durable transaction."""
 
     def read(self, work: Callable[[Stores], T]) -> T: ...
 

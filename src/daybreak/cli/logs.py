@@ -2,12 +2,16 @@
 secret.
 """
 
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from daybreak.cli.output import shown
 
@@ -37,7 +41,6 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
 
     terminal = file is None and sys.stderr.isatty()
     shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -48,7 +51,7 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
             structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
         ]
     else:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json_line)]
     write = _to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     structlog.configure(
@@ -59,6 +62,15 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
     )
     # Libraries that log by themselves: only what goes wrong, as plain lines.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+
+
+def _json_line(event: MutableMapping[str, Any], **_options: Any) -> str:
+    """An event in one line of plain ASCII, which no terminal obeys; what JSON has no form for, as its text."""
+    with suppress(UnicodeEncodeError):
+        line = msgspec.json.encode(event, enc_hook=repr)
+        if line.isascii():
+            return line.decode("ascii")
+    return json.dumps(event, default=repr, separators=(",", ":"))
 
 
 def _to_standard_error(line: str) -> None:

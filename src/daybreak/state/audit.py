@@ -9,7 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.audit import AuditEvent
+from daybreak.state.columns import instant_text, json_text
 from daybreak.state.schema import audit_events, audit_retention
+from daybreak.state.statements import BulkInsert
+
+_INSERT = BulkInsert(audit_events)
 
 
 class SqlAudit:
@@ -24,22 +28,23 @@ class SqlAudit:
     def append_all(self, events: Sequence[AuditEvent]) -> None:
         if not events:
             return
-        self._connection.execute(
-            sa.insert(audit_events),
+        kept = instant_text if self._connection.dialect.name == "sqlite" else _as_is
+        _INSERT.run(
+            self._connection,
             [
-                {
-                    "at": event.at,
-                    "action": event.action,
-                    "result": event.result,
-                    "actor": event.actor,
-                    "seat_id": event.seat_id,
-                    "client_id": event.client_id,
-                    "subject": event.subject,
-                    "address": event.address,
-                    "user_agent": event.user_agent,
-                    "request_id": event.request_id,
-                    "details": dict(event.details),
-                }
+                (
+                    kept(event.at),
+                    event.action,
+                    event.result,
+                    event.actor,
+                    event.seat_id,
+                    event.client_id,
+                    event.subject,
+                    event.address,
+                    event.user_agent,
+                    event.request_id,
+                    json_text(event.details),
+                )
                 for event in events
             ],
         )
@@ -94,6 +99,10 @@ class SqlAudit:
             .limit(at_most)
         )
         return self._connection.execute(sa.delete(audit_events).where(audit_events.c.event_id.in_(oldest))).rowcount
+
+
+def _as_is(at: datetime) -> datetime:
+    return at
 
 
 def _event_of(row: Sequence[Any]) -> AuditEvent:

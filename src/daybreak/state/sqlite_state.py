@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import sqlalchemy as sa
 
@@ -32,35 +32,27 @@ _LOOK_SECONDS = 0.11
 
 
 class _Reader:
-    """One connection kept open for reads in the event loop, with its stores."""
+    """One connection kept open for reads in the event loop, with its stores. Each statement sees what is committed when
+    it starts, as on PostgreSQL; a transaction around it would be two statements more.
+    """
 
     def __init__(self, path: Path) -> None:
         self._engine = engine_of(path, _READ_WAIT_SECONDS)
         self._connection: sa.Connection | None = None
         self._stores: SqlStores | None = None
-        self._driver: Any = None
-        # More than one event loop in a process is rare, but must not share a transaction.
+        # More than one event loop in a process is rare, but must not share a connection.
         self._lock = threading.Lock()
 
     def run(self, work: Callable[[Stores], T]) -> T:
         with self._lock:
-            stores = self._stores or self._open()
-            driver = self._driver
             try:
-                driver.execute("BEGIN")
-                result = work(stores)
-                driver.execute("COMMIT")
-            except BaseException as error:
-                if isinstance(error, sqlite3.Error | sa.exc.DBAPIError):
-                    self.close_connection()
-                elif driver.in_transaction:
-                    driver.execute("ROLLBACK")
+                return work(self._stores or self._open())
+            except (sqlite3.Error, sa.exc.DBAPIError):
+                self.close_connection()
                 raise
-            return result
 
     def _open(self) -> SqlStores:
         self._connection = self._engine.connect()
-        self._driver = self._connection.connection.driver_connection
         self._stores = SqlStores(self._connection)
         return self._stores
 
@@ -69,7 +61,7 @@ class _Reader:
         if self._connection is not None:
             self._connection.invalidate()
             self._connection.close()
-        self._connection = self._stores = self._driver = None
+        self._connection = self._stores = None
 
     def close(self) -> None:
         with self._lock:

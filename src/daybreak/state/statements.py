@@ -79,12 +79,13 @@ def upsert(
 class BulkInsert:
     """Rows of plain values into one table, many at once, without a look at each by the toolkit.
 
-    A row holds the columns in the table's order, as the driver takes them.
+    A row holds the columns in the table's order, as the driver takes them, but for one that counts up by itself.
     """
 
     def __init__(self, table: sa.Table, rows_per_statement: int = 10_000) -> None:
-        self._names = ", ".join(column.name for column in table.columns)
-        self._width = len(table.columns)
+        given = [column.name for column in table.columns if column.autoincrement is not True]
+        self._names = ", ".join(given)
+        self._width = len(given)
         self._table = table.name
         self._rows_per_statement = rows_per_statement
 

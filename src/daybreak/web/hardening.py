@@ -135,11 +135,11 @@ class Hardening:
                 watch.status = message["status"]
                 given: Headers = list(message.get("headers", ()))
                 names = {name for name, _ in given}
-                given.extend(header for header in always if header[0] not in names)
-                given.append(request_id)
                 for name, value in given:
                     if name == b"content-length":
                         watch.length = int(value)
+                given += [header for header in always if header[0] not in names]
+                given.append(request_id)
                 message = {**message, "headers": given}
             await send(message)
 
