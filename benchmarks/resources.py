@@ -78,7 +78,7 @@ def _whole(runs: list[Run], next_days: list[Run], least: float) -> str:
   peak {max(run.used.peak_bytes for run in runs) / 1e6:,.0f} MB.
 - The next day over the same source: {spread([run.used.wall_seconds for run in next_days])} s. Acceptances of terms name
   the snapshot's instant in every row and so are always written again; a few rows lie between the two days.
-- "Compression alone" takes the finished text of both formats and compresses it with igzip level 2 in two threads, which
+- "Compression alone" takes the finished text of both formats and compresses it with igzip level 2, a thread a core. It
   is no more than a floor: it neither reads, sums nor sorts.
 """
 

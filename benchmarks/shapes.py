@@ -19,6 +19,7 @@ from benchmarks.whole_run import Run, make_service, snapshot_run
 _LEADERS = 5_000
 _NOTHING = "nothing"
 _TINY = ("tiny", "tinier")
+_TINY_ROWS = 10.5
 _DAY = timedelta(days=1)
 
 
@@ -77,7 +78,8 @@ def _run(options: argparse.Namespace) -> Section:
         "Whole runs: seconds on the wall",
         [Bar(abouts[name], _wall(runs), f"{_wall(runs):.1f} s", ours=True) for name, runs in found.items()],
     )
-    body = f"{_ABOUT}\n{_table(found, exports, abouts)}\n\n![Seconds by shape](images/benchmarks-shapes.svg)\n"
+    parts = [_ABOUT, _table(found, exports, abouts), "", _UNITS, _units(found, options.rows), "", _SHOWN]
+    body = "\n".join(parts)
     return Section(body, {"benchmarks-shapes": picture}, ("duckdb", "isal"))
 
 
@@ -113,6 +115,32 @@ def _table(found: dict[str, list[Run]], exports: dict[str, list[float]], abouts:
     return "\n".join(lines)
 
 
+def _units(found: dict[str, list[Run]], rows: int) -> str:
+    """What a run costs by itself, for each Leader of a resource, and for each row: the three that explain the runs over
+    nothing, over the two tiny platforms and over the even one.
+    """
+    lines = ["| Unit | Wall | CPU |", "|---|--:|--:|"]
+    costs = []
+    for of in (_wall, _cpu):
+        nothing, tiny, tinier, even = (of(found[name]) for name in (_NOTHING, *_TINY, "even"))
+        # A tiny Leader's rows come with it: taken out once a row's cost is known.
+        leader_and_rows = (tinier - tiny) / 15_000
+        row = (even - nothing - _LEADERS * leader_and_rows) / (rows - _LEADERS * _TINY_ROWS)
+        costs.append((nothing, leader_and_rows - _TINY_ROWS * row, row))
+    for name, wall, cpu in zip(
+        ("a run by itself, s", "a Leader with rows in a resource, two files, µs", "a Member in two formats, µs"),
+        *costs,
+        strict=True,
+    ):
+        scale = 1 if name.endswith(" s") else 1e6
+        lines.append(f"| {name} | {wall * scale:,.1f} | {cpu * scale:,.1f} |")
+    return "\n".join(lines)
+
+
+def _cpu(runs: list[Run]) -> float:
+    return median(run.used.cpu_seconds for run in runs)
+
+
 def _wall(runs: list[Run]) -> float:
     return median(run.used.wall_seconds for run in runs)
 
@@ -121,6 +149,11 @@ _ABOUT = """Whole `daybreakd snapshot run`s as the service makes them by itself:
 written down in SQLite, read back in full and published. Platforms have Members and nothing else, in no order. The
 microseconds of a file are those of the run less those of the run over one Member, by files written; "export alone" is
 the same of the files' making and sync, without the database, the reading back and the publication.
+"""
+
+_SHOWN = "![Seconds by shape](images/benchmarks-shapes.svg)"
+
+_UNITS = """What explains these runs, and what [capacity](capacity.md) reckons with:
 """
 
 JOB = Job(
