@@ -134,8 +134,13 @@ def _find_installation(scratch: Path, whom: dict[str, Any]) -> Path | None:
 
 
 @contextmanager
-def running_postgresql(settings: Mapping[str, str]) -> Iterator[PostgreSQLServer]:
-    """A new and empty PostgreSQL server on 127.0.0.1 and a free port. LookupError when this machine has none."""
+def running_postgresql(
+    settings: Mapping[str, str], *, replica_of: PostgreSQLServer | None = None
+) -> Iterator[PostgreSQLServer]:
+    """A PostgreSQL server on 127.0.0.1 and a free port, new and empty or a streaming replica of another one.
+
+    LookupError when this machine has none.
+    """
     whom = _as_whom()
     # Not pytest's own folder: only its owner may enter that one, and a socket's path has to be short.
     with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
@@ -151,12 +156,16 @@ def running_postgresql(settings: Mapping[str, str]) -> Iterator[PostgreSQLServer
         if whom:
             for part in (folder, sockets):
                 shutil.chown(part, whom["user"], whom["group"])
+        if replica_of is None:
+            make: list[str | Path] = ["initdb", "-D", folder, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync",
+                    "--locale=C.UTF-8", "--no-instructions"]  # fmt: skip
+        else:
+            make = ["pg_basebackup", "-D", folder, "-d", replica_of.url(), "-R", "-X", "stream", "-c", "fast",
+                    "--no-sync"]  # fmt: skip
         made = subprocess.run(
-            [binaries / "initdb", "-D", folder, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync",
-             "--locale=C.UTF-8", "--no-instructions"],
-            capture_output=True, text=True, check=False, cwd="/", **whom,
-        )  # fmt: skip
-        assert made.returncode == 0, f"initdb failed:\n{made.stdout}\n{made.stderr}"
+            [binaries / make[0], *make[1:]], capture_output=True, text=True, check=False, cwd="/", **whom
+        )
+        assert made.returncode == 0, f"{make[0]} failed:\n{made.stdout}\n{made.stderr}"
         port = free_port()
         command: list[str | Path] = [
             binaries / "postgres",

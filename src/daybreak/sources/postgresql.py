@@ -21,6 +21,7 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError
 from daybreak.export.lines import quoted
 from daybreak.ports import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
@@ -51,6 +52,19 @@ _SENT_AS = {
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
 }
+# Tables are found by the role's search_path, which leaves out schemas it may not use.
+_MISSING_GRANTS = """
+WITH wanted AS (SELECT name, to_regclass(name) AS seen FROM unnest(%s::text[]) AS name)
+SELECT format('GRANT SELECT ON %%s TO %%I;', seen, current_user) FROM wanted
+WHERE NOT has_any_column_privilege(seen, 'SELECT')
+UNION
+SELECT format('GRANT USAGE ON SCHEMA %%I TO %%I;', n.nspname, current_user) FROM wanted
+JOIN pg_class AS c ON c.relname = name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE seen IS NULL AND n.nspname = ANY (string_to_array(translate(current_setting('search_path'), ' "', ''), ','))
+  AND NOT has_schema_privilege(n.oid, 'USAGE')
+ORDER BY 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +124,9 @@ class PostgresqlReading:
         return self._as_of
 
     def check(self) -> None:
-        """Holds tables, models and the chain of Leaders to the contract."""
+        """Holds rights, tables, models and the chain of Leaders to the contract."""
         with server_faults("The source"):
+            self._check_rights()
             check_tables("The source PostgreSQL", self._columns_of_tables(), ACCEPTED_TYPES)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             pairs = self._keeper.execute(
@@ -170,6 +185,14 @@ class PostgresqlReading:
         return [
             partial(self._snapshot.stream, f"{select} WHERE {half} {which}") for which in ("= 0", "IS DISTINCT FROM 0")
         ]
+
+    def _check_rights(self) -> None:
+        names = [table.name for table in SOURCE_TABLES]
+        grants = self._keeper.execute(_MISSING_GRANTS, [names]).fetchall()
+        if grants:
+            raise SourceError(
+                "The role may not read all of the source. Missing:\n  " + "\n  ".join(g for (g,) in grants)
+            )
 
     def _columns_of_tables(self) -> dict[str, Columns]:
         rows = self._keeper.execute(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export import export_resource, referential_faults
@@ -70,22 +75,99 @@ def test_a_reading_sees_one_instant_while_others_write(filled_database: str, tmp
                 other.execute("DROP TABLE kept_members")
 
 
-def test_a_role_that_may_only_read_is_enough(
-    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
-) -> None:
+def documented_grants(database: str) -> list[str]:
+    """The statements of the documentation that make the role, for a database of this name."""
+    page = (Path(__file__).parents[3] / "docs/postgresql-source.md").read_text("utf-8")
+    block = re.search(r"```sql\n(CREATE ROLE.*?)```", page, re.DOTALL)
+    assert block
+    return [part.replace("DATABASE platform", f"DATABASE {database}") for part in block[1].split(";") if part.strip()]
+
+
+@pytest.fixture
+def exporter(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[str]:
+    """The address for the role the documentation makes."""
     database = filled_database.rsplit("/", 1)[1]
     postgresql_server.execute(
-        "CREATE ROLE exporter LOGIN CONNECTION LIMIT 3",
-        "GRANT pg_read_all_data TO exporter",
-        database=database,
+        "REVOKE ALL ON SCHEMA public FROM PUBLIC", *documented_grants(database), database=database
     )
-    try:
-        url = postgresql_server.url(database, user="exporter")
-        with source_on(url, tmp_path).open(AS_OF) as reading:
-            reading.check()
-            assert all_entries(reading)
-    finally:
-        postgresql_server.execute("REVOKE pg_read_all_data FROM exporter", "DROP ROLE exporter", database=database)
+    yield postgresql_server.url(database, user="exporter")
+    postgresql_server.execute(
+        "GRANT USAGE ON SCHEMA public TO PUBLIC", "DROP OWNED BY exporter", "DROP ROLE exporter", database=database
+    )
+
+
+def test_the_documented_role_is_enough_with_three_connections(
+    postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
+) -> None:
+    postgresql_server.execute("ALTER ROLE exporter CONNECTION LIMIT 3")
+    with source_on(exporter, tmp_path).open(AS_OF) as reading:
+        reading.check()
+        assert all_entries(reading)
+        reading.confirm()
+
+
+def test_missing_rights_are_told_as_grants(postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path) -> None:
+    database = exporter.rsplit("/", 1)[1]
+    postgresql_server.execute("REVOKE SELECT ON terms, link_hits FROM exporter", database=database)
+    with source_on(exporter, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+        reading.check()
+    lines = caught.value.message.splitlines()
+    assert [line.strip() for line in lines[1:]] == [
+        "GRANT SELECT ON link_hits TO exporter;",
+        "GRANT SELECT ON terms TO exporter;",
+    ]
+    # What is told is what helps.
+    postgresql_server.execute(*lines[1:], "REVOKE USAGE ON SCHEMA public FROM exporter", database=database)
+    with source_on(exporter, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+        reading.check()
+    lines = caught.value.message.splitlines()
+    assert [line.strip() for line in lines[1:]] == ["GRANT USAGE ON SCHEMA public TO exporter;"]
+    postgresql_server.execute(*lines[1:], database=database)
+    with source_on(exporter, tmp_path).open(AS_OF) as reading:
+        reading.check()
+
+
+def test_a_role_with_short_limits_keeps_its_snapshot(
+    postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
+) -> None:
+    postgresql_server.execute("ALTER ROLE exporter SET idle_in_transaction_session_timeout = '1s'")
+    # Servers before 17 do not know this one.
+    with suppress(psycopg.errors.UndefinedObject):
+        postgresql_server.execute("ALTER ROLE exporter SET transaction_timeout = '1500ms'")
+    with source_on(exporter, tmp_path).open(AS_OF) as reading:
+        reading.rows("communities")
+        time.sleep(1.6)
+        reading.rows("campaigns")
+        reading.confirm()
+
+
+def test_views_with_other_types_in_another_schema_give_the_same_files(filled_database: str, tmp_path: Path) -> None:
+    """Identifiers as text in capitals, counts as numeric, instants without a zone."""
+    shapes = {
+        ColumnType.UUID: "upper({0}::text)",
+        ColumnType.TEXT: "{0}::varchar",
+        ColumnType.BIGINT: "{0}::numeric",
+        ColumnType.TIMESTAMP: "{0} AT TIME ZONE 'UTC'",
+    }
+    with psycopg.connect(filled_database, autocommit=True) as server:
+        server.execute("CREATE SCHEMA other")
+        for table in SOURCE_TABLES:
+            columns = ", ".join(f"{shapes.get(c.type, '{0}').format(c.name)} AS {c.name}" for c in table.columns)
+            server.execute(f"CREATE VIEW other.{table.name} AS SELECT {columns} FROM public.{table.name}".encode())
+    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
+        expected = all_entries(reading)
+    with source_on(f"{filled_database}?options=-csearch_path%3Dother", tmp_path).open(AS_OF) as reading:
+        reading.check()
+        assert all_entries(reading) == expected
+
+
+def test_rows_without_an_identifier_are_not_lost(postgresql_url: str, parquet: Path, tmp_path: Path) -> None:
+    fill_tables(postgresql_url, parquet)
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute("INSERT INTO members (leader_id) SELECT leader_id FROM leaders")
+        count = server.execute("SELECT count(*) FROM members").fetchall()
+    with source_on(postgresql_url, tmp_path).open(AS_OF) as reading, closing(reading.cursor()) as cursor:
+        assert cursor.execute(f"SELECT count(*) FROM ({reading.rows('members').select})").fetchall() == count
 
 
 def test_every_missing_table_and_column_is_named(postgresql_url: str, tmp_path: Path) -> None:

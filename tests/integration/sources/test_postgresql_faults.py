@@ -1,0 +1,159 @@
+"""PostgreSQL that goes away while it is read: nothing of half a stream is kept, and what is served stays."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from daybreak.catalogue.models import Model, load_models
+from daybreak.demo.platform import make_platform
+from daybreak.domain.errors import SourceUnavailable
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.snapshots.run import run_by_hand
+from daybreak.sources.postgresql import PostgresqlSource
+from daybreak.state.migrate import migrate
+from tests.integration.sources.engines import AS_OF
+from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
+from tests.parts.postgresql_tables import fill_tables
+from tests.parts.waiting import wait_until
+from tests.small_platform import state_url, workshop_in
+
+_GATE = 7
+
+
+@pytest.fixture(scope="module")
+def filled_database(postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("platform")
+    make_platform(folder, leaders=5, members=3000, messages=2000, as_of=AS_OF)
+    database = postgresql_server.fresh_database()
+    fill_tables(postgresql_server.url(database), folder)
+    yield database
+    postgresql_server.drop(database)
+
+
+@pytest.fixture
+def replica(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[PostgreSQLServer]:
+    """A streaming replica that does not wait for its readers."""
+    del filled_database
+    settings = {**SERVER_SETTINGS, "max_standby_streaming_delay": "0", "hot_standby_feedback": "off"}
+    with running_postgresql(settings, replica_of=postgresql_server) as server:
+        yield server
+
+
+def source_on(url: str, temp_dir: Path, members: str | None = None) -> PostgresqlSource:
+    models = dict(load_models())
+    if members is not None:
+        models["members"] = Model("members", members, "members.sql")
+    return PostgresqlSource(url, models, memory_bytes=200_000_000, threads=2, temp_dir=temp_dir)
+
+
+def gated_members() -> str:
+    """All Members, and after them as many again, which wait at a gate."""
+    members = load_models()["members"].sql
+    return (
+        f"SELECT * FROM ({members}) AS sent UNION ALL SELECT waiting.* FROM ({members}) AS waiting, "
+        f"(SELECT pg_advisory_lock_shared({_GATE}) AS held OFFSET 0) AS gate WHERE CAST(gate.held AS TEXT) IS NOT NULL"
+    )
+
+
+@contextmanager
+def closed_gate(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with psycopg.connect(url, autocommit=True) as keeper:
+        keeper.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
+        yield keeper
+
+
+def waiting_at_gate(keeper: psycopg.Connection[tuple[object, ...]]) -> list[int]:
+    rows = keeper.execute(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'daybreak' AND wait_event = 'advisory'"
+    ).fetchall()
+    return [int(str(pid)) for (pid,) in rows]
+
+
+def test_a_stream_whose_back_end_is_ended_leaves_nothing(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    url = postgresql_server.url(filled_database)
+    source = source_on(url, tmp_path, gated_members())
+    with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
+        landing = pool.submit(reading.rows, "members")
+        first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
+        keeper.execute("SELECT pg_terminate_backend(%s)", [first])
+        keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
+        with pytest.raises(SourceUnavailable, match="terminating connection"):
+            landing.result()
+        with reading.cursor() as cursor:
+            assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
+        # The snapshot stands, and connections that served on are used again.
+        assert reading.rows("communities").select
+
+
+def test_a_server_that_stops_at_once_never_yields_a_published_file(
+    replica: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    migrate(state_url(tmp_path))
+    url = replica.url(filled_database)
+    shop = workshop_in(tmp_path, source=source_on(url, tmp_path / "spill"))
+    shop = replace(shop, plan=replace(shop.plan, attempts=1))
+    try:
+        served = run_by_hand(shop, as_of=AS_OF)
+        assert served.state is SnapshotState.PUBLISHED
+        files = set((tmp_path / "files").rglob("*.gz"))
+        cut = replace(shop, source=source_on(url, tmp_path / "spill", gated_members()))
+        with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
+            run = pool.submit(run_by_hand, cut, as_of=AS_OF, full=True)
+            wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
+            assert set((tmp_path / "files").rglob("*.gz")) > files, "resources before it were written"
+            replica.program.stop(signal.SIGQUIT)
+            with pytest.raises(SourceUnavailable):
+                run.result()
+        with pytest.raises(SourceUnavailable):
+            run_by_hand(shop, as_of=AS_OF, full=True)
+        assert set((tmp_path / "files").rglob("*.gz")) == files
+        current = shop.state.read(lambda stores: stores.snapshots.current())
+        assert current is not None
+        assert current.snapshot_id == served.snapshot_id
+        history = shop.state.read(lambda stores: stores.snapshots.recent())
+        assert [one.state for one in history[:2]] == [SnapshotState.FAILED, SnapshotState.FAILED]
+    finally:
+        shop.state.close()
+
+
+def test_a_reading_that_the_replica_cancels_is_tried_again(
+    postgresql_server: PostgreSQLServer, replica: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    """What the primary cleans up is needed by the snapshot: the replica cancels whoever holds it."""
+    migrate(state_url(tmp_path))
+    url = replica.url(filled_database)
+    shop = workshop_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
+    try:
+        with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
+            run = pool.submit(run_by_hand, shop, as_of=AS_OF)
+            wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
+            before = waiting_at_gate(keeper)
+            postgresql_server.execute(
+                "CREATE TABLE doomed AS SELECT generate_series(1, 1000)",
+                "DELETE FROM doomed",
+                "VACUUM doomed",
+                "DROP TABLE doomed",
+                database=filled_database,
+            )
+            again = wait_until(
+                lambda: (pids := waiting_at_gate(keeper)) and not {*pids} & {*before} and len(pids) == 2,
+                what="the next try",
+            )
+            assert again
+            keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
+            assert run.result().state is SnapshotState.PUBLISHED
+        failed = shop.state.read(lambda stores: stores.snapshots.recent())[-1]
+        assert failed.state is SnapshotState.FAILED
+        assert "conflict with recovery" in str(failed.failure)
+    finally:
+        shop.state.close()
