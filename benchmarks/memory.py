@@ -13,13 +13,14 @@ from benchmarks.source import AS_OF, Shape, make_shape
 from benchmarks.whole_run import make_service, snapshot_run
 
 _LIMIT_BYTES = 1_000_000_000
+_TEN_MB = "repeat(md5('cell' || n), 312500)"
 
 
 def _shapes(share: float) -> list[Shape]:
     def of(number: int) -> int:
         return max(1, round(number * share))
 
-    rows, leaders, cells, wide = of(5_000_000), of(100_000), of(200), of(100_000)
+    rows, leaders, some, cells, wide = of(5_000_000), of(100_000), of(100_000), of(20), of(100_000)
     return [
         Shape("one", f"one Leader with {rows:,} Members", 1, f"SELECT n, 0 AS leader FROM range({rows}) AS t(n)"),
         Shape(
@@ -27,8 +28,13 @@ def _shapes(share: float) -> list[Shape]:
             f"SELECT n, hash(n) % {leaders} AS leader FROM range({leaders * 20}) AS t(n)",
         ),
         Shape(
-            "cells", f"{cells:,} Members with a cell of 10 MB each", 10,
-            f"SELECT n, n % 10 AS leader FROM range({cells}) AS t(n)", text="repeat(md5('cell' || n), 312500)",
+            "cells", f"{some:,} Members, one in a thousand with a cell of 10 MB", 10,
+            f"SELECT n, hash(n) % 10 AS leader FROM range({some}) AS t(n)",
+            text=f"CASE WHEN n % 1000 = 0 THEN {_TEN_MB} ELSE 'Town' END",
+        ),
+        Shape(
+            "neighbours", f"{cells:,} Members side by side, each with a cell of 10 MB", 10,
+            f"SELECT n, n % 10 AS leader FROM range({cells}) AS t(n)", text=_TEN_MB,
         ),
         Shape(
             "wide", f"{wide:,} Members with seven cells of 2 KB each", 100,
@@ -39,7 +45,7 @@ def _shapes(share: float) -> list[Shape]:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the sizes; less than 1 to try the job out")
-    parser.add_argument("--cases", default="one,many,cells,wide")
+    parser.add_argument("--cases", default="one,many,cells,neighbours,wide")
 
 
 def _run(options: argparse.Namespace) -> Section:
