@@ -47,8 +47,8 @@ def _id(name: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"stage:{name}"))
 
 
-NORTHLIGHT, KITA, ODD, CLOSED, VAULT, VIEWER, UNKNOWN = (
-    _id(name) for name in ("northlight", "kita", "odd", "closed", "vault", "viewer", "unknown")
+NORTHLIGHT, KITA, ODD, CLOSED, VAULT, VIEWER, UNKNOWN, LONG = (
+    _id(name) for name in ("northlight", "kita", "odd", "closed", "vault", "viewer", "unknown", "long")
 )
 
 
@@ -57,8 +57,13 @@ def seat_id(email: str) -> str:
     return _id(email)
 
 
-NAMES = ("maya", "analyst", "careful", "newcomer", "operator", "agency", "changer", "enroller")
-OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY, CHANGER, ENROLLER = (f"{name}@example.org" for name in NAMES)
+NAMES = (
+    "maya", "analyst", "careful", "newcomer", "operator", "agency", "changer", "enroller",
+    "a.long.name." * 5 + "given.by.a.machine",
+)  # fmt: skip
+OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY, CHANGER, ENROLLER, WORDY = (
+    f"{name}@example.org" for name in NAMES
+)
 AGENCY_ACCOUNTS = 120
 _WORDS = (
     "Opening night", "Rehearsal call", "Two for one", "Season tickets", "Tonight only", "Thank you, volunteers",
@@ -99,6 +104,7 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         account(VAULT, "Vault Credit Union", number=104, second_factor_required=True),
         account(VIEWER, "Riverside Museum", number=105),
         account(UNKNOWN, "Brand New Bakery", number=106),
+        account(LONG, f"Mr. {'Extraordinarily' * 9}", number=107),
     ]
     agency = [
         account(_id(f"agency {number}"), f"Agency Client {number:03d}", number=1000 + number)
@@ -119,6 +125,7 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         grant(OPERATOR, NORTHLIGHT, role="admin"),
         grant(CHANGER, KITA),
         grant(ENROLLER, KITA),
+        grant(WORDY, LONG),
         *(grant(AGENCY, entry.client_id, role="admin") for entry in agency),
     ]
 

@@ -5,7 +5,7 @@ outside host, little weight; and the whole dashboard without JavaScript.
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +195,7 @@ def test_whole_way_without_javascript(open_page: Callable[..., Page], service: S
     page.get_by_label("What").select_option("file.fetched")
     page.get_by_role("button", name="Filter").click()
     expect(page.locator("tbody tr").first).to_contain_text("File fetched")
-    assert page.locator("tbody th", has_text="Signed in").count() == 0
+    assert page.locator("tbody th", has_text="Sign in").count() == 0
     with page.expect_download() as downloading:
         page.get_by_role("link", name="JSON lines").click()
     assert '"file.fetched"' in downloading.value.path().read_text()
@@ -207,6 +207,30 @@ def test_whole_way_without_javascript(open_page: Callable[..., Page], service: S
     page.get_by_role("link", name="Revoke plain").click()
     page.get_by_role("button", name="Revoke the token").click()
     expect(page.get_by_text("The token is revoked.")).to_be_visible()
+
+
+def test_long_words_stay_on_the_page(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor(stage.WORDY, viewport=PHONE)
+    for path in ("files", "insight", "activity", "accounts", "settings/tokens", "settings/security"):
+        page.goto(service.account(stage.LONG, path))
+        for size in (PHONE, WIDE):
+            page.set_viewport_size(size)
+            wide = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{path} is wider than {size} by {wide}"
+
+
+def test_the_readers_own_time_stands_beside_utc(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor(timezone_id="Asia/Kathmandu")
+    line = page.locator(".dawn-line")
+    instant = datetime.fromisoformat(line.locator("time").get_attribute("datetime") or "")
+    own = instant + timedelta(hours=5, minutes=45)
+    expect(line).to_contain_text(f"{instant:%H:%M} UTC")
+    expect(line.locator(".local")).to_have_text(f"{own:%a %H:%M} your time")
+    page.goto(service.account(stage.NORTHLIGHT, "activity"))
+    expect(page.locator("tbody time").first).to_have_attribute("title", re.compile("UTC; .*your time"))
+    page = visitor(timezone_id="UTC")
+    expect(page.locator(".dawn-line")).to_contain_text("UTC")
+    expect(page.locator(".local")).to_have_count(0)
 
 
 def test_keyboard_reaches_the_content_first(visitor: Callable[..., Page], service: Service) -> None:

@@ -23,11 +23,12 @@ from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import FORMULA_STARTS
 from daybreak.web.dashboard.presentation import agent
 from daybreak.web.dashboard.visit import Visit, show, whole_number
+from daybreak.web.problems import PROBLEMS
 from daybreak.web.routing import methods
 
 ACTIONS: Mapping[str, str] = {
-    "login": "Signed in",
-    "logout": "Signed out",
+    "login": "Sign in",
+    "logout": "Sign out",
     "second_factor": "Second factor",
     "second_factor.enrolled": "Second factor set up",
     "second_factor.recovery_codes_replaced": "Recovery codes replaced",
@@ -200,6 +201,9 @@ def _view(event: AuditEvent) -> dict[str, object]:
         "address": event.address,
         "agent": agent(event.user_agent) if event.user_agent else "",
         "result": event.result,
+        # A right password that a second factor has still to follow.
+        "outcome": "waits" if (event.action, event.result) == ("login", "second_factor_required") else "refused",
+        "why": PROBLEMS[event.result][1] if event.result in PROBLEMS else event.result.replace("_", " "),
     }
 
 

@@ -73,7 +73,12 @@ def test_freshness_reads_as_one_line() -> None:
     view = freshness_view(fresh, NOW)
     assert view.line == "As of 03:12 UTC"
     assert view.kind == "good"
-    assert view.facts == (("published", "04:00 UTC"), ("next", "in 6 h 12 min (04:00 UTC)"))
+    assert fresh.snapshot is not None
+    assert view.facts == (
+        ("published", "04:00 UTC", fresh.snapshot.published_at),
+        ("next", "in 6 h 12 min (04:00 UTC)", fresh.next_expected_at),
+    )
+    assert view.as_of == fresh.snapshot.as_of
 
 
 def test_late_publication_says_so_and_why() -> None:

@@ -63,6 +63,24 @@
     if (event.target.matches?.(".switcher") && event.target.open) event.target.querySelector("input[type=search]")?.focus();
   }, true);
 
+  // --- Times: pages say UTC; the reader's own time stands beside the important ones, and on the others shows on pointing
+  const ownTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  const ownDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  addEventListener("DOMContentLoaded", () => {
+    for (const place of document.querySelectorAll("time[datetime]")) {
+      const instant = new Date(place.dateTime);
+      if (Number.isNaN(instant.getTime()) || instant.getTimezoneOffset() === 0) continue;
+      if ("local" in place.dataset) {
+        const own = document.createElement("span");
+        own.className = "local";
+        own.textContent = ` ${ownTime.format(instant)} your time`;
+        place.append(own);
+      } else {
+        place.title = `${place.title || place.textContent}; ${ownDay.format(instant)} your time`;
+      }
+    }
+  });
+
   // --- Charts: drawn from the table beside them ------------------------------------------------
   // The table is the truth: its first column holds days, each further column one series.
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
