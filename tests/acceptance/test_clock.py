@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import AUTH, Service, serving
-from tests.acceptance.world import CARL, MAYA, NORTH, SOUTH
+from tests.acceptance.world import CARL, GUESS, MAYA, NORTH, SOUTH, totp_code
 from tests.parts.presence import absent
 from tests.parts.waiting import wait_until
 
@@ -81,3 +82,26 @@ def test_a_link_lives_a_quarter_of_an_hour_and_a_session_seven_days(moved: tuple
     assert service.log_in(MAYA).status_code == 200
     clock.move("+0")
     wait_until(lambda: service.ask(token, NORTH).status_code == 302, what="the clock to be back")
+
+
+def test_guessing_slowly_ends_at_20_an_hour_and_50_a_day(moved: tuple[Service, MovedClock]) -> None:
+    service, clock = moved
+
+    def looked_at(minutes: int) -> int:
+        """How many of six guesses at that time were looked at."""
+        clock.move(f"+{minutes}m")
+        waiting = service.log_in(GUESS).json()["token"]
+        statuses = [service.answer_second_factor(waiting, "none").status_code for _ in range(6)]
+        assert statuses == sorted(statuses), "once refused, always refused"
+        assert set(statuses) <= {401, 429}
+        return statuses.count(401)
+
+    assert [looked_at(minutes) for minutes in (0, 6, 12, 18, 24)] == [5, 5, 5, 5, 0]
+    assert [looked_at(minutes) for minutes in (70, 76, 82, 88, 94)] == [5, 5, 5, 5, 0]
+    assert [looked_at(minutes) for minutes in (160, 166, 172, 700)] == [5, 5, 0, 0]
+    for minutes, status in ((700, 429), (1460, 200)):
+        clock.move(f"+{minutes}m")
+        waiting = service.log_in(GUESS).json()["token"]
+        right = totp_code(at=datetime.now(UTC) + timedelta(minutes=minutes))
+        assert service.answer_second_factor(waiting, right).status_code == status, "the right code has to wait, too"
+    clock.move("+0")

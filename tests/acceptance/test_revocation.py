@@ -96,6 +96,15 @@ def test_a_deactivated_account_is_closed(own: Service) -> None:
         own.world.change(_active)
 
 
+def test_a_session_whose_time_is_over_takes_its_links_along(own: Service) -> None:
+    session = own.token(GIVEN, NORTH)
+    link = own.link(session, NORTH)
+    own.world.end_time_of_sessions(GIVEN)
+    found = own.ask(session, NORTH)
+    assert (found.status_code, found.json()["code"]) == (401, "session_ended")
+    assert own.get(link).json()["code"] == "link_revoked"
+
+
 def test_an_account_that_begins_to_require_a_second_factor_closes_to_sessions_without_one(own: Service) -> None:
     session = own.token(GIVEN, NORTH)
     south = own.switched(session, SOUTH)

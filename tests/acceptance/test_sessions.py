@@ -3,6 +3,8 @@
 import statistics
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 import requests
@@ -24,9 +26,11 @@ from tests.acceptance.world import (
     NOT_EXPORTED,
     PASSWORD,
     SOUTH,
+    TRACE,
     VAULT,
     VIC,
     seat_id,
+    totp_code,
 )
 
 
@@ -169,6 +173,67 @@ def test_an_unknown_seat_takes_as_long_as_a_wrong_password(service: Service) -> 
                 later.append(taken["nobody@example.org"] - taken[MAYA])
             apart = abs(statistics.median(later)) / statistics.median(known)
     assert apart <= 0.05, f"an unknown seat is told {statistics.median(later) * 1000:.1f} ms later"
+
+
+def test_a_flood_of_logins_is_told_to_come_back_and_downloads_go_on(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    with ThreadPoolExecutor(120) as crowd:
+        flood = [crowd.submit(service.log_in, f"flood{number}@example.org") for number in range(120)]
+        downloads = [service.ask(token, NORTH).status_code for _ in range(20)]
+        answers = [login.result() for login in flood]
+    assert set(downloads) == {302}
+    assert {answer.status_code for answer in answers} == {401, 503}
+    busy = next(answer for answer in answers if answer.status_code == 503)
+    assert busy.json()["code"] == "busy"
+    assert int(busy.headers["Retry-After"]) >= 1
+    assert service.log_in(MAYA).status_code == 200, "and it is over when the flood is"
+
+
+@pytest.mark.parametrize(
+    "text", ["' OR '1'='1", "x'; DROP TABLE seats; --", "%", "\\", "maya@example.org' --", "${7*7}"]
+)
+def test_what_looks_like_a_statement_is_a_text(each_service: Service, text: str) -> None:
+    service = each_service
+    assert service.log_in(text).status_code == 401
+    assert service.log_in(MAYA, password=text).status_code == 401
+    token = service.token(MAYA, NORTH)
+    switched = service.request("PUT", f"{AUTH}/context", token=token, json={"context": text})
+    assert (switched.status_code, switched.json()["code"]) == (403, "not_your_account")
+    assert service.ask(token, quote(text, safe="")).status_code in {403, 404}
+    listed = service.get(f"/download/v1/audit/{NORTH}", token=token, params={"action": text})
+    assert (listed.status_code, listed.text) == (200, "")
+
+
+def test_every_step_of_a_login_is_on_the_trail(each_service: Service) -> None:
+    service = each_service
+    agent = {"User-Agent": "trail-reader/1.0 \N{SNOWMAN}".encode().decode("latin-1")}
+    refused = service.log_in(TRACE, password="wrong", headers=agent)
+    waiting = service.log_in(TRACE, headers=agent).json()["token"]
+    service.answer_second_factor(waiting, "000000")
+    token = service.answer_second_factor(waiting, totp_code(ahead=1)).json()["token"]
+    for client_id in (SOUTH, FOREIGN):
+        service.request("PUT", f"{AUTH}/context", token=token, json={"context": client_id})
+    service.request("DELETE", f"{AUTH}/logout", token=token)
+    state = service.world.state()
+    try:
+        events = state.read(lambda stores: stores.audit.read(seat_id=seat_id(TRACE)))
+    finally:
+        state.close()
+    assert [(event.action, event.result) for event in events] == [
+        ("login", "invalid_credentials"),
+        ("login", "second_factor_required"),
+        ("second_factor", "invalid_code"),
+        ("second_factor", "ok"),
+        ("context.switched", "ok"),
+        ("context.switched", "not_your_account"),
+        ("logout", "ok"),
+    ]
+    assert {(event.actor, event.address) for event in events} == {(TRACE, "127.0.0.1")}
+    assert events[0].request_id == refused.headers["X-Request-Id"]
+    assert events[0].user_agent == agent["User-Agent"]
+    assert len({event.request_id for event in events}) == len(events)
+    assert len({event.subject for event in events[1:]}) == 1, "one session"
+    assert FOREIGN not in {event.client_id for event in events}, "it is no business of theirs"
 
 
 def test_no_active_account(service: Service) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -15,7 +16,8 @@ import pytest
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.credentials.keyring import KeyringFile
-from daybreak.domain.identity import Grant
+from daybreak.domain.identity import Account, Grant
+from daybreak.ports import Stores
 from tests.acceptance.service import AUTH, Service, at_once
 from tests.acceptance.world import (
     ACCOUNTS,
@@ -93,18 +95,36 @@ def test_api_tokens_open_files_and_nothing_of_a_session(service: Service) -> Non
 
 
 def test_an_api_token_needs_both_permissions_and_an_enabled_account(service: Service) -> None:
-    not_enabled, _ = service.world.mint_token(MAYA, VAULT)
-    assert service.ask(not_enabled, VAULT).json()["code"] in {"api_tokens_disabled", "not_your_account"}
     secret, _ = service.world.mint_token(FREYA, FOREIGN)
-    assert service.ask(secret, FOREIGN).status_code == 302
-    without = Grant(seat_id(FREYA), FOREIGN, ("owner",), data_export=True, async_rest_api=False)
-    again = Grant(seat_id(FREYA), FOREIGN, ("owner",), data_export=True, async_rest_api=True)
-    service.world.change(lambda stores: stores.directory.put_grant(without))
-    found = service.ask(secret, FOREIGN)
-    assert (found.status_code, found.json()["code"]) == (403, "async_rest_api_required")
-    assert service.ask(service.token(FREYA, FOREIGN), FOREIGN).status_code == 302, "a session does not need it"
-    service.world.change(lambda stores: stores.directory.put_grant(again))
-    assert service.ask(secret, FOREIGN).status_code == 302
+    session = service.token(FREYA, FOREIGN)
+    link = service.link(secret, FOREIGN)
+    grant = Grant(seat_id(FREYA), FOREIGN, ("owner",), data_export=True, async_rest_api=True)
+    account = ACCOUNTS[FOREIGN]
+    for changed, code, needed_by_sessions in (
+        (replace(grant, async_rest_api=False), "async_rest_api_required", False),
+        (replace(account, api_tokens_enabled=False), "api_tokens_disabled", False),
+        (replace(grant, data_export=False), "data_export_required", True),
+    ):
+        _put(service, changed)
+        try:
+            found = service.ask(secret, FOREIGN)
+            assert (found.status_code, found.json()["code"]) == (403, code)
+            assert service.get(link).json()["code"] == "link_revoked"
+            assert service.ask(session, FOREIGN).status_code == (403 if needed_by_sessions else 302), code
+        finally:
+            _put(service, grant if isinstance(changed, Grant) else account)
+        assert service.ask(secret, FOREIGN).status_code == 302
+        assert service.get(link).status_code == 200
+
+
+def _put(service: Service, changed: Grant | Account) -> None:
+    def put(stores: Stores) -> None:
+        if isinstance(changed, Grant):
+            stores.directory.put_grant(changed)
+        else:
+            stores.directory.put_account(changed)
+
+    service.world.change(put)
 
 
 # --- Links ----------------------------------------------------------------------------------------

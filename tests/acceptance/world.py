@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.credentials import api_token, keyring, passwords, totp
@@ -23,8 +25,9 @@ from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Sea
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports import FileStore, State, Stores
-from daybreak.state.database import open_state
+from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.migrate import migrate
+from daybreak.state.schema import sessions
 
 PASSWORD = "eleven paper boats at noon"
 SEED = b"twenty octets of it!"
@@ -57,17 +60,19 @@ VIC = "vic@example.org"  # sees an account, may export nothing
 CARL = "carl@example.org"  # has a second factor, which an account of his requires
 TWIN = "twin@example.org"  # has a second factor, too: a step is used once, so tests do not share one
 GUESS = "guess@example.org"  # and one more
+TRACE = "trace@example.org"  # and one whose steps are followed
 NEWT = "newt@example.org"  # owes a second factor and has none
 IVAN = "ivan@example.org"  # reaches a closed account alone
 FREYA = "freya@example.org"  # the foreign account
 GIVEN = "given@example.org"  # for tests that take things away
-SEATS = (MAYA, VIC, CARL, TWIN, GUESS, NEWT, IVAN, FREYA, GIVEN)
+SEATS = (MAYA, VIC, CARL, TWIN, GUESS, TRACE, NEWT, IVAN, FREYA, GIVEN)
 _GRANTS = (
     (MAYA, NORTH, True), (MAYA, SOUTH, True), (MAYA, CLOSED, True), (MAYA, NOT_EXPORTED, True),
     (VIC, NORTH, False),
     (CARL, VAULT, True), (CARL, NORTH, True),
     (TWIN, NORTH, True),
     (GUESS, NORTH, True),
+    (TRACE, NORTH, True), (TRACE, SOUTH, True),
     (NEWT, VAULT, True),
     (IVAN, CLOSED, True),
     (FREYA, FOREIGN, True),
@@ -132,6 +137,18 @@ class World:
         finally:
             state.close()
 
+    def end_time_of_sessions(self, email: str) -> None:
+        """Lets the sessions of a seat reach their end, as the passing of days would."""
+        path = sqlite_path(self.state_url)
+        driver = (
+            "postgresql+psycopg" + self.state_url.removeprefix("postgresql") if path is None else f"sqlite:///{path}"
+        )
+        engine = sa.create_engine(driver)
+        with engine.begin() as connection:
+            mine = sa.update(sessions).where(sessions.c.seat_id == seat_id(email))
+            connection.execute(mine.values(expires_at=datetime.now(UTC)))
+        engine.dispose()
+
     def publish_snapshot(self, state: State, *, seed: int) -> str:
         """Makes and publishes files for every Leader; the snapshot's id. Another seed gives other rows."""
         now = datetime.now(UTC)
@@ -163,7 +180,7 @@ class World:
         hashed = passwords.hash_password(PASSWORD)
         sealed = {
             seat_id(email): totp.seal(SEED, seat_id=seat_id(email), keyring=ring, random=os.urandom)
-            for email in (CARL, TWIN, GUESS)
+            for email in (CARL, TWIN, GUESS, TRACE)
         }
 
         def work(stores: Stores) -> None:
