@@ -1,7 +1,7 @@
 """Credentials for object stores, from where each cloud's own tools look for them.
 
-Only keys that lie here can sign with response headers; identities that a cloud hands to a machine (instance and pod
-roles, workload identity) are found by the object store library itself.
+Keys and files that lie here. What Amazon gives to a machine for a while is in `machine_keys`; what Google and Azure do
+is found by the object store library itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import configparser
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from daybreak.domain.errors import OperatorError
@@ -17,11 +18,12 @@ from daybreak.domain.errors import OperatorError
 
 @dataclass(frozen=True, slots=True)
 class AwsKeys:
-    """A pair of keys, with a session token when they are temporary."""
+    """A pair of keys, with a session token when they are temporary, and when they expire where that is known."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class GoogleKey:
 
 
 def aws_keys(environment: Mapping[str, str], home: Path) -> AwsKeys | None:
-    """`AWS_ACCESS_KEY_ID` and its fellows, else the profile in `~/.aws/credentials`. None when there are neither.
-    Raises OperatorError when the file cannot be understood or lacks the profile that is asked for.
+    """`AWS_ACCESS_KEY_ID` and its fellows, else those of the profile. None when there are neither. Raises OperatorError
+    when a file cannot be understood, lacks the profile that is asked for, or gets its keys in a way not known here.
     """
     if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
         return AwsKeys(
@@ -55,28 +57,44 @@ def aws_keys(environment: Mapping[str, str], home: Path) -> AwsKeys | None:
             environment["AWS_SECRET_ACCESS_KEY"],
             environment.get("AWS_SESSION_TOKEN") or None,
         )
-    path = Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
-    section = _profile(path, environment.get("AWS_PROFILE") or "default")
-    if section is None:
-        if environment.get("AWS_PROFILE"):
-            raise OperatorError(f"AWS_PROFILE names '{environment['AWS_PROFILE']}', which is not in {path}.")
+    profile = _aws_profile(environment, home)
+    if "aws_access_key_id" in profile and "aws_secret_access_key" in profile:
+        return AwsKeys(
+            profile["aws_access_key_id"], profile["aws_secret_access_key"], profile.get("aws_session_token") or None
+        )
+    if not environment.get("AWS_PROFILE"):
         return None
-    if "aws_access_key_id" not in section or "aws_secret_access_key" not in section:
-        return None
-    return AwsKeys(
-        section["aws_access_key_id"], section["aws_secret_access_key"], section.get("aws_session_token") or None
+    raise OperatorError(
+        f"AWS_PROFILE names '{environment['AWS_PROFILE']}', which has no keys in ~/.aws/credentials or ~/.aws/config. "
+        "Where it gets them by single sign-on, by another role or by a program, put them into the environment: "
+        'eval "$(aws configure export-credentials --format env)".'
     )
 
 
 def aws_region(environment: Mapping[str, str], home: Path) -> str | None:
-    """`AWS_REGION`, `AWS_DEFAULT_REGION`, or the profile's in `~/.aws/config`."""
+    """`AWS_REGION`, `AWS_DEFAULT_REGION`, or the profile's. Raises OperatorError as `aws_keys` does."""
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         if environment.get(name):
             return environment[name]
-    profile = environment.get("AWS_PROFILE") or "default"
-    path = Path(environment.get("AWS_CONFIG_FILE") or home / ".aws" / "config")
-    section = _profile(path, profile if profile == "default" else f"profile {profile}")
-    return None if section is None else section.get("region")
+    return _aws_profile(environment, home).get("region")
+
+
+def aws_certificates(environment: Mapping[str, str], home: Path) -> bytes | None:
+    """The certificates of `AWS_CA_BUNDLE`, else of the profile's `ca_bundle`, that vouch for servers, as PEM; None for
+    the system's. Raises OperatorError when they cannot be read.
+    """
+    named = environment.get("AWS_CA_BUNDLE") or _aws_profile(environment, home).get("ca_bundle")
+    if not named:
+        return None
+    try:
+        return Path(named).read_bytes()
+    except OSError as error:
+        raise OperatorError(f"The certificates of AWS_CA_BUNDLE, {named}, cannot be read.") from error
+
+
+def aws_domain(region: str) -> str:
+    """What the names of Amazon's servers in a region end in."""
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
 
 
 def google_key(environment: Mapping[str, str]) -> GoogleKey | None:
@@ -95,7 +113,18 @@ def google_key(environment: Mapping[str, str]) -> GoogleKey | None:
     return GoogleKey(str(content.get("client_email", "")), str(content.get("private_key", "")))
 
 
-def _profile(path: Path, name: str) -> Mapping[str, str] | None:
+def _aws_profile(environment: Mapping[str, str], home: Path) -> Mapping[str, str]:
+    """What both of Amazon's files say of the profile; the credentials file wins."""
+    name = environment.get("AWS_PROFILE") or "default"
+    config = Path(environment.get("AWS_CONFIG_FILE") or home / ".aws" / "config")
+    credentials = Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
+    found = [_section(config, name if name == "default" else f"profile {name}"), _section(credentials, name)]
+    if environment.get("AWS_PROFILE") and found == [None, None]:
+        raise OperatorError(f"AWS_PROFILE names '{name}', which is neither in {credentials} nor in {config}.")
+    return {key: value for section in found if section is not None for key, value in section.items()}
+
+
+def _section(path: Path, name: str) -> Mapping[str, str] | None:
     parser = configparser.ConfigParser(interpolation=None, default_section="\0")
     try:
         parser.read(path, "utf-8")

@@ -6,6 +6,7 @@ names the old object, which stays as long as a living manifest does so.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -18,21 +19,16 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import (
-    BaseError,
-    InvalidPathError,
-    NotSupportedError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-    UnknownConfigurationKeyError,
-)
+from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, Unavailable
-from daybreak.filestore.cloud_credentials import aws_keys, aws_region, google_key
+from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError
+from daybreak.filestore.cloud_credentials import aws_certificates, aws_domain, aws_keys, aws_region, google_key
 from daybreak.filestore.keys import is_snapshot_id, snapshot_folder, split_key
+from daybreak.filestore.machine_keys import MachineKeys
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
+from daybreak.filestore.refusals import DELETE, LIST, READ, WRITE, Need, first_line, translated
 from daybreak.ports import FileSink, StoreLink
 
 _UPLOADS = 16
@@ -40,14 +36,6 @@ _PARTS_AT_ONCE = 3
 _LINK_SECONDS_MOST = 60
 _DELETE_AT_ONCE = 1000
 _READ_BYTES = 1 << 20
-_REASON_LENGTH = 300
-_TERMINAL = (
-    InvalidPathError,
-    NotSupportedError,
-    PermissionDeniedError,
-    UnauthenticatedError,
-    UnknownConfigurationKeyError,
-)
 
 AnyStore = S3Store | GCSStore | AzureStore
 
@@ -68,23 +56,13 @@ class BucketAddress:
     silence_seconds: float = 20.0
 
 
-@contextlib.contextmanager
-def _translated(what: str) -> Iterator[None]:
-    """The library's errors as ours: what will never work, and what may work later."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise FileStoreError(f"{what}: it is not there.") from error
-    except _TERMINAL as error:
-        raise FileStoreError(f"{what}: {_first_line(error)} Check the credentials and the bucket's policy.") from error
-    except (BaseError, OSError) as error:
-        raise Unavailable(f"{what}: {_first_line(error)}", code="files_unavailable") from error
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    """A bucket, who signs for it where keys are at hand, and who gives those where they do not lie here."""
 
-
-def _first_line(error: Exception) -> str:
-    """The error's own words without the library's inner life."""
-    text = str(error).strip()
-    return (text.splitlines()[0] if text else type(error).__name__)[:_REASON_LENGTH]
+    store: AnyStore
+    signer: Signer | None = None
+    machine: MachineKeys | None = None
 
 
 class ObjectStore:
@@ -102,7 +80,8 @@ class ObjectStore:
         self._address = address
         self._clock = clock
         self._uploads = uploads
-        self._store, self._signer = _connect(address, environment, home or Path.home())
+        connected = _connect(address, environment, home or Path.home(), clock)
+        self._store, self._signer, self._machine = connected.store, connected.signer, connected.machine
         self._prefix = urlsplit(address.url).path.strip("/")
 
     @property
@@ -138,8 +117,9 @@ class ObjectStore:
         content_encoding: str | None,
         method: str = "GET",
     ) -> StoreLink | None:
-        """A URL that the store answers itself, for a minute at most. Without a key at hand (a machine's role, Azure)
-        nothing but a bare URL can be signed: it gives the file as it is stored. Raises Unavailable.
+        """A URL that the store answers itself, for a minute at most. Without a key at hand (Google's machine accounts,
+        Azure) nothing but a bare URL can be signed: it gives the file as it is stored. Raises FileStoreError,
+        Unavailable.
         """
         seconds = max(1, min(seconds, _LINK_SECONDS_MOST))
         now = self._clock()
@@ -147,10 +127,11 @@ class ObjectStore:
         answer = {"content-type": content_type, "content-disposition": f'attachment; filename="{file_name}"'}
         if content_encoding is not None:
             answer["content-encoding"] = content_encoding
+        await self._ready()
         if self._signer is not None:
             full = f"{self._prefix}/{key}" if self._prefix else key
             return StoreLink(self._signer.url(method, full, seconds, answer, now), expires_at)
-        with _translated("A link cannot be signed"):
+        with translated("A link cannot be signed", READ):
             verb = cast("Literal['GET', 'HEAD']", method)
             url = await obstore.sign_async(self._store, verb, key, timedelta(seconds=seconds))
         return StoreLink(url, expires_at)
@@ -158,27 +139,28 @@ class ObjectStore:
     def read(self, key: str) -> Iterator[bytes]:
         """The object's bytes in pieces. Raises FileStoreError when it is gone, Unavailable."""
         split_key(key)
-        with _translated(f"The object {key} cannot be read"):
+        with self._asking(f"The object {key} cannot be read", READ):
             for piece in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
     async def stream(self, key: str) -> AsyncIterator[bytes]:
         """As `read`, for an event loop."""
         split_key(key)
-        with _translated(f"The object {key} cannot be read"):
+        await self._ready()
+        with translated(f"The object {key} cannot be read", READ):
             found = await obstore.get_async(self._store, key)
             async for piece in found.stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
     def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
         """Stores an object in one request; its ETag. Raises FileStoreError, Unavailable."""
-        with _translated(f"The object {key} cannot be written"):
+        with self._asking(f"The object {key} cannot be written", WRITE):
             result = obstore.put(self._store, key, content, attributes=cast("Any", dict(headers)), use_multipart=False)
         return (result["e_tag"] or "").strip('"')
 
     def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
         """Stores an object from parts; its ETag. What the parts' maker raises ends the upload and is raised here."""
-        with _translated(f"The object {key} cannot be written"):
+        with self._asking(f"The object {key} cannot be written", WRITE):
             result = obstore.put(
                 self._store,
                 key,
@@ -197,7 +179,7 @@ class ObjectStore:
     def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
         """Deletes in bulk what lies below a prefix. Raises FileStoreError, Unavailable."""
         removed = 0
-        with _translated(f"The objects below {prefix} cannot be deleted"):
+        with self._asking(f"The objects below {prefix} cannot be deleted", DELETE):
             for batch in obstore.list(self._store, prefix, chunk_size=_DELETE_AT_ONCE):
                 doomed = [found["path"] for found in batch if found["path"] not in keep]
                 if doomed:
@@ -207,7 +189,7 @@ class ObjectStore:
 
     def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
         """Ids below `snapshots/` that are not among the known ones. Raises FileStoreError, Unavailable."""
-        with _translated("The bucket cannot be listed"):
+        with self._asking("The bucket cannot be listed", LIST):
             found = obstore.list_with_delimiter(self._store, "snapshots/")["common_prefixes"]
         ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
         return sorted(name for name in ids if is_snapshot_id(name) and name not in known_snapshot_ids)
@@ -217,14 +199,30 @@ class ObjectStore:
         return None
 
     def probe(self) -> None:
-        """Writes, reads and deletes a small object. Raises FileStoreError, Unavailable."""
+        """Writes, reads, lists and deletes a small object. Raises FileStoreError, Unavailable."""
         key = f"probe/{uuid.uuid4()}"
         self.put(key, b"daybreak", {"Content-Type": "text/plain"})
-        with _translated("The bucket cannot be read"):
+        with self._asking("The bucket cannot be read", READ):
             good = bytes(obstore.get(self._store, key).bytes()) == b"daybreak"
-            obstore.delete(self._store, key)
+        with self._asking("The bucket cannot be listed", LIST):
+            obstore.list_with_delimiter(self._store, "probe/")
+        with self._asking("What is in the bucket cannot be deleted", DELETE):
+            obstore.delete(self._store, [key])
         if not good:
             raise FileStoreError("The bucket does not give back what was written to it.")
+
+    @contextlib.contextmanager
+    def _asking(self, what: str, need: Need) -> Iterator[None]:
+        """Asks the bucket. Keys come first: what is wrong with them is not told through the library."""
+        if self._machine is not None:
+            self._machine.keys()
+        with translated(what, need):
+            yield
+
+    async def _ready(self) -> None:
+        """The same for an event loop, which does not wait for keys."""
+        if self._machine is not None and not self._machine.fresh():
+            await asyncio.to_thread(self._machine.keys)
 
 
 class _TravellingSink(ObjectSink):
@@ -244,8 +242,10 @@ def _arrived_sink(address: BucketAddress, snapshot_id: str) -> _TravellingSink:
     return _TravellingSink(ObjectStore(address), address, snapshot_id, 0)
 
 
-def _connect(address: BucketAddress, environment: Mapping[str, str], home: Path) -> tuple[AnyStore, Signer | None]:
-    """The bucket and, where keys are at hand, who signs for it. Raises OperatorError."""
+def _connect(
+    address: BucketAddress, environment: Mapping[str, str], home: Path, clock: Callable[[], datetime]
+) -> _Connected:
+    """Raises OperatorError."""
     parts = urlsplit(address.url)
     if not parts.netloc:
         raise OperatorError(f"files.url: '{address.url}' names no bucket. Write it like s3://bucket/prefix.")
@@ -266,28 +266,33 @@ def _connect(address: BucketAddress, environment: Mapping[str, str], home: Path)
     }
     try:
         if parts.scheme == "s3":
-            return _amazon(address, parts.netloc, environment, home, common)
+            return _amazon(address, parts.netloc, environment, home, clock, common)
         if parts.scheme == "gs":
             key = google_key(environment)
             if address.endpoint:
                 common["url"] = address.endpoint
             base = f"{address.endpoint.rstrip('/') or 'https://storage.googleapis.com'}/{parts.netloc}"
-            return GCSStore(parts.netloc, **common), None if key is None else GoogleSigner(base, key)
+            return _Connected(GCSStore(parts.netloc, **common), None if key is None else GoogleSigner(base, key))
         if parts.scheme == "az":
             if address.endpoint:
                 common["endpoint"] = address.endpoint
-            return AzureStore(parts.netloc, **common), None
+            return _Connected(AzureStore(parts.netloc, **common))
     except BaseError as error:
-        raise OperatorError(f"files.url: the bucket of '{address.url}' cannot be used: {_first_line(error)}") from error
+        raise OperatorError(f"files.url: the bucket of '{address.url}' cannot be used: {first_line(error)}") from error
     raise OperatorError(f"files.url: '{address.url}' is not an s3://, gs:// or az:// address.")
 
 
 def _amazon(
-    address: BucketAddress, bucket: str, environment: Mapping[str, str], home: Path, options: dict[str, Any]
-) -> tuple[AnyStore, Signer | None]:
+    address: BucketAddress,
+    bucket: str,
+    environment: Mapping[str, str],
+    home: Path,
+    clock: Callable[[], datetime],
+    options: dict[str, Any],
+) -> _Connected:
     region = address.region or aws_region(environment, home) or "us-east-1"
     given = address.endpoint or environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
-    server = given.rstrip("/") or f"https://s3.{region}.amazonaws.com"
+    server = given.rstrip("/") or f"https://s3.{region}.{aws_domain(region)}"
     scheme, _, host = server.partition("://")
     base = f"{server}/{bucket}" if address.path_style else f"{scheme}://{bucket}.{host}"
     options |= {"region": region, "virtual_hosted_style_request": not address.path_style}
@@ -295,9 +300,15 @@ def _amazon(
         # The library wants the bucket in the endpoint when it is to be part of the host name.
         options["endpoint"] = server if address.path_style else base
         options["client_options"]["allow_http"] = scheme == "http"
+    certificates = aws_certificates(environment, home)
+    if certificates is not None:
+        options["client_options"]["root_certificate"] = certificates
     keys = aws_keys(environment, home)
-    if keys is not None:
-        options |= {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
-        if keys.session_token:
-            options["session_token"] = keys.session_token
-    return S3Store(bucket, **options), None if keys is None else AmazonSigner(base, region, keys)
+    if keys is None:
+        machine = MachineKeys(environment, region, clock)
+        store = S3Store(bucket, **options, credential_provider=cast("Any", machine.for_library))
+        return _Connected(store, AmazonSigner(base, region, machine.keys), machine)
+    options |= {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
+    if keys.session_token:
+        options["session_token"] = keys.session_token
+    return _Connected(S3Store(bucket, **options), AmazonSigner(base, region, lambda: keys))

@@ -79,18 +79,21 @@ def _signed_url(
 
 @dataclass(frozen=True, slots=True)
 class AmazonSigner:
-    """Signs for a bucket whose address is `base` (with the bucket in its host name or its path)."""
+    """Signs for a bucket whose address is `base` (with the bucket in its host name or its path). `keys` gives those
+    that are good now.
+    """
 
     base: str
     region: str
-    keys: AwsKeys
+    keys: Callable[[], AwsKeys]
 
     def url(self, method: str, key: str, seconds: int, answer: Mapping[str, str], now: datetime) -> str:
+        keys = self.keys()
         scope = f"{now:%Y%m%d}/{self.region}/s3/{_AMAZON.ending}"
-        more = {"X-Amz-Security-Token": self.keys.session_token} if self.keys.session_token else {}
+        more = {"X-Amz-Security-Token": keys.session_token} if keys.session_token else {}
 
         def sign(text: str) -> str:
-            secret = f"AWS4{self.keys.secret_access_key}".encode()
+            secret = f"AWS4{keys.secret_access_key}".encode()
             for part in scope.split("/"):
                 secret = hmac.digest(secret, part.encode(), "sha256")
             return hmac.digest(secret, text.encode(), "sha256").hex()
@@ -103,7 +106,7 @@ class AmazonSigner:
             seconds=seconds,
             answer=answer,
             now=now,
-            identity=self.keys.access_key_id,
+            identity=keys.access_key_id,
             scope=scope,
             more=more,
             sign=sign,

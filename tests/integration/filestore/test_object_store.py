@@ -7,6 +7,7 @@ import hashlib
 import pickle
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from tests.parts.key_giver import key_giver
 from tests.parts.s3 import S3Bucket
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
@@ -132,8 +134,26 @@ def test_links_answer_as_local_disk_does(store: ObjectStore) -> None:
         assert client.get(tampered).status_code == 403
 
 
+def test_a_machine_with_a_role_uploads_and_signs_as_one_with_keys(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+    with key_giver() as giver:
+        giver.access_key, giver.secret_key, giver.token = s3_bucket.server.access_key, s3_bucket.server.secret_key, ""
+        address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
+        instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": giver.url}
+        store = ObjectStore(address, environment=instance, home=tmp_path)
+        store.probe()
+        sink = store.stage(new_id())
+        written = sink.write(LEADER, "members", "csv", [b"rows"])
+        sink.seal()
+        answer = httpx.get(link(store, written.key), trust_env=False, timeout=60)
+        assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
+        assert len(giver.asked) == 3, "a session, the role's name and its keys, once"
+        giver.refusal = 404
+        with pytest.raises(FileStoreError, match="There are no credentials"):
+            ObjectStore(address, environment=instance, home=tmp_path).probe()
+
+
 def test_without_a_key_at_hand_the_file_is_given_as_it_is_stored(s3_bucket: S3Bucket, tmp_path: Path) -> None:
-    """With a machine's own role the library signs bare URLs."""
+    """The library signs bare URLs."""
     address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
     store = ObjectStore(address, environment=s3_bucket.environment(), home=tmp_path)
     sink = store.stage(new_id())
@@ -162,8 +182,14 @@ def test_the_store_says_whether_it_works(store: ObjectStore, s3_bucket: S3Bucket
     store.probe()
     wrong = {**s3_bucket.environment(), "AWS_SECRET_ACCESS_KEY": "wrong"}
     address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
-    with pytest.raises(FileStoreError, match="Check the credentials"):
+    with pytest.raises(FileStoreError, match="the secret does not belong to it"):
         ObjectStore(address, environment=wrong, home=tmp_path).probe()
+    elsewhere = replace(address, url="s3://not-there")
+    with pytest.raises(FileStoreError, match="there is no such bucket"):
+        ObjectStore(elsewhere, environment=s3_bucket.environment(), home=tmp_path).probe()
+    abroad = replace(address, region="eu-west-1")
+    with pytest.raises(FileStoreError, match=r"Check files.region. .*expecting 'us-east-1'"):
+        ObjectStore(abroad, environment=s3_bucket.environment(), home=tmp_path).probe()
     nowhere = BucketAddress(s3_bucket.url, "http://127.0.0.1:9", path_style=True, patience_seconds=1)
     with pytest.raises(Unavailable) as caught:
         ObjectStore(nowhere, environment=s3_bucket.environment(), home=tmp_path).probe()

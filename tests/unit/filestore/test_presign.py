@@ -21,7 +21,7 @@ NOW = datetime(2026, 11, 20, 4, 0, 30, tzinfo=UTC)
 def test_amazons_own_example() -> None:
     """Amazon S3 API reference, "Authenticating Requests: Using Query Parameters", the example at its end."""
     keys = AwsKeys("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
-    signer = AmazonSigner("https://examplebucket.s3.amazonaws.com", "us-east-1", keys)
+    signer = AmazonSigner("https://examplebucket.s3.amazonaws.com", "us-east-1", lambda: keys)
     url = signer.url("GET", "test.txt", 86400, {}, datetime(2013, 5, 24, tzinfo=UTC))
     assert url == (
         "https://examplebucket.s3.amazonaws.com/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
@@ -33,7 +33,7 @@ def test_amazons_own_example() -> None:
 
 def test_a_temporary_key_sends_its_token_and_no_secret_shows() -> None:
     keys = AwsKeys("AKIA", "very-secret", "a/token==")
-    url = AmazonSigner("https://b.example", "eu-central-1", keys).url("GET", "k", 60, {}, NOW)
+    url = AmazonSigner("https://b.example", "eu-central-1", lambda: keys).url("GET", "k", 60, {}, NOW)
     assert "X-Amz-Security-Token=a%2Ftoken%3D%3D" in url
     assert "very-secret" not in url
     assert "very-secret" not in repr(keys)
@@ -84,6 +84,12 @@ def test_amazon_keys_come_from_the_environment_or_the_profile(tmp_path: Path) ->
     assert aws_region(given, tmp_path) == "eu-south-1"
     with pytest.raises(OperatorError, match="nobody"):
         aws_keys({"AWS_PROFILE": "nobody"}, tmp_path)
+    with (folder / "config").open("a") as config:
+        config.write("[profile keys]\naws_access_key_id = F\naws_secret_access_key = G\nca_bundle = ca.pem\n")
+        config.write("[profile single-sign-on]\nsso_session = x\n")
+    assert aws_keys({"AWS_PROFILE": "keys"}, tmp_path) == AwsKeys("F", "G")
+    with pytest.raises(OperatorError, match="export-credentials"):
+        aws_keys({"AWS_PROFILE": "single-sign-on"}, tmp_path)
 
 
 def test_google_keys_come_from_the_file_that_is_named(tmp_path: Path) -> None:

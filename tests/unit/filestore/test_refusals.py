@@ -1,0 +1,169 @@
+"""What an operator reads when a store refuses: the setting or the permission, whatever the act."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from daybreak.domain.errors import FileStoreError, OperatorError, Unavailable
+from daybreak.filestore.object_store import BucketAddress, ObjectStore
+
+KEY = "snapshots/00000000-0000-4000-8000-000000000001/empty/members.csv.gz"
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1"}
+
+
+@dataclass
+class Refusing:
+    """A server that answers everything with this; with several bodies, one after the other."""
+
+    url: str = ""
+    status: int = 403
+    bodies: list[str] = field(default_factory=list)
+    requests: int = 0
+
+
+@pytest.fixture
+def refusing() -> Iterator[Refusing]:
+    with refusing_server() as found:
+        yield found
+
+
+@contextmanager
+def refusing_server(certificate: Path | None = None) -> Iterator[Refusing]:
+    found = Refusing()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = found.bodies[min(found.requests, len(found.bodies) - 1)].encode()
+            found.requests += 1
+            self.send_response(found.status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - the names the server looks for
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def store_at(refusing: Refusing, folder: Path, **environment: str) -> ObjectStore:
+    address = BucketAddress("s3://bucket/prefix", refusing.url, path_style=True, patience_seconds=0.2)
+    return ObjectStore(address, environment=KEYS | environment, home=folder)
+
+
+def own_certificate(file: Path) -> None:
+    """One for 127.0.0.1 that vouches for itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a store of one's own")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    made = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    file.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+
+
+def amazon(code: str, message: str) -> str:
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'
+
+
+ACTS: dict[str, Callable[[ObjectStore], object]] = {
+    "s3:PutObject": lambda store: store.put(KEY, b"rows", {}),
+    "s3:GetObject": lambda store: b"".join(store.read(KEY)),
+    "s3:ListBucket": lambda store: store.leftovers(frozenset()),
+}
+
+
+@pytest.mark.parametrize("permission", ACTS)
+def test_a_denial_names_the_permission_that_the_act_takes(refusing: Refusing, tmp_path: Path, permission: str) -> None:
+    refusing.bodies = [amazon("AccessDenied", "User: arn:aws:iam::1:user/x is not authorized")]
+    with pytest.raises(FileStoreError) as caught:
+        ACTS[permission](store_at(refusing, tmp_path))
+    assert f"lack {permission} (S3)" in caught.value.message
+    assert "arn:aws:iam::1:user/x is not authorized" in caught.value.message
+    assert refusing.requests == 1
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    ("status", "code", "named"),
+    [
+        (404, "NoSuchBucket", "no such bucket. Check files.url"),
+        (400, "AuthorizationHeaderMalformed", "Check files.region"),
+        (301, "PermanentRedirect", "Check files.region"),
+        (403, "InvalidAccessKeyId", "does not know the access key"),
+        (403, "SignatureDoesNotMatch", "the secret does not belong to it"),
+        (403, "RequestTimeTooSkewed", "Set the clock"),
+        (400, "ExpiredToken", "have expired"),
+    ],
+)
+def test_what_will_not_get_better_is_told_by_its_cause(
+    refusing: Refusing, tmp_path: Path, act: str, status: int, code: str, named: str
+) -> None:
+    refusing.status, refusing.bodies = status, [amazon(code, "the store's own words")]
+    with pytest.raises(FileStoreError) as caught:
+        ACTS[act](store_at(refusing, tmp_path))
+    assert named in caught.value.message
+    # The library keeps the words of a redirect to itself.
+    assert "the store's own words" in caught.value.message or status == 301
+    assert refusing.requests == 1
+
+
+def test_one_object_of_a_bulk_delete_that_is_denied_fails_the_delete(refusing: Refusing, tmp_path: Path) -> None:
+    listing = (
+        f"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>prefix/{KEY}</Key><ETag>e</ETag>"
+        "<LastModified>2026-11-20T04:00:00.000Z</LastModified><Size>1</Size></Contents></ListBucketResult>"
+    )
+    error = f"<Error><Key>prefix/{KEY}</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
+    result = f"<DeleteResult>{error}</DeleteResult>"
+    refusing.status, refusing.bodies = 200, [listing, result]
+    with pytest.raises(FileStoreError, match="lack s3:DeleteObject"):
+        store_at(refusing, tmp_path).remove_below("snapshots/", frozenset())
+
+
+def test_a_store_that_is_busy_is_tried_again(refusing: Refusing, tmp_path: Path) -> None:
+    refusing.status, refusing.bodies = 503, [amazon("SlowDown", "Please reduce your request rate.")]
+    with pytest.raises(Unavailable, match="SlowDown"):
+        store_at(refusing, tmp_path).put(KEY, b"rows", {})
+    assert refusing.requests > 1
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told_and_a_bundle_helps(tmp_path: Path) -> None:
+    own_certificate(tmp_path / "own.pem")
+    with refusing_server(tmp_path / "own.pem") as refusing:
+        refusing.bodies = [amazon("AccessDenied", "no")]
+        with pytest.raises(FileStoreError, match="AWS_CA_BUNDLE"):
+            store_at(refusing, tmp_path).put(KEY, b"rows", {})
+        with pytest.raises(FileStoreError, match="lack s3:PutObject"):
+            store_at(refusing, tmp_path, AWS_CA_BUNDLE=str(tmp_path / "own.pem")).put(KEY, b"rows", {})
+    with pytest.raises(OperatorError, match="AWS_CA_BUNDLE"):
+        store_at(refusing, tmp_path, AWS_CA_BUNDLE="nowhere.pem")
