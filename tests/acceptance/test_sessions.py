@@ -189,19 +189,17 @@ def test_a_flood_of_logins_is_told_to_come_back_and_downloads_go_on(service: Ser
     assert service.log_in(MAYA).status_code == 200, "and it is over when the flood is"
 
 
-@pytest.mark.parametrize(
-    "text", ["' OR '1'='1", "x'; DROP TABLE seats; --", "%", "\\", "maya@example.org' --", "${7*7}"]
-)
-def test_what_looks_like_a_statement_is_a_text(each_service: Service, text: str) -> None:
+def test_what_looks_like_a_statement_is_a_text(each_service: Service) -> None:
     service = each_service
-    assert service.log_in(text).status_code == 401
-    assert service.log_in(MAYA, password=text).status_code == 401
     token = service.token(MAYA, NORTH)
-    switched = service.request("PUT", f"{AUTH}/context", token=token, json={"context": text})
-    assert (switched.status_code, switched.json()["code"]) == (403, "not_your_account")
-    assert service.ask(token, quote(text, safe="")).status_code in {403, 404}
-    listed = service.get(f"/download/v1/audit/{NORTH}", token=token, params={"action": text})
-    assert (listed.status_code, listed.text) == (200, "")
+    for text in ("' OR '1'='1", "x'; DROP TABLE seats; --", "%", "\\", "maya@example.org' --"):
+        assert service.log_in(text, password=text).status_code == 401
+        switched = service.request("PUT", f"{AUTH}/context", token=token, json={"context": text})
+        assert (switched.status_code, switched.json()["code"]) == (403, "not_your_account")
+        assert service.ask(token, quote(text, safe="")).status_code in {403, 404}
+        listed = service.get(f"/download/v1/audit/{NORTH}", token=token, params={"action": text})
+        assert (listed.status_code, listed.text) == (200, "")
+    assert service.ask(token, NORTH).status_code == 302
 
 
 def test_every_step_of_a_login_is_on_the_trail(each_service: Service) -> None:
