@@ -97,6 +97,24 @@ def test_a_large_upload_gets_through_faults_in_its_parts_and_its_end(
     straight.check(written.key, len(LARGE), hashlib.sha256(LARGE).hexdigest())
 
 
+def test_a_large_file_waits_for_the_bucket_with_a_handful_of_parts_in_memory(
+    proxy: FaultProxy, s3_bucket: S3Bucket, tmp_path: Path
+) -> None:
+    proxy.forever = Fault("status", 500, b"partNumber")
+    made = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal made
+        for _ in range(20):
+            made += 1
+            yield bytes(PART_BYTES)
+
+    sink = behind(proxy, s3_bucket, tmp_path, 1).stage(str(uuid.uuid4()))
+    with pytest.raises(Unavailable):
+        sink.write(LEADER, "members", "csv", pieces())
+    assert made <= 6
+
+
 def test_a_bucket_that_stays_away_fails_within_bounds(store: ObjectStore, proxy: FaultProxy) -> None:
     proxy.forever = Fault("status", 500)
     sink = store.stage(str(uuid.uuid4()))
