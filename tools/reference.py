@@ -199,7 +199,8 @@ def http() -> str:
         "# HTTP\n",
         (
             "The full document is served at `/openapi.json`, with a readable page at `/docs`. What is no file is JSON; "
-            "the codes of errors stand on [their page](errors.md).\n"
+            "the codes of errors stand on [their page](errors.md). Lines to paste, for curl and Python: "
+            "[fetching the files](fetching.md).\n"
         ),
     ]
     tags = {tag["name"]: tag.get("description", "") for tag in document.get("tags", [])}

@@ -4,7 +4,10 @@ import csv
 import gzip
 import io
 import json
+import os
+import re
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -131,6 +134,30 @@ def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) 
     typed = pl.read_parquet(io.BytesIO(consumer.get(consumer.url(members, "parquet")).content))
     assert typed.schema["FIRST_ACTIVATED_AT"] == pl.Datetime("us", "UTC")
     assert typed.schema["DATE_OF_BIRTH"] == pl.Date
+
+
+def test_the_lines_of_the_documentation(consumer: Consumer, tmp_path: Path, project_folder: Path) -> None:
+    text = (project_folder / "docs/fetching.md").read_text("utf-8")
+    blocks = re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["sh"] * 5 + ["python"] * 2
+    environment = {**os.environ, "TOKEN": consumer.token, "FILES": consumer.files}
+    printed = ""
+    for kind, block in blocks:
+        command = ["bash", "-euo", "pipefail", "-c", block] if kind == "sh" else [sys.executable, "-c", block]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, block + done.stderr
+        printed += done.stdout
+    assert printed.count(": OK\n") == len(RESOURCES)
+    assert "200\n304\n" in printed
+    assert '"COMMUNITY_ID","COMMUNITY_NAME"' in printed
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))
