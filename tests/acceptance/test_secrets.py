@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 import re
 import subprocess
 import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
+import requests
+from psycopg import sql
 
-from daybreak.credentials import keyring
+from daybreak.credentials import keyring, totp
 from daybreak.credentials.keyring import PURPOSES
+from daybreak.state.database import sqlite_path
+from tests.acceptance.conftest import new_world
 from tests.acceptance.service import AUTH, DAYBREAKD, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.world import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, World, totp_code
+from tests.acceptance.test_waiting_login import form_token
+from tests.acceptance.world import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, World, totp_code
+from tests.parts.waiting import free_port
 
 
 @pytest.fixture
-def own(make_world: object) -> World:
+def own(make_world: Callable[[], World]) -> World:
     """A world of the test's own: its keys and logs are looked into."""
-    assert callable(make_world)
-    world = make_world()
-    assert isinstance(world, World)
-    return world
+    return make_world()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def dumped(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """The same, on either database: all that it holds is read."""
+    return new_world(tmp_path, None if request.param == "sqlite" else request.getfixturevalue("postgresql_url"))
 
 
 def test_keys_rotate_and_no_request_fails(own: World) -> None:
@@ -64,32 +79,43 @@ def test_keys_rotate_and_no_request_fails(own: World) -> None:
     assert states == ["verify_only", "verify_only", "signing", "next"]
 
 
-def test_no_secret_is_in_the_log_the_database_or_an_error(own: World) -> None:
+def test_no_secret_is_in_the_log_the_database_or_an_error(dumped: World) -> None:
     mistyped = "a password that was mistyped"
     seen: list[str] = []
-    with serving(own, workers=2) as service:
+    with serving(dumped, workers=2) as service:
         secrets = _use_everything(service, mistyped, seen)
+        seen += [service.get(path).text for path in ("/metrics", "/docs", "/openapi.json", "/readyz")]
         log = service.program.log()
-    stored = b"".join(path.read_bytes() for path in own.folder.glob("state.db*"))
-    ring = keyring.load(own.keyring_file)
+    stored = _dump(dumped)
+    ring = keyring.load(dumped.keyring_file)
     for key in ring.keys:
         secrets |= {key.secret.hex(), base64.b64encode(key.secret).decode()}
         secrets |= {(ring.derive(key.kid, purpose) or b"").hex() for purpose in PURPOSES}
     assert "" not in secrets
-    assert len(secrets) > 20
-    found = {
-        (secret[:12], place)
-        for secret in secrets
-        for place, content in (("log", log), ("answers", "\n".join(seen)))
-        if secret in content
-    }
-    found |= {(secret[:12], "database") for secret in secrets if secret.encode() in stored}
+    assert len(secrets) > 40
+    places = (("log", log.encode()), ("answers", "\n".join(seen).encode()), ("stored", stored))
+    found = {(secret[:12], place) for secret in secrets for place, content in places if secret.encode() in content}
     assert found == set()
     assert SEED not in stored
     assert re.search(r"signature=|expires=\d", log) is None, "query strings are not logged"
     # The search finds what is there: hosts, paths and addresses of the same requests.
     assert f"/download/v1/files/{NORTH}" in log
     assert MAYA.encode() in stored
+    hashes = set(re.findall(rb"\$argon2id\$v=19\$m=19456,t=2,p=1\$", stored))
+    assert len(hashes) == 1, "what is kept of passwords"
+
+
+def _dump(world: World) -> bytes:
+    """All that lies in the world's folder and in its database, but for the keyring."""
+    lying = [path.read_bytes() for path in world.folder.rglob("*") if path.is_file() and path != world.keyring_file]
+    assert lying
+    if sqlite_path(world.state_url) is None:
+        with psycopg.connect(world.state_url) as connection:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+            for (table,) in tables:
+                rows = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table)))
+                lying += [row.encode() for (row,) in rows]
+    return b"\n".join(lying)
 
 
 def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str]:
@@ -121,17 +147,82 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     seen.append(service.ask(other, NORTH).text)
     signature = re.search(r"signature=([0-9a-f]{64})", link)
     assert signature is not None
-    return secrets | {session, other, waiting, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
+    secrets |= {session, other, waiting, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
+    return secrets | _enrol(service) | _sign_in(service)
+
+
+def _enrol(service: Service) -> set[str]:
+    """Sets up a second factor: its seed, the code that confirmed it, the recovery codes."""
+    token = service.token(VIC)
+    shown = service.request("POST", f"{AUTH}/second-factor", token=token).json()["data"]
+    seed = base64.b32decode(shown["manual_key"])
+    code = totp.code_at(seed, int(time.time()) // totp.STEP_SECONDS)
+    confirmed = service.request("POST", f"{AUTH}/second-factor/confirm", token=token, json={"totp": code})
+    assert confirmed.status_code == 200, confirmed.text
+    codes = confirmed.json()["data"]["recovery_codes"]
+    assert len(codes) == 10
+    return {token, shown["manual_key"], seed.hex(), f'"{code}"', *codes, *(each.replace("-", "") for each in codes)}
+
+
+def _sign_in(service: Service) -> set[str]:
+    """Signs in to the dashboard: its cookies and what protects its forms."""
+    with requests.Session() as browser:
+        address = f"{service.address}/dashboard/sign-in"
+        token = form_token(browser.get(address, timeout=PATIENCE_SECONDS))
+        sent = {"csrf": token, "email": MAYA, "password": PASSWORD, "next": ""}
+        assert browser.post(address, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
+        found = {token, *(value for value in browser.cookies.values() if value)}
+    assert len(found) > 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("secret", "mode", "said"),
+    [
+        pytest.param(None, 0o644, "can be read by others", id="open"),
+        pytest.param(b"\x07" * 16, 0o600, "is 16 bytes long", id="short"),
+        pytest.param(b"correct horse battery staple, thrice", 0o600, "is a text", id="text"),
+        pytest.param(bytes(32), 0o600, "repeats itself", id="zeros"),
+        # Of the JSON Web Signature vectors that everybody has.
+        pytest.param(
+            base64.urlsafe_b64decode("-ebuDNsVZ2iJtoZ-akfXTSCt4UO2cruLCsbWlBinggE="),
+            0o600,
+            "is a published example",
+            id="published",
+        ),
+    ],
+)
+def test_a_weak_or_open_keyring_keeps_the_service_from_starting(
+    tmp_path: Path, secret: bytes | None, mode: int, said: str
+) -> None:
+    file = tmp_path / "keyring.json"
+    keyring.create(file, datetime.now(UTC), os.urandom)
+    if secret is not None:
+        document = json.loads(file.read_text())
+        document["keys"][0]["secret"] = secret.hex()
+        file.write_text(json.dumps(document))
+    file.chmod(mode)
+    address = f"127.0.0.1:{free_port()}"
+    (tmp_path / "daybreak.toml").write_text(
+        f'base_url = "http://{address}"\nlisten = "{address}"\nsource.location = "platform.duckdb"\n'
+    )
+    done = _run(tmp_path, "serve")
+    assert done.returncode > 0
+    assert said in done.stderr
+    assert secret is None or secret.hex() not in done.stderr
 
 
 def _daybreakd(world: World, *arguments: str) -> None:
-    file: Path = world.folder / "daybreak.toml"
-    done = subprocess.run(
-        [*DAYBREAKD, *arguments, "--config", file],
+    done = _run(world.folder, *arguments)
+    assert done.returncode == 0, done.stderr
+
+
+def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DAYBREAKD, *arguments, "--config", folder / "daybreak.toml"],
         check=False,
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS * 2,
-        cwd=world.folder,
+        cwd=folder,
     )
-    assert done.returncode == 0, done.stderr
