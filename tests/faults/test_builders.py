@@ -169,3 +169,17 @@ def test_a_builder_whose_database_goes_away_waits_and_goes_on(folder: Path, vict
     finally:
         os.kill(builder, signal.SIGTERM)
         assert victims.wait(builder) == 0
+
+
+def test_lateness_is_logged_while_the_run_that_is_late_goes_on(folder: Path, victims: Victims) -> None:
+    # Longer than the test waits: the run is under way when the log is read.
+    builder = victims.start("build", folder, pause=20)
+    log = folder / "child.log"
+    try:
+        wait_until(lambda: "still being made" in log.read_text(), 120, what="the builder to say that it is late")
+        with looking_at(folder) as shop:
+            assert [run.state for run in runs(shop)] == [SnapshotState.BUILDING]
+        assert "files.late" in log.read_text()
+    finally:
+        os.kill(builder, signal.SIGKILL)
+        victims.wait(builder)

@@ -20,7 +20,7 @@ import structlog
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
 from daybreak.ports import Node, Stores
-from daybreak.snapshots.freshness import judge
+from daybreak.snapshots.lateness import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_day
@@ -33,6 +33,8 @@ _HISTORY = 60
 _LOOK_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = 5.0
 _CLEAN_EVERY_SECONDS = 3600.0
+# Millions of files take minutes to remove: publication must not wait for that.
+_CLEAN_ROOM = timedelta(minutes=30)
 _BEAT_SECONDS = 15.0
 
 
@@ -42,7 +44,6 @@ class Builder:
     def __init__(self, workshop: Workshop) -> None:
         self._shop = workshop
         self._cleaned_at: float | None = None
-        self._said_late: str | None = None
 
     def run(self) -> None:
         """Looks at the clock until it is told to stop. Errors are logged and tried again: a builder that ended because
@@ -69,10 +70,10 @@ class Builder:
         now = shop.clock()
         due = last_due(now, shop.plan.publish_at)
         current, history = shop.state.read(lambda stores: _look(stores, due))
-        self._say_late(current, history, now)
         decision = decide(now, shop.plan, current, history)
         if isinstance(decision, Wait):
-            self._clean_sometimes()
+            if decision.until - now >= _CLEAN_ROOM:
+                self._clean_sometimes()
             # The last stretch is waited for to the millisecond: publication is at the hour sharp.
             return max(min((decision.until - shop.clock()).total_seconds(), _LOOK_SECONDS), 0.001)
         if isinstance(decision, Publish):
@@ -99,19 +100,6 @@ class Builder:
                 _log.info(
                     "snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers
                 )
-
-    def _say_late(self, current: Snapshot | None, history: list[Snapshot], now: datetime) -> None:
-        """Logs lateness when it begins, when its reason changes and when it is over."""
-        fresh = judge(current, history, now, self._shop.plan.publish_at)
-        reason = fresh.reason if fresh.late else None
-        said = reason.split(" (")[0] if reason else None
-        if said == self._said_late:
-            return
-        self._said_late = said
-        if reason is not None:
-            _log.warning("files.late", reason=reason, expected_at=fresh.next_expected_at.isoformat())
-        else:
-            _log.info("files.fresh", next_at=fresh.next_expected_at.isoformat())
 
 
 def _look(stores: Stores, due: date) -> tuple[Snapshot | None, list[Snapshot]]:
@@ -163,4 +151,6 @@ def run_builder(workshop: Workshop, node: Callable[[datetime], Node] | None = No
     stop_on_signals(workshop.stop)
     if node is not None:
         threading.Thread(target=beat_until_stopped, args=(workshop, node), name="beat", daemon=True).start()
+    # Beside the loop: what makes files late is a run that the loop is busy with.
+    threading.Thread(target=watch_lateness, args=(workshop,), name="lateness", daemon=True).start()
     Builder(workshop).run()

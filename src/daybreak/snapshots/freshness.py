@@ -13,27 +13,43 @@ from daybreak.snapshots.schedule import answers, last_due, next_publication, pub
 # Publication itself takes a moment: until then nothing is called late.
 _GRACE = timedelta(seconds=60)
 _LOOK_BACK = 5
+_DAY = timedelta(days=1)
 
 
 def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) -> Freshness:
     """What is served, when the next files are expected, and whether a publication is late, with the reason."""
-    current, run = snapshots.current(), snapshots.of_day(last_due(now, publish_at))
-    told = judge(current, [] if run is None else [run], now, publish_at)
-    # Only lateness asks for more: a run by hand or for another day may be under way.
+    due_day = last_due(now, publish_at)
+    current, run, next_run = snapshots.current(), snapshots.of_day(due_day), snapshots.of_day(due_day + _DAY)
+    told = judge(current, [each for each in (next_run, run) if each is not None], now, publish_at)
+    # Only lateness asks for more: a run by hand may be under way.
     return judge(current, snapshots.recent(_LOOK_BACK), now, publish_at) if told.late and run is None else told
 
 
 def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day) -> Freshness:
-    """The same from values. `history` is newest first."""
+    """The same from values. `history` is newest first. A run that will end too late is told of before its hour: the
+    next files are then expected at its end.
+    """
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
-    coming = next_publication(now, publish_at)
+    coming = _expected_publication(run_of(due_day + _DAY, history), now, publish_at)
     if now <= due + _GRACE or answers(current, run, due):
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
-    running = next((run for run in history if run.state is SnapshotState.BUILDING), None)
+    # The next day's run says nothing about this day's, which may be held or have failed.
+    running = next((each for each in history if _building(each) and each.day in {due_day, None}), None)
     expected = (_expected_end(running, now) if running else None) or coming
     return Freshness(snapshot=current, next_expected_at=expected, late=True, reason=_reason(current, run, running))
+
+
+def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
+    """When the next publication comes: at its hour, or when its run ends that will not make it by then."""
+    hour = next_publication(now, publish_at)
+    end = _expected_end(run, now) if run is not None and _building(run) else None
+    return end if end is not None and end > hour + _GRACE else hour
+
+
+def _building(run: Snapshot) -> bool:
+    return run.state is SnapshotState.BUILDING
 
 
 def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from sys import intern
 
+import structlog
+
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
@@ -20,6 +22,7 @@ from daybreak.snapshots.verify import SAMPLE, Damage, damaged_files, files_of
 from daybreak.snapshots.watched_sink import WatchedSink
 from daybreak.snapshots.workshop import Workshop
 
+_log = structlog.get_logger("daybreak.snapshots")
 _ENTRIES_AT_ONCE = 2000
 _TOLD_EVERY_SECONDS = 0.5
 _LEADERS_AT_ONCE = 5000
@@ -54,7 +57,7 @@ class Making:
         """All steps; gives `complete` or `held` and the run report. Raises what ended the run."""
         shop = self._shop
         self._enter("cleaning up")
-        clean(shop.state, shop.store, shop.plan, shop.clock(), own=self._snapshot.snapshot_id)
+        self._clean()
         self._enter("opening")
         with shop.source.open(self._snapshot.as_of) as reading:
             reading.check()
@@ -83,6 +86,14 @@ class Making:
         self._lease.check()
         self._enter("complete")
         return (SnapshotState.HELD if findings else SnapshotState.COMPLETE), self.report()
+
+    def _clean(self) -> None:
+        """Makes room. What cannot be removed, or is being removed by somebody else, is no reason to make no files."""
+        shop = self._shop
+        try:
+            clean(shop.state, shop.store, shop.plan, shop.clock(), own=self._snapshot.snapshot_id)
+        except FileStoreError as error:
+            _log.warning("run.cleaning_failed", code=error.code, reason=error.message)
 
     def discard(self) -> None:
         """Removes what was written. Raises FileStoreError, Unavailable."""

@@ -20,6 +20,7 @@ _LEAD_MOST = timedelta(hours=20)
 _RETRY_MOST_SECONDS = 3600.0
 _HISTORY = 7
 _GROWTH = 1.1
+_COMPARABLE = 0.5
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 _VANISHED_AT_ONCE = 2
 STOPPED = "run_stopped"
@@ -73,21 +74,24 @@ def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
     """How long the next run takes, from the runs that came to an end (newest first); None without any.
 
     For each resource its slowest rate of the last runs times its latest number of rows and some growth; the rest of a
-    run (opening, verifying, sealing) at its longest.
+    run (opening, verifying, sealing) at its longest. A run with far fewer rows says nothing about their rate: most of
+    its seconds went elsewhere.
     """
     reports = [run.report for run in history if run.report.get("seconds") and run.state not in _UNFINISHED][:_HISTORY]
     if not reports:
         return None
     rest = 0.0
-    slowest: dict[str, float] = {}
+    latest = {name: max(_number(entry.get("rows")), 1.0) for name, entry in _resources(reports[0])}
+    slowest = dict.fromkeys(latest, 0.0)
     for report in reports:
         seconds_left = _number(report.get("seconds"))
         for name, entry in _resources(report):
-            seconds, rows = _number(entry.get("seconds")), _number(entry.get("rows"))
+            seconds, rows = _number(entry.get("seconds")), max(_number(entry.get("rows")), 1.0)
             seconds_left -= seconds
-            slowest[name] = max(slowest.get(name, 0.0), seconds / max(rows, 1.0))
+            if name in latest and rows >= latest[name] * _COMPARABLE:
+                slowest[name] = max(slowest[name], seconds / rows)
         rest = max(rest, seconds_left)
-    work = sum(slowest[name] * max(_number(entry.get("rows")), 1.0) * _GROWTH for name, entry in _resources(reports[0]))
+    work = sum(slowest[name] * rows * _GROWTH for name, rows in latest.items())
     longest = max(_number(report.get("seconds")) for report in reports)
     return timedelta(seconds=max(work + max(rest, 0.0), longest))
 

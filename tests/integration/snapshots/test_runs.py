@@ -310,6 +310,19 @@ def test_a_short_disk_is_told_before_anything_is_written(workshop: Workshop, fol
     assert run_by_hand(shop).state is SnapshotState.PUBLISHED
 
 
+def test_leftovers_that_cannot_be_removed_keep_no_run_from_being_made(workshop: Workshop, folder: Path) -> None:
+    class Sticky(LocalDisk):
+        def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
+            raise FileStoreError("Somebody else is removing it.")
+
+    sticky = Sticky(folder / "files")
+    sink = sticky.stage(workshop.new_id())
+    sink.write(LEADERS[0], "members", "csv", [b"dead"])
+    assert run_by_hand(replace(workshop, store=sticky)).state is SnapshotState.PUBLISHED
+    assert run_by_hand(workshop).state is SnapshotState.PUBLISHED
+    assert folders(workshop, folder)[1] == set()
+
+
 class BreakingDisk(LocalDisk):
     """A disk that fails at the given file."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
@@ -86,3 +87,25 @@ def test_a_newer_snapshot_by_hand_is_no_lateness() -> None:
     by_hand = run(SnapshotState.PUBLISHED, None, at("03:58:00"), published_at=at("03:58:30"))
     superfluous = run(SnapshotState.DISCARDED, TODAY, at("03:30:00"))
     assert not judge(by_hand, [superfluous, by_hand], at("05:00:00"), FOUR).late
+
+
+def making_tomorrows(expected_end: datetime) -> Snapshot:
+    progress = {"share": 0.4, "expected_end": expected_end.isoformat()}
+    return run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress)
+
+
+def test_a_run_that_will_end_too_late_is_told_of_before_its_hour() -> None:
+    on_time = judge(YESTERDAYS, [making_tomorrows(at("04:00:30")), YESTERDAYS], at("03:50:00"), FOUR)
+    assert (on_time.late, on_time.next_expected_at) == (False, at("04:00:00"))
+    foretold = judge(YESTERDAYS, [making_tomorrows(at("04:25:00")), YESTERDAYS], at("03:50:00"), FOUR)
+    assert (foretold.late, foretold.next_expected_at) == (False, at("04:25:00"))
+
+
+def test_the_next_days_run_is_no_reason_for_this_days_lateness() -> None:
+    held = run(SnapshotState.HELD, TODAY - timedelta(days=1), at("03:30:00") - timedelta(days=1))
+    before = replace(YESTERDAYS, published_at=at("04:00:00") - timedelta(days=2))
+    fresh = judge(before, [making_tomorrows(at("03:55:00")), held], at("03:50:00"), FOUR)
+    assert fresh.late
+    assert fresh.reason is not None
+    assert "held back" in fresh.reason
+    assert fresh.next_expected_at == at("04:00:00")

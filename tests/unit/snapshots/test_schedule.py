@@ -175,6 +175,20 @@ def test_expected_duration_takes_each_resources_slowest_rate_and_newest_size() -
     assert expected.total_seconds() == pytest.approx(460.0)
 
 
+def test_a_trial_with_few_rows_says_nothing_about_how_long_many_take() -> None:
+    def report(seconds: float, rows: int) -> dict[str, object]:
+        return {"seconds": seconds, "resources": {"members": {"seconds": seconds, "rows": rows}}}
+
+    trial = run(SnapshotState.RETIRED, at("2026-11-19T03:00:00"), report=report(0.5, 10))
+    real = run(SnapshotState.PUBLISHED, at("2026-11-20T03:00:00"), report=report(600.0, 20_000_000))
+    expected = expected_duration([real, trial])
+    assert expected is not None
+    # At the trial's rate it would be eleven days.
+    assert expected.total_seconds() == pytest.approx(660.0)
+    # The same trial alone still says something.
+    assert expected_duration([trial]) == timedelta(seconds=0.55)
+
+
 def test_a_missed_publication_is_made_up_for_at_once() -> None:
     now = at("2026-11-20T09:30:00")
     yesterday = served(at("2026-11-19T04:00:00"), date(2026, 11, 19))
