@@ -12,8 +12,9 @@ from pathlib import Path
 from benchmarks import members, memory, page, postgresql, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import load, machine, versions
+from benchmarks.serving import job as serving
 
-JOBS: tuple[Job, ...] = (members.JOB, postgresql.JOB, resources.JOB, shapes.JOB, memory.JOB)
+JOBS: tuple[Job, ...] = (members.JOB, postgresql.JOB, resources.JOB, shapes.JOB, memory.JOB, serving.JOB)
 """In the order of the page. To add a job, write a module with a JOB and name it here."""
 
 _DOCS = Path("docs")

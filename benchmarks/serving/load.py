@@ -1,58 +1,162 @@
-"""The client of every figure: a process of its own, plain sockets, the same for each server.
+"""The client of every figure: a process of its own on plain sockets, the same for each server.
 
-`python -m benchmarks.serving.load KIND PLAN` takes its plan as JSON and prints what it saw as JSON. Kinds: `closed`
-(every connection asks again as soon as it has its answer), `paced` (an open loop: requests leave by the clock, and
-the time of each counts from the instant it was meant to leave, however busy the server or this client was).
+`python -m benchmarks.serving.load` reads a plan as JSON (`Plan`), and prints what it saw as JSON (`Seen`).
+
+Closed loop: each connection asks again as soon as it has its answer. Paced: an open loop; requests leave by the clock,
+and the time of each counts from the instant at which it was meant to leave, however late server or client were.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
-import json
 import os
 import select
 import socket
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import deque
+from contextlib import suppress
+
+import msgspec
 
 _BUFFER_BYTES = 1 << 20
-_LONGEST_HEAD = 16 * 1024
-_LENGTH = b"ontent-length: "
+_LENGTH = b"content-length: "
 
 
-class Connection:
-    """One kept connection, and how much of the answer under way is still to come."""
+class Plan(msgspec.Struct, frozen=True):
+    """What to send where. `requests` are whole requests, taken in turn; `per_second` None is a closed loop.
 
-    __slots__ = ("left", "meant", "socket")
+    `core` is the processor to stay on; `first` lets this process go before others, as a client on another machine
+    would.
+    """
+
+    port: int
+    requests: tuple[str, ...]
+    seconds: float
+    connections: int = 1
+    per_second: float | None = None
+    core: int | None = None
+    first: bool = False
+
+
+class Seen(msgspec.Struct):
+    """What came back. `milliseconds` only when paced; `late_milliseconds` is how late requests left this process."""
+
+    seconds: float = 0.0
+    octets: int = 0
+    statuses: dict[int, int] = {}
+    cpu_seconds: float = 0.0
+    milliseconds: list[float] = []
+    late_milliseconds: list[float] = []
+
+    @property
+    def answers(self) -> int:
+        return sum(self.statuses.values())
+
+
+class _Connection:
+    """One kept connection and the answer that is under way on it."""
+
+    __slots__ = ("left", "meant", "socket", "status")
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.left = 0
+        self.left = self.status = 0
         self.meant = 0.0
 
-    def take(self, buffer: memoryview) -> tuple[int, int] | None:
-        """Reads what is there: the octets, and the status once the answer is whole (0 before). None: cut."""
+    def take(self, buffer: memoryview) -> int:
+        """Reads what is there and gives how much it was; `left` is 0 when the answer is whole. Raises ConnectionError
+        when the server hung up.
+        """
         count = self.socket.recv_into(buffer)
         if not count:
-            return None
+            raise ConnectionError("the server closed a connection")
         if self.left:
             self.left -= count
-            return count, -1 if self.left == 0 else 0
-        head = bytes(buffer[: min(count, _LONGEST_HEAD)])
-        end = head.find(b"\r\n\r\n")
-        if end < 0:
-            raise ValueError(f"an answer whose head did not come in one piece: {head[:200]!r}")
-        fields = head[:end].lower()
-        at = fields.find(_LENGTH)
-        length = int(fields[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-        status = int(head[9:12])
-        self.left = end + 4 + length - count
-        if self.left == 0:
-            return count, status
-        self.meant_status = status
-        return count, 0
+            return count
+        head, found, _ = bytes(buffer[: min(count, 8192)]).partition(b"\r\n\r\n")
+        if not found:
+            raise ConnectionError(f"no answer that this client reads: {head[:80]!r}")
+        self.status = int(head[9:12])
+        at = head.lower().find(_LENGTH)
+        length = int(head[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        self.left = len(head) + 4 + length - count
+        return count
+
+
+def run(plan: Plan) -> Seen:
+    """Does what the plan says, in this process."""
+    if plan.core is not None:
+        os.sched_setaffinity(0, {plan.core})
+    if plan.first:
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    cpu = time.process_time()
+    seen = _closed(plan) if plan.per_second is None else _paced(plan, plan.per_second)
+    seen.cpu_seconds = time.process_time() - cpu
+    return seen
+
+
+def _closed(plan: Plan) -> Seen:
+    requests = itertools.cycle([each.encode("latin-1") for each in plan.requests])
+    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    seen = Seen(statuses={})
+    open_ = {one.socket.fileno(): one for one in (_Connection(plan.port) for _ in range(plan.connections))}
+    poll = select.epoll()
+    for number, one in open_.items():
+        poll.register(number, select.EPOLLIN)
+        one.socket.sendall(next(requests))
+    started = time.perf_counter()
+    until = started + plan.seconds
+    while open_:
+        for number, _ in poll.poll():
+            one = open_[number]
+            seen.octets += one.take(buffer)
+            if one.left:
+                continue
+            seen.statuses[one.status] = seen.statuses.get(one.status, 0) + 1
+            if time.perf_counter() < until:
+                one.socket.send(next(requests))
+            else:
+                poll.unregister(number)
+                open_.pop(number).socket.close()
+    seen.seconds = time.perf_counter() - started
+    return seen
+
+
+def _paced(plan: Plan, per_second: float) -> Seen:
+    requests = itertools.cycle([each.encode("latin-1") for each in plan.requests])
+    buffer = memoryview(bytearray(_BUFFER_BYTES))
+    seen = Seen(statuses={})
+    free = deque(_Connection(plan.port) for _ in range(plan.connections))
+    busy: dict[int, _Connection] = {}
+    started = time.perf_counter()
+    meant = (started + number / per_second for number in range(int(plan.seconds * per_second)))
+    due = next(meant, None)
+    while busy or due is not None:
+        now = time.perf_counter()
+        while due is not None and due <= now and free:
+            one = free.popleft()
+            one.meant = due
+            one.socket.send(next(requests))
+            busy[one.socket.fileno()] = one
+            seen.late_milliseconds.append((time.perf_counter() - due) * 1000)
+            due = next(meant, None)
+        # select waits in microseconds, where epoll counts in milliseconds.
+        wait = None if due is None or not free else max(0.0, due - time.perf_counter())
+        for number in select.select(busy, (), (), wait)[0]:
+            one = busy[number]
+            seen.octets += one.take(buffer)
+            if one.left:
+                continue
+            seen.milliseconds.append((time.perf_counter() - one.meant) * 1000)
+            seen.statuses[one.status] = seen.statuses.get(one.status, 0) + 1
+            free.append(busy.pop(number))
+    seen.seconds = time.perf_counter() - started
+    return seen
+
+
+if __name__ == "__main__":
+    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    sys.stdout.buffer.write(msgspec.json.encode(run(plan)))

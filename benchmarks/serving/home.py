@@ -1,0 +1,95 @@
+"""What is served: a service's folder with accounts, seats and files of known sizes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from daybreak.credentials import keyring, passwords
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports import Stores
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
+
+PASSWORD = "eleven paper boats at noon"
+SMALL_BYTES = 20_000
+LARGE_BYTES = 200_000_000
+SEATS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A service's folder. The first Leader's Members are the large file, every Leader's campaigns a small one."""
+
+    folder: Path
+    leaders: tuple[str, ...]
+    small: tuple[Path, ...]
+    large: Path
+
+    @property
+    def email(self) -> str:
+        """Whoever may download from every account."""
+        return _email(0)
+
+
+def _email(number: int) -> str:
+    return f"seat{number}@example.org"
+
+
+EMAILS = tuple(_email(number) for number in range(SEATS))
+
+
+def make_home(folder: Path, leaders: Sequence[str]) -> Home:
+    """Accounts, seats and one published snapshot, its files random octets: serving never looks into them."""
+    folder.mkdir(parents=True)
+    now = datetime.now(UTC)
+    keyring.create(folder / "keyring.json", now, os.urandom)
+    state_url = f"sqlite:///{folder / 'state.db'}"
+    migrate(state_url)
+    snapshot_id = str(uuid.uuid4())
+    sink = LocalDisk(folder / "files").stage(snapshot_id)
+
+    def entry(client_id: str, resource: str, octets: bytes) -> ManifestEntry:
+        digest = hashlib.sha256(octets).hexdigest()
+        formats = {}
+        for name in ("csv", "json"):
+            written = sink.write(client_id, resource, name, [octets])
+            formats[name] = StoredFormat(written.bytes, written.sha256, written.bytes, digest, written.key)
+        return ManifestEntry(client_id, resource, 1, digest, formats)
+
+    entries = [entry(client_id, "campaigns", os.urandom(SMALL_BYTES)) for client_id in leaders]
+    large = entry(leaders[0], "members", os.urandom(LARGE_BYTES))
+    sink.seal()
+    hashed = passwords.hash_password(PASSWORD)
+
+    def work(stores: Stores) -> None:
+        for client_id in leaders:
+            stores.directory.put_account(Account(client_id, "Account", client_id, "+12125550100", "toll_free"))
+        for email in EMAILS:
+            seat_id = str(uuid.uuid5(uuid.NAMESPACE_URL, email))
+            stores.directory.put_seat(Seat(seat_id, email, hashed))
+            for client_id in leaders if email == EMAILS[0] else leaders[:1]:
+                stores.directory.put_grant(
+                    Grant(seat_id, client_id, ("owner",), data_export=True, async_rest_api=False)
+                )
+        begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
+        stores.snapshots.add_leaders(snapshot_id, begun.fence, leaders)
+        stores.snapshots.add_entries(snapshot_id, begun.fence, [*entries, large])
+        stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
+        stores.snapshots.publish(snapshot_id, begun.fence, now)
+
+    state = open_state(state_url)
+    try:
+        state.write(work)
+    finally:
+        state.close()
+    files = folder / "files"
+    small = tuple(files / each.formats["csv"].key for each in entries)
+    return Home(folder, tuple(leaders), small, files / large.formats["csv"].key)
