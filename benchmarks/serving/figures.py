@@ -242,7 +242,7 @@ class Start:
 
 
 def start(home: Home, *, rounds: int = 7) -> Start:
-    """`daybreakd --help`; and from `daybreakd serve`, two workers and the builder, to the first good answer of /readyz."""
+    """`daybreakd --help`; and `daybreakd serve`, two workers and the builder, until /readyz answers well."""
     helps, readies = [], []
     for _ in range(rounds):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The bare framework: `python -m benchmarks.serving.hello PORT` serves one route in the service's own worker program."""
+"""The bare framework: `python -m benchmarks.serving.hello PORT` serves one route in the service's worker program."""
 
 from __future__ import annotations
 

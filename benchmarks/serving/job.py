@@ -74,9 +74,9 @@ def _rates(links: Compared, small: Compared, large: Compared) -> str:
 
 
 def _notes(first: float, later: float) -> str:
-    return f"""- Each server has one worker process, pinned to one core and first in line there; the client, plain sockets,
-  has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last column how
-  much the client used of its own: where the server's is full and the client's is not, the server was measured.
+    return f"""- Each server has one worker process, pinned to one core and first in line there; the client, plain
+  sockets, has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last
+  column how much the client used of its own: where the server's is full and the client's is not, the server was measured.
 - The framework's hello is Starlette with one route, run by the service's own worker program with the same settings.
   nginx serves the very same files from the same disk with `sendfile`, kept connections, an access log and
   `open_file_cache`; it asks nobody whether the reader may have them. The service asks its database on each request,
@@ -100,8 +100,8 @@ def _waits(latency: Latency) -> str:
         "\n".join(lines)
         + f"""
 
-- Two workers, no pinning; {figures.LINKS_PER_SECOND:.0f} links a second by the clock, {samples:,} in each of {rounds} idle
-  and {rounds} busy rounds that take turns; the middle one of each.
+- Two workers, no pinning; {figures.LINKS_PER_SECOND:.0f} links a second by the clock, {samples:,} in each of
+  {rounds} idle and {rounds} busy rounds that take turns; the middle one of each.
 - Busy: the service's own builder makes a snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages, every file
   anew) from before the round until after it, and {figures.LOGINS_PER_SECOND:.0f} logins a second arrive, each from
   another address. {latency.served_logins:.0f} of them a second were served beside the builder, the others were answered
