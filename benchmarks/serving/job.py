@@ -76,7 +76,8 @@ def _rates(links: Compared, small: Compared, large: Compared) -> str:
 def _notes(first: float, later: float) -> str:
     return f"""- Each server has one worker process, pinned to one core and first in line there; the client, plain
   sockets, has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last
-  column how much the client used of its own: where the server's is full and the client's is not, the server was measured.
+  column how much the client used of its own: where the server's is full and the client's is not, the server was
+  measured.
 - The framework's hello is Starlette with one route, run by the service's own worker program with the same settings.
   nginx serves the very same files from the same disk with `sendfile`, kept connections, an access log and
   `open_file_cache`; it asks nobody whether the reader may have them. The service asks its database on each request,
