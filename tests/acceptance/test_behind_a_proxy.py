@@ -1,13 +1,13 @@
 """https in front, proxies that are believed and others that are not, throttles by the client's address."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import AUTH, Service, at_once, serving
-from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN
+from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN, World
 
 HTTPS = {"X-Forwarded-Proto": "https"}
 BASE_URL = "https://export.example.org/data"
@@ -100,6 +100,20 @@ def test_a_known_device_is_shut_out_by_nobody(proxied: Service) -> None:
         statuses = [proxied.log_in(email, password="guess", headers=device).status_code for _ in range(5)]
         assert set(statuses) == {401, 429}
         assert proxied.log_in(email, password=final, headers=device).status_code == 429
+
+
+def test_a_flood_from_everywhere_keeps_no_known_device_out(make_world: Callable[[], World]) -> None:
+    settings = {"trusted_proxies": ["127.0.0.1/32"], "access.login_overall": "12/5m"}
+    with serving(make_world(), settings=settings) as service:
+
+        def from_address(number: int) -> dict[str, str]:
+            return {"X-Forwarded-For": f"203.0.113.{number}"}
+
+        device = service.log_in(GIVEN, headers=from_address(1)).json()["device_id"]
+        flood = [service.log_in(f"{number}@example.org", headers=from_address(number)) for number in range(2, 16)]
+        assert [answer.status_code for answer in flood] == [401] * 11 + [429] * 3
+        assert service.log_in(GIVEN, headers=from_address(1)).status_code == 429
+        assert service.log_in(GIVEN, headers={**from_address(1), "X-Device-Id": device}).status_code == 200
 
 
 def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
