@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from functools import cache
 
 from daybreak.access.authorization import (
     TABLE,
@@ -17,8 +16,9 @@ from daybreak.access.authorization import (
     token_fault,
 )
 from daybreak.access.trail import TrailBuffer, event, event_of
-from daybreak.catalogue.formats import FORMATS, Format
-from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.catalogue.file_paths import download_paths, file_names
+from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import LinkTarget, Refused
@@ -98,18 +98,18 @@ class Manifest:
     entries: tuple[ManifestEntry, ...]
 
 
-def file_named(name: str, formats: Sequence[str]) -> NamedFile:
+def file_named(name: str, formats: tuple[str, ...]) -> NamedFile:
     """The file of a link's name, `campaigns.csv.gz`. Raises NotFound(unknown_file)."""
-    return _known(_by_name(tuple(formats)), name)
+    return _known(file_names(formats).get(name), formats)
 
 
-def file_at(path: str, formats: Sequence[str]) -> NamedFile:
+def file_at(path: str, formats: tuple[str, ...]) -> NamedFile:
     """The file of a documented download path, such as
     `outbound_message_type_usage.csv.gz/segment-based-subscription`, or of its short name.
 
     Raises NotFound(unknown_file).
     """
-    return _known(_by_path(tuple(formats)), path)
+    return _known(download_paths(formats).get(path) or file_names(formats).get(path), formats)
 
 
 async def issue_link(
@@ -301,22 +301,10 @@ def _standing(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat |
     return (token.seat if token is not None else None), fault is None
 
 
-@cache
-def _by_name(formats: tuple[str, ...]) -> Mapping[str, NamedFile]:
-    """Every file by its short name."""
-    written = (known for known in FORMATS if known.name in formats)
-    return {resource.file_name(known): NamedFile(resource, known) for known in written for resource in RESOURCES}
-
-
-@cache
-def _by_path(formats: tuple[str, ...]) -> Mapping[str, NamedFile]:
-    """Every file by its documented path, and by its short name."""
-    named = _by_name(formats)
-    return {**named, **{each.resource.path_for(each.format): each for each in named.values()}}
-
-
-def _known(table: Mapping[str, NamedFile], text: str) -> NamedFile:
-    found = table.get(text)
+def _known(found: tuple[Resource, Format] | None, formats: tuple[str, ...]) -> NamedFile:
     if found is None:
-        raise NotFound("There is no such file.", code="unknown_file")
-    return found
+        endings = " or ".join(format_named(name).ending for name in formats)
+        raise NotFound(
+            f"There is no such file. There are {', '.join(RESOURCE_NAMES)}, each with {endings}.", code="unknown_file"
+        )
+    return NamedFile(*found)

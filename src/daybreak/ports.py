@@ -404,14 +404,6 @@ class FileSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredObject:
-    """One file in the store, as listed."""
-
-    key: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class StoreLink:
     """A URL of the store's own, good for a minute at most."""
 

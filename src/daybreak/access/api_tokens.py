@@ -64,11 +64,6 @@ async def authenticate(services: AccessServices, secret: str) -> Principal:
     )
 
 
-def looks_like_one(bearer: str) -> bool:
-    """Whether a bearer credential is meant to be an API token."""
-    return bearer.startswith(api_token.PREFIX)
-
-
 async def create(
     services: AccessServices,
     principal: Principal,

@@ -177,7 +177,6 @@ class LocalSink:
         self._staged = staged
         self._final = final
         self._made: set[str] = set()
-        self._sealed = False
         self._lock = threading.Lock()
 
     def __getstate__(self) -> tuple[Path, Path, Path]:
@@ -246,7 +245,6 @@ class LocalSink:
             sync_folder(self._staged.parent)
         except OSError as error:
             raise _fault(error, "The files cannot be made durable") from error
-        self._sealed = True
 
     def discard(self) -> None:
         """Removes what was written, sealed or not. Raises FileStoreError."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 import daybreak
+from daybreak.catalogue.file_paths import download_paths, file_names
 from daybreak.catalogue.formats import DEFAULT_FORMATS, Format, format_named
 from daybreak.catalogue.resources import Resource
+from daybreak.credentials import signed_link
 from daybreak.web import answers
 from daybreak.web.audit_routes import AuditLine
-from daybreak.web.file_paths import download_paths, file_names
 from daybreak.web.manifest_view import ManifestView
 from daybreak.web.openapi_parts import (
     JsonObject,
@@ -65,7 +66,7 @@ Errors are problem bodies (RFC 9457) with a stable `code`.
 
 
 def openapi_document(
-    *, base_url: str = "http://127.0.0.1:8400", formats: Sequence[str] = DEFAULT_FORMATS
+    *, base_url: str = "http://127.0.0.1:8400", formats: tuple[str, ...] = DEFAULT_FORMATS
 ) -> JsonObject:
     """The whole document as plain JSON values."""
     _, schemas = msgspec.json.schema_components(_SHAPES, ref_template=_REF)
@@ -218,7 +219,7 @@ def _auth_paths() -> JsonObject:
     }
 
 
-def _file_paths(formats: Sequence[str]) -> JsonObject:
+def _file_paths(formats: tuple[str, ...]) -> JsonObject:
     paths: JsonObject = {
         f"/download/v1/files/{{client_id}}/{last}": {
             "get": _download(resource, file_format),
@@ -267,15 +268,12 @@ def _download(resource: Resource, file_format: Format, *, head: bool = False) ->
     )
 
 
-def _link_paths(formats: Sequence[str]) -> JsonObject:
+def _link_paths(formats: tuple[str, ...]) -> JsonObject:
     parameters = (
         _CLIENT,
         path_parameter("snapshot_id", "The snapshot."),
         path_parameter("file", "The file.", {"type": "string", "enum": list(file_names(formats))}),
-        *(
-            {"name": name, "in": "query", "required": True, "schema": _TEXT}
-            for name in ("expires", "nonce", "subject", "kid", "signature")
-        ),
+        *({"name": name, "in": "query", "required": True, "schema": _TEXT} for name in signed_link.PARAMETERS),
         *(
             {"name": name, "in": "header", "required": False, "schema": _TEXT}
             for name in ("Range", "If-Range", "If-None-Match", "If-Modified-Since", "If-Match")

@@ -161,8 +161,6 @@ class Sparkline:
 
     line: str
     area: str
-    last_x: str
-    last_y: str
     label: str
 
 
@@ -179,7 +177,7 @@ def sparkline(values: Sequence[int]) -> Sparkline | None:
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     label = f"Rows over {len(values)} snapshots: from {values[0]:,} to {values[-1]:,}, lowest {low:,}, highest {high:,}"
-    return Sparkline(line, f"0,30 {line} 100,30", f"{points[-1][0]:.1f}", f"{points[-1][1]:.1f}", label)
+    return Sparkline(line, f"0,30 {line} 100,30", label)
 
 
 def share(part: float, whole: float) -> str:

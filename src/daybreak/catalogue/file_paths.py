@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import cache
 
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
+Files = Mapping[str, tuple[Resource, Format]]
 
-def download_paths(formats: Sequence[str]) -> dict[str, tuple[Resource, Format]]:
+
+@cache
+def download_paths(formats: tuple[str, ...]) -> Files:
     """Every last part of a download path, and the file it means."""
     return {
         resource.path_for(format_named(name)): (resource, format_named(name))
@@ -17,7 +21,8 @@ def download_paths(formats: Sequence[str]) -> dict[str, tuple[Resource, Format]]
     }
 
 
-def file_names(formats: Sequence[str]) -> dict[str, tuple[Resource, Format]]:
+@cache
+def file_names(formats: tuple[str, ...]) -> Files:
     """Every file name in a signed link, and the file it means."""
     return {
         resource.file_name(format_named(name)): (resource, format_named(name))
