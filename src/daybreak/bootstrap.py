@@ -159,6 +159,7 @@ def workshop(
     settings: Settings, state: "Database", watch: Callable[[Mapping[str, object]], None] | None = None
 ) -> "Workshop":
     """What a run works with."""
+    from daybreak.snapshots.room import Scratch
     from daybreak.snapshots.workshop import Workshop
 
     source = open_source(settings)
@@ -172,6 +173,8 @@ def workshop(
         clock=now_utc,
         ticks=time.monotonic,
         new_id=new_id,
+        # Spark puts rows aside on its own machines.
+        scratch=None if settings.source.engine == "spark" else Scratch(temp_dir(settings), settings.files_folder),
         tidy=partial(_tidy, state, settings.audit.keep),
     )
     return made() if watch is None else made(watch=watch)

@@ -18,6 +18,7 @@ from daybreak.snapshots.guard import Finding, leader_drops, null_growth, row_dro
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.retention import clean
+from daybreak.snapshots.room import expected_need, require_room
 from daybreak.snapshots.verify import SAMPLE, Damage, damaged_files, files_of
 from daybreak.snapshots.watched_sink import WatchedSink
 from daybreak.snapshots.workshop import Workshop
@@ -26,10 +27,8 @@ _log = structlog.get_logger("daybreak.snapshots")
 _ENTRIES_AT_ONCE = 2000
 _TOLD_EVERY_SECONDS = 0.5
 _LEADERS_AT_ONCE = 5000
-_ROOM_SPARE_BYTES = 64 << 20
-# Files of both formats against what the same rows take in a columnar source; measured at 1.4 to 1.9.
-_ROOM_PER_INPUT_BYTE = 2.0
-_ROOM_GROWTH = 1.25
+_RUNS_FOR_ROOM = 20
+_UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 # Files that are carried over are read back in turn, all of them once a week.
 _CARRIED_TURNS = 7
 
@@ -49,6 +48,7 @@ class Making:
         self._carried: dict[str, set[str]] = {}
         self._counted: dict[str, int] = {}
         self._files = self._files_carried = 0
+        self._bytes_written = self._scratch_bytes = 0
         self._resources: dict[str, dict[str, object]] = {}
         self._notes: dict[str, object] = {}
         self._phases: dict[str, float] = {}
@@ -108,6 +108,8 @@ class Making:
             "carried_from": self._carries_from.snapshot_id if self._carries_from else None,
             "rows": sum(_int(entry["rows"]) for entry in self._resources.values()),
             "bytes": sum(_int(entry["bytes"]) for entry in self._resources.values()),
+            "bytes_written": self._bytes_written,
+            "scratch_bytes": self._scratch_bytes,
             "files": self._files,
             "files_carried": self._files_carried,
             "seconds": round(self._progress.seconds, 3),
@@ -127,19 +129,14 @@ class Making:
         return isinstance(formats, list | tuple) and list(formats) == list(self._shop.plan.formats)
 
     def _need_room(self, reading: Reading) -> None:
-        """Refuses to start what the disk cannot hold. Raises RunError (`disk_short`)."""
-        free = self._shop.store.free_bytes()
-        if free is None:
-            return
-        before = _int(self._served.report.get("bytes")) if self._served is not None else 0
-        need = int(before * _ROOM_GROWTH if before else reading.input_bytes() * _ROOM_PER_INPUT_BYTE)
-        need += _ROOM_SPARE_BYTES
-        if free < need:
-            raise RunError(
-                f"The disk is short: the files need about {need / 1e6:,.0f} MB and {free / 1e6:,.0f} MB are free. "
-                "Make room, or keep fewer snapshots (snapshot.keep).",
-                code="disk_short",
-            )
+        """Refuses to start what the disks cannot hold. Raises RunError (`disk_short`)."""
+        shop = self._shop
+        runs = shop.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_ROOM))
+        reports = [run.report for run in runs if run.state not in _UNFINISHED]
+        memory_bytes, carries = shop.plan.memory_limit_bytes, self._carries_from is not None
+        need = expected_need(reports, reading.input_bytes(), memory_bytes, carries=carries)
+        if not require_room(need, shop.store.free_bytes(), shop.scratch):
+            _log.warning("disk.narrow", reason="There is no room for a run that would write every file anew.")
 
     def _add_leaders(self, leaders: Sequence[str]) -> None:
         self._notes["leaders"] = len(leaders)
@@ -170,6 +167,8 @@ class Making:
             on_carried=self._carried[resource].update,
             on_progress=self._advance,
         )
+        self._bytes_written += report.bytes_written
+        self._look_at_scratch()
         carried_bytes = self._carry(resource)
         self._flush()
         self._check_counts(report)
@@ -191,6 +190,12 @@ class Making:
         if self._shop.ticks() - self._told_at >= _TOLD_EVERY_SECONDS:
             self._told_at = self._shop.ticks()
             self._shop.watch(self._progress.as_json())
+            self._look_at_scratch()
+
+    def _look_at_scratch(self) -> None:
+        """Remembers the most that was ever put aside: the next run needs as much."""
+        if self._shop.scratch is not None:
+            self._scratch_bytes = max(self._scratch_bytes, self._shop.scratch.used_bytes())
 
     def _fingerprints(self, resource: str) -> dict[str, str]:
         if self._carries_from is None:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from daybreak.ports import FileStore, RowSource, State
 from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.room import Scratch
 
 
 def _unwatched(_progress: Mapping[str, object]) -> None:
@@ -24,7 +25,8 @@ class Workshop:
     """Adapters, settings and the outside world of a builder.
 
     `clock` gives aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
-    process to operators. `stop` is set when the process is to end. `watch` is told the progress about once a second.
+    process to operators. `scratch` is where the engine puts rows aside, None when that is elsewhere. `stop` is set when
+    the process is to end. `watch` is told the progress about once a second.
     `tidy` is called about once an hour: whatever else the service wants to be rid of.
     """
 
@@ -36,6 +38,7 @@ class Workshop:
     clock: Callable[[], datetime]
     ticks: Callable[[], float]
     new_id: Callable[[], str]
+    scratch: Scratch | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     watch: Callable[[Mapping[str, object]], None] = _unwatched
     tidy: Callable[[datetime], None] = _nothing_else

@@ -27,6 +27,7 @@ from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.retention import clean
+from daybreak.snapshots.room import Scratch
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.snapshots.workshop import Workshop
@@ -308,6 +309,26 @@ def test_a_short_disk_is_told_before_anything_is_written(workshop: Workshop, fol
     assert folders(shop, folder) == (set(), set())
     source_of(shop).says_input_bytes = 1 << 20
     assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+
+
+def test_a_run_reports_what_it_wrote_and_put_aside(workshop: Workshop, folder: Path) -> None:
+    def put_aside(resource: str) -> None:
+        size_bytes = 300_000 if resource == "members" else 100_000
+        (folder / "spill").mkdir(exist_ok=True)
+        (folder / "spill" / "rows").write_bytes(b"x" * size_bytes)
+
+    shop = replace(workshop, scratch=Scratch(folder / "spill", folder / "files"))
+    source_of(shop).on_resource = [put_aside]
+    first, second = run_by_hand(shop), run_by_hand(shop)
+    assert 300_000 <= _number(first.report["scratch_bytes"]) < 400_000
+    assert first.report["bytes"] == second.report["bytes"]
+    assert _number(first.report["bytes_written"]) > 0
+    assert second.report["bytes_written"] == 0, "everything was carried over"
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def test_leftovers_that_cannot_be_removed_keep_no_run_from_being_made(workshop: Workshop, folder: Path) -> None:
