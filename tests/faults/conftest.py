@@ -9,12 +9,13 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -47,6 +48,7 @@ class Victims:
     """Processes forked from one that has everything loaded."""
 
     server: subprocess.Popen[str]
+    answers: IO[str]
 
     def start(self, what: str, folder: Path, **order: Any) -> int:
         """Starts a process; its id."""
@@ -58,20 +60,20 @@ class Victims:
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self.server.stdin is not None
-        assert self.server.stdout is not None
         self.server.stdin.write(json.dumps(order) + "\n")
         self.server.stdin.flush()
-        answer = self.server.stdout.readline()
+        answer = self.answers.readline()
         assert answer, "the fork server ended"
         return dict(json.loads(answer))
 
 
 @contextlib.contextmanager
 def victims_under(words: Sequence[str]) -> Iterator[Victims]:
+    ours, theirs = socket.socketpair()
     server = subprocess.Popen(
         [*words, sys.executable, str(Path(__file__).with_name("fork_server.py"))],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        stdout=theirs.fileno(),
         text=True,
         # Byte code that is written on the way would be system calls of no interest here.
         env={
@@ -82,8 +84,9 @@ def victims_under(words: Sequence[str]) -> Iterator[Victims]:
         start_new_session=True,
     )
     try:
-        with server:
-            yield Victims(server)
+        theirs.close()
+        with server, ours, ours.makefile() as answers:
+            yield Victims(server, answers)
             assert server.stdin is not None
             server.stdin.close()
             server.wait(60)

@@ -1,9 +1,10 @@
 """Makes processes to torment without starting Python anew for each: it loads everything once and forks.
 
-Reads one JSON command a line, answers one JSON line each:
+Reads one JSON command a line, answers one JSON line each. Its own output is a socket: sending is no call that a tracer
+counts here.
 
-    {"start": "run" | "claim" | "build" | "live", "folder": ..., "full": bool, "day": ..., "barrier": ...,
-     "count_from": {...}, "told": ...}
+    {"start": "run" | "publish" | "claim" | "build" | "live", "folder": ..., "formats": [...], "full": bool,
+     "day": ..., "barrier": ..., "count_from": {...}, "told": ...}
         -> {"pid": ...}         the child's output goes to FOLDER/child.log, what came of a claim to FOLDER/<pid>.done
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 
@@ -17,6 +18,7 @@ import contextlib
 import ctypes
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -25,10 +27,21 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.builder import run_builder, stop_on_signals
+from daybreak.snapshots.publish import publish
+from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.schedule import publication_of
+from daybreak.snapshots.workshop import Workshop
 from tests.faults.busy_life import live
 from tests.small_platform import QUICK, SmallSource, now, workshop_in
+
+# Every call by which a process changes what is on a disk, or makes it last.
+CHANGING_CALLS = (
+    "write", "writev", "pwrite64", "pwritev", "copy_file_range", "sendfile", "fallocate", "ftruncate", "fsync",
+    "fdatasync", "syncfs", "rename", "link", "linkat", "mkdir", "unlink", "unlinkat", "rmdir",
+)  # fmt: skip
 
 
 def use_up(calls: dict[str, int]) -> None:
@@ -45,19 +58,39 @@ def use_up(calls: dict[str, int]) -> None:
 
     nothing: dict[str, Callable[[], object]] = {
         "write": lambda: os.write(null, b"x"),
+        "writev": lambda: os.writev(null, [b"x"]),
         "pwrite64": lambda: os.pwrite(null, b"x", 0),
+        "pwritev": refused(lambda: os.pwritev(null, [b"x"], 0)),
+        "copy_file_range": refused(lambda: os.copy_file_range(null, null, 1)),
+        "sendfile": refused(lambda: os.sendfile(null, null, 0, 1)),
+        "fallocate": refused(lambda: os.posix_fallocate(null, 0, 1)),
+        "ftruncate": refused(lambda: os.ftruncate(null, 0)),
         "fsync": refused(lambda: os.fsync(null)),
         "fdatasync": refused(lambda: os.fdatasync(null)),
         "syncfs": lambda: syncfs(-1),
         "rename": refused(lambda: Path("/nothing/here").rename("/nothing/there")),
+        "link": refused(lambda: os.link("/nothing/here", "/nothing/there")),
+        "linkat": refused(lambda: os.link("/nothing/here", "/nothing/there", follow_symlinks=False)),
         "mkdir": refused(lambda: Path("/").mkdir()),
         "unlink": refused(lambda: Path("/nothing/here").unlink()),
-        "ftruncate": refused(lambda: os.ftruncate(null, 0)),
+        "unlinkat": refused(lambda: os.unlink("nothing", dir_fd=null)),
+        "rmdir": refused(lambda: Path("/nothing/here").rmdir()),
     }
+    assert set(nothing) == set(CHANGING_CALLS)
     for name, times in calls.items():
         for _ in range(times):
             nothing[name]()
     os.close(null)
+
+
+def publish_and_clean(shop: Workshop) -> None:
+    """What a builder does at four and after: the complete snapshot is published, and the one before it goes."""
+    runs = shop.state.read(lambda stores: stores.snapshots.recent())
+    (made,) = [run for run in runs if run.state is SnapshotState.COMPLETE]
+    assert made.day is not None
+    four = publication_of(made.day, shop.plan.publish_at)
+    assert publish(shop.state, made, four)
+    clean(shop.state, shop.store, replace(shop.plan, keep=1), four + timedelta(days=1))
 
 
 def child(order: dict[str, Any]) -> None:
@@ -70,6 +103,7 @@ def child(order: dict[str, Any]) -> None:
     plan = replace(
         QUICK,
         attempts=1,
+        formats=tuple(order.get("formats", QUICK.formats)),
         lease_seconds=int(order.get("lease", QUICK.lease_seconds)),
         heartbeat_seconds=float(order.get("heartbeat", 1)),
     )
@@ -78,6 +112,8 @@ def child(order: dict[str, Any]) -> None:
     if order["start"] == "run":
         stop_on_signals(shop.stop)
         run_by_hand(shop, full=order.get("full", False))
+    elif order["start"] == "publish":
+        publish_and_clean(shop)
     elif order["start"] == "claim":
         while not Path(order["barrier"]).exists():
             time.sleep(0.002)
@@ -98,6 +134,7 @@ def child(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    answers = socket.socket(fileno=os.dup(1))
     for line in sys.stdin:
         order = json.loads(line)
         if "wait" in order:
@@ -115,7 +152,7 @@ def main() -> None:
                 sys.stdout.flush()
                 os._exit(0)
             answer = {"pid": pid}
-        print(json.dumps(answer), flush=True)
+        answers.sendall(f"{json.dumps(answer)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""A disk that is really full: the run fails cleanly, yesterday's files are served, and people still get in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import FileStoreError, Unavailable
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports import Stores
+from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.schedule import last_due, publication_of
+from daybreak.snapshots.verify import verify_snapshot
+from daybreak.snapshots.workshop import Workshop
+from tests.faults.small_disks import memory_disk
+from tests.small_platform import QUICK, now, platform_of, workshop_in, write_platform
+
+DISK_BYTES = 1 << 20
+ONE_TRY = replace(QUICK, attempts=1)
+
+
+class Unasked(LocalDisk):
+    """A disk that is not asked for its room before a run: somebody else may fill it during one just as well."""
+
+    def free_bytes(self) -> int | None:
+        return None
+
+
+def event(number: int) -> AuditEvent:
+    return AuditEvent(now(), "login", "ok", "someone@example.org", request_id=str(number))
+
+
+def write(shop: Workshop, number: int) -> None:
+    shop.state.write(lambda stores: stores.audit.append(event(number)))
+
+
+def write_until_refused(shop: Workshop) -> tuple[int, Unavailable]:
+    """How many events were written, and what was said at the next one."""
+    for number in range(10_000):
+        try:
+            write(shop, number)
+        except Unavailable as error:
+            return number, error
+    raise AssertionError("the disk never was full")
+
+
+@contextmanager
+def fills(folder: Path) -> Iterator[None]:
+    """Somebody else takes all the room on a disk, and gives it back."""
+    hog = folder / "hog"
+    with hog.open("wb", buffering=0) as file:
+        for size_bytes in (4096, 1):
+            try:
+                while file.write(b"x" * size_bytes):
+                    pass
+            except OSError:
+                continue
+    try:
+        yield
+    finally:
+        hog.unlink()
+
+
+def test_files_that_do_not_fit_fail_the_run_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    with memory_disk(tmp_path / "small", DISK_BYTES):
+        shop = workshop_in(folder, store=Unasked(tmp_path / "small"), plan=ONE_TRY)
+        try:
+            due = last_due(now(), shop.plan.publish_at)
+            four = publication_of(due, shop.plan.publish_at)
+            yesterday = run_by_hand(replace(shop, clock=lambda: four - timedelta(hours=1)))
+            rows = 200
+            write_platform(
+                folder / "platform.json",
+                # Nothing that a compressor could make small.
+                {leader: {"members": [os.urandom(500).hex() for _ in range(rows)]} for leader in platform_of(6)},
+            )
+            with pytest.raises(FileStoreError) as caught:
+                run_day(shop, due)
+            assert caught.value.code == "disk_short"
+            failed = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+            assert (failed.state, failed.report["code"]) == (SnapshotState.FAILED, "disk_short")
+            assert failed.failure is not None
+            assert "Make room" in failed.failure
+            assert list((tmp_path / "small" / "staging").iterdir()) == []
+            assert [path.name for path in (tmp_path / "small" / "snapshots").iterdir()] == [yesterday.snapshot_id]
+            assert verify_snapshot(shop.state, shop.store, yesterday.snapshot_id).damaged == ()
+            # Whoever asks is told, and whoever logs in gets in.
+            at = four + timedelta(hours=1)
+            fresh = shop.state.read(lambda stores: freshness(stores.snapshots, at, shop.plan.publish_at))
+            assert fresh.snapshot == yesterday
+            assert (fresh.late, fresh.reason) == (True, "Making today's snapshot failed; it is tried again.")
+            write(shop, 1)
+            # Somebody makes room: the next run is like any other.
+            write_platform(folder / "platform.json", platform_of(mark="after"))
+            assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+        finally:
+            shop.state.close()
+
+
+def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
+    folder: Path, tmp_path: Path, empty_state: Path
+) -> None:
+    with memory_disk(tmp_path / "small", DISK_BYTES):
+        small = tmp_path / "small"
+        shutil.copy(empty_state, small / "state.db")
+        write_platform(small / "platform.json", platform_of())
+        shop = workshop_in(small, store=LocalDisk(tmp_path / "files"), plan=ONE_TRY)
+        try:
+            served = run_by_hand(shop)
+
+            def events(stores: Stores) -> set[str | None]:
+                return {each.request_id for each in stores.audit.read(action="login", limit=1_000_000)}
+
+            with fills(small):
+                # What the log still has room for is written; after that everybody is told, and nobody hangs.
+                written, error = write_until_refused(shop)
+                assert error.code == "state_unavailable"
+                assert shop.state.read(lambda stores: stores.snapshots.current()) == served, "what only reads goes on"
+                assert shop.state.read(events) == {str(number) for number in range(written)}
+                with pytest.raises(Unavailable):
+                    run_by_hand(shop)
+            write(shop, written)
+            assert shop.state.read(events) == {str(number) for number in range(written + 1)}
+            assert verify_snapshot(shop.state, shop.store, served.snapshot_id).damaged == ()
+            shop.state.write(lambda stores: stores.snapshots.lapse(now() + timedelta(seconds=QUICK.lease_seconds + 1)))
+            assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+        finally:
+            shop.state.close()
