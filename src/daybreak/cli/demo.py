@@ -253,7 +253,8 @@ def _say_welcome(stage: _Stage) -> None:
     for seat in stage.directory.seats:
         if seat.totp_seed is not None:
             say(f"Second factor of {seat.email}: key {manual_key(seat.totp_seed)}")
-    say(f"Inactive account: {stage.directory.inactive_client_id}")
+    if stage.directory.inactive_client_id is not None:
+        say(f"Inactive account: {stage.directory.inactive_client_id}")
     say()
     say("# One file by API token")
     say(f"curl -sSL -o members.csv.gz -H 'Authorization: Bearer {stage.token}' {files}/members.csv.gz")

@@ -34,12 +34,14 @@ class DemoSeat:
 
 @dataclass(frozen=True, slots=True)
 class DemoDirectory:
-    """The document to import, and the seats with their passwords. `inactive_client_id` cannot be entered."""
+    """The document to import, and the seats with their passwords. `inactive_client_id` cannot be entered; small
+    platforms have neither that account nor one that requires a second factor.
+    """
 
     document: str
     seats: tuple[DemoSeat, ...]
-    inactive_client_id: str
-    second_factor_client_id: str
+    inactive_client_id: str | None
+    second_factor_client_id: str | None
 
     def seat(self, email: str) -> DemoSeat:
         """The seat of that email. Raises KeyError."""
@@ -68,6 +70,7 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
     def nth(number: int) -> str:
         return reach[min(number, len(reach) - 1)]
 
+    small = len(reach) <= 6
     inactive, careful = nth(6), nth(5)
     passwords = {
         email: _password(draw) for email in (ROLE_OWNER, ROLE_ANALYST, ROLE_VISITOR, ROLE_CAREFUL, ROLE_OPERATOR)
@@ -82,27 +85,32 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
 
     first = [nth(number) for number in range(5)]
     seats = (
-        seat(ROLE_OWNER, "several accounts, API tokens", [*first, inactive] if len(reach) > 6 else first),
+        seat(ROLE_OWNER, "several accounts, API tokens", first if small else [*first, inactive]),
         seat(ROLE_ANALYST, "two accounts, files only", [nth(0), nth(2)]),
         seat(ROLE_VISITOR, "no data_export: sees the account, gets no file", [nth(1)]),
-        seat(ROLE_CAREFUL, "an account that requires a second factor", [careful], totp=True),
+        seat(
+            ROLE_CAREFUL,
+            "has a second factor" if small else "an account that requires a second factor",
+            [careful],
+            totp=True,
+        ),
         seat(ROLE_OPERATOR, "runs the service: operator pages", [nth(0)], operator=True),
     )
-    single = len(reach) <= 6
     document = {
         "accounts": [
             _account(
                 leader,
                 draw,
-                active=single or leader.leader_id != inactive,
+                active=small or leader.leader_id != inactive,
                 tokens=leader.leader_id in first,
-                second_factor=not single and leader.leader_id == careful,
+                second_factor=not small and leader.leader_id == careful,
             )
             for leader in leaders
         ],
         "seats": [_seat_form(each) for each in seats],
     }
-    return DemoDirectory(json.dumps(document, indent=2, ensure_ascii=False) + "\n", seats, inactive, careful)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return DemoDirectory(text, seats, None, None) if small else DemoDirectory(text, seats, inactive, careful)
 
 
 def _leaders(platform: Path) -> list[_Leader]:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from daybreak.access.directory_file import read_directory
 from daybreak.demo.directory import (
     ROLE_ANALYST,
@@ -42,8 +44,11 @@ def test_seats_and_accounts_of_the_tour(tmp_path: Path) -> None:
     assert read.passwords == {seat.seat_id: seat.password for seat in made.seats}
 
 
-def test_a_platform_of_one_leader_has_a_directory_too(tmp_path: Path) -> None:
-    make_platform(tmp_path, leaders=1, members=3, messages=3, as_of=AS_OF)
-    read = read_directory(make_directory(tmp_path, seed=1).document)
-    assert [account.active for account in read.directory.accounts] == [True]
-    assert not read.directory.accounts[0].second_factor_required
+@pytest.mark.parametrize("leaders", [1, 6])
+def test_a_small_platform_has_a_directory_too(tmp_path: Path, leaders: int) -> None:
+    make_platform(tmp_path, leaders=leaders, members=30, messages=30, as_of=AS_OF)
+    made = make_directory(tmp_path, seed=1)
+    accounts = read_directory(made.document).directory.accounts
+    assert len(accounts) == leaders
+    assert all(account.active and not account.second_factor_required for account in accounts)
+    assert (made.inactive_client_id, made.second_factor_client_id) == (None, None)
