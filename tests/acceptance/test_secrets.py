@@ -139,6 +139,7 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     seen.extend(service.get(text).text for text in changed)
     # A token in the address is nobody's idea, and must not be logged either.
     seen.append(service.get(f"/download/v1/files/{NORTH}/campaigns.csv.gz?token={api}").text)
+    seen.extend(service.ask(session, secret).text for secret in (api, other))
     seen.append(service.ask(api[:-1] + "~", NORTH).text)
     seen.append(service.ask(session, VAULT).text)
     seen.append(service.ask(strong + "x", VAULT).text)

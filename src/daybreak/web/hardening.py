@@ -5,6 +5,7 @@ One plain ASGI layer, so that it also covers what the framework answers by itsel
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from dataclasses import dataclass, field
@@ -35,6 +36,9 @@ _ALWAYS: Headers = [
 _HSTS = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
 # Asked by the machine beside the service, not by users.
 _PLAIN_HTTP_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+
+# An API token or a JSON Web Token: people put them into addresses.
+_TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
 
 _log = structlog.get_logger("daybreak.web")
 
@@ -80,7 +84,7 @@ class Hardening:
         except Exception as fault:  # noqa: BLE001 - the outermost layer: the framework has answered 500, the cause goes to the log
             # As text, made here: some renderers would add the values of variables.
             trace = "".join(traceback.format_exception(fault))
-            _log.error("request_failed", request_id=facts.request_id, path=scope["path"][:500], trace=trace)
+            _log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
             if not watch.status:
                 error = DaybreakError("")
                 await self._problem(error, facts)(scope, receive, send_hardened)
@@ -154,8 +158,7 @@ class Hardening:
             "request",
             request_id=facts.request_id,
             method=scope["method"],
-            # Never the query string: a link's signature stands there.
-            path=scope["path"][:500],
+            path=_logged_path(scope),
             status=watch.status,
             length=watch.length,
             milliseconds=round(seconds * 1000, 2),
@@ -164,3 +167,9 @@ class Hardening:
             subject=facts.subject,
             client_id=facts.client_id,
         )
+
+
+def _logged_path(scope: Scope) -> str:
+    """The path without what looks like a token. Never the query string: a link's signature stands there."""
+    path: str = scope["path"]
+    return _TOKEN.sub("[token]", path)[:500]

@@ -66,13 +66,15 @@ def gather(scope: Scope, trusted: Networks) -> RequestFacts:
     if by_proxy:
         secure = proto.split(b",")[-1].strip().lower() == b"https" if proto else secure
         client = _first_untrusted(b",".join(forwarded_for), trusted) or peer
+    # A proxy beside the service that was not named in the settings brings strangers.
+    alone = by_proxy or not forwarded_for
     known = by_proxy and _REQUEST_ID.fullmatch(request_id) is not None
     return RequestFacts(
         request_id=request_id.decode("ascii") if known else os.urandom(12).hex(),
         address=str(client) if client is not None else "",
         user_agent=user_agent[:300].decode("latin-1"),
         secure=secure,
-        from_loopback=client is not None and client.is_loopback,
+        from_loopback=alone and client is not None and client.is_loopback,
     )
 
 

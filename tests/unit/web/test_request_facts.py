@@ -51,6 +51,7 @@ def test_https_is_believed_of_a_trusted_proxy_alone() -> None:
 def test_a_forwarded_client_is_not_the_loopback() -> None:
     assert gather(scope("::1"), PROXIES).from_loopback
     assert not gather(scope("::1", ("x-forwarded-for", "203.0.113.9")), PROXIES).from_loopback
+    assert not gather(scope("127.0.0.1", ("x-forwarded-for", "127.0.0.1")), PROXIES).from_loopback, "an unknown proxy"
 
 
 def test_request_ids_of_proxies_are_kept_and_others_are_not() -> None:
