@@ -49,6 +49,11 @@ def engine_version() -> str:
         return str(connection.execute("SELECT version()").fetchall()[0][0])
 
 
+def engine_memory_bytes(cursor: duckdb.DuckDBPyConnection) -> int:
+    """What the cursor's engine may hold."""
+    return int(cursor.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0][0])
+
+
 @contextmanager
 def engine_faults(what: str) -> Iterator[None]:
     """Turns the engine's errors into ours; `what` begins the message."""

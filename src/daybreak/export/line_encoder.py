@@ -74,12 +74,48 @@ class _Slice:
     texts_from: int
 
 
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Neighbouring rows of a batch, few enough to be copied: a slice of each column. `owner` holds their memory."""
+
+    ordinals: memoryview
+    slices: list[_Slice]
+    owner: object
+
+
+def portions(batch: Any, resource: Resource) -> Iterator[Portion]:
+    """An Arrow batch (ordinal INTEGER, then the resource's columns, identifiers as text) in portions whose texts are
+    of a size to be copied; a single row may be of any size.
+    """
+    view = batch.view()
+    kinds = [column.type for column in resource.columns]
+    children = [view.child(index) for index in range(1, len(kinds) + 1)]
+    ordinals = int32_values(view.child(0), batch.length)
+    texts = [
+        _buffer(child, 1).cast("i")[child.offset :]
+        for child, kind in zip(children, kinds, strict=True)
+        if kind in _WITH_TEXTS
+    ]
+
+    def parted(start: int, end: int) -> Iterator[tuple[int, int]]:
+        if end - start < 2 or sum(bounds[end] - bounds[start] for bounds in texts) <= _TEXTS_AT_ONCE:
+            yield start, end
+        else:
+            middle = (start + end) // 2
+            yield from parted(start, middle)
+            yield from parted(middle, end)
+
+    for start, end in parted(0, batch.length):
+        slices = [_slice(child, kind, start, end) for child, kind in zip(children, kinds, strict=True)]
+        yield Portion(ordinals[start:end], slices, batch)
+
+
 class LineEncoder:
-    """Encodes the batches of one resource, one after the other. For one thread at a time."""
+    """Encodes the rows of one resource, one after the other. For one thread at a time."""
 
     def __init__(self, resource: Resource) -> None:
         self._columns = resource.columns
-        self._before = []
+        self._before: list[tuple[bytes, bytes]] = []
         for column in resource.columns:
             csv = b"," if self._before else b""
             opening = b"," if self._before else JSON_SEPARATOR + b"{"
@@ -92,52 +128,14 @@ class LineEncoder:
         """What the encoder holds at present."""
         return int(self._memory.data_len(self._store))
 
-    def encode(self, batch: Any) -> list[LineBatch]:
-        """The lines of an Arrow batch (ordinal INTEGER, then the resource's columns, identifiers as text).
-
-        Returns them in order, in as many pieces as it takes to bound memory.
-        """
-        view = batch.view()
-        children = [view.child(index) for index in range(1, len(self._columns) + 1)]
-        ordinals = int32_values(view.child(0), batch.length)
-        found: list[LineBatch] = []
-        for start, end in self._portions(children, 0, batch.length):
-            slices = [_slice(child, c.type, start, end) for child, c in zip(children, self._columns, strict=True)]
-            found += self._encode(slices, ordinals[start:end], batch)
-        return found
-
-    def _open(self) -> None:
-        import wasmtime
-
-        engine, module = _module()
-        self._store = wasmtime.Store(engine)
-        exports = wasmtime.Instance(self._store, module, []).exports(self._store)
-        self._memory: Any = exports["memory"]
-        self._call: Any = exports["encode"]
-        self._start = self._memory.data_len(self._store)
-
-    def _portions(self, children: list[Any], start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The rows in portions whose texts are of a size to be copied; a single row of any size."""
-        size = sum(
-            bounds[end] - bounds[start]
-            for child, column in zip(children, self._columns, strict=True)
-            if column.type in _WITH_TEXTS
-            for bounds in (_buffer(child, 1).cast("i")[child.offset :],)
-        )
-        if size <= _TEXTS_AT_ONCE or end - start < 2:
-            yield start, end
-            return
-        middle = (start + end) // 2
-        yield from self._portions(children, start, middle)
-        yield from self._portions(children, middle, end)
-
-    def _encode(self, slices: list[_Slice], ordinals: memoryview, owner: object) -> list[LineBatch]:
-        rows = len(ordinals)
+    def encode(self, portion: Portion) -> list[LineBatch]:
+        """The portion's lines, in order, in as many pieces as it takes to bound memory."""
+        rows = len(portion.ordinals)
         inputs = _Inputs(self._start)
         columns_at = inputs.put(
             b"".join(
                 self._describe(inputs, column.type, piece, before)
-                for column, piece, before in zip(self._columns, slices, self._before, strict=True)
+                for column, piece, before in zip(self._columns, portion.slices, self._before, strict=True)
             )
         )
         self._grow(inputs.end)
@@ -151,7 +149,7 @@ class LineEncoder:
             json_bounds_at = csv_bounds_at + 4 * (rows + 1)
             self._grow(json_bounds_at + 4 * (rows + 1))
             reached = self._call(
-                self._store, columns_at, len(slices), row, rows, csv_at, json_at, self._room,
+                self._store, columns_at, len(self._columns), row, rows, csv_at, json_at, self._room,
                 csv_bounds_at, json_bounds_at,
             )  # fmt: skip
             if reached == row:
@@ -162,13 +160,23 @@ class LineEncoder:
                 "csv": _records(memory, csv_at, csv_bounds_at, reached - row),
                 "json": _records(memory, json_at, json_bounds_at, reached - row),
             }
-            found.append(LineBatch(ordinals[row:reached], lines, owner))
+            found.append(LineBatch(portion.ordinals[row:reached], lines, portion.owner))
             row = reached
         if self.memory_bytes > _KEEP_BYTES:
             # Memory never shrinks: what a giant cell has taken goes with the instance.
             self._room = _ROOM
             self._open()
         return found
+
+    def _open(self) -> None:
+        import wasmtime
+
+        engine, module = _module()
+        self._store = wasmtime.Store(engine)
+        exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
+        self._memory = exports["memory"]
+        self._call = exports["encode"]
+        self._start = self._memory.data_len(self._store)
 
     def _describe(self, inputs: _Inputs, kind: ColumnType, piece: _Slice, before: tuple[bytes, bytes]) -> bytes:
         csv, json = before

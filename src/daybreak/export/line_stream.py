@@ -14,8 +14,10 @@ import nanoarrow
 from daybreak.catalogue.resources import Resource
 from daybreak.export import line_encoder
 from daybreak.export.line_batch import LineBatch, int32_values
+from daybreak.export.line_encoder import LineEncoder, Portion, portions
 from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
-from daybreak.export.survey import Survey
+from daybreak.export.passes import passes
+from daybreak.export.survey import LeaderRows, Survey
 
 _BATCH_BYTES = 6 << 20
 FEWEST_ROWS = 2048
@@ -23,22 +25,48 @@ MOST_ROWS = 131_072
 
 
 def line_batches(
-    cursor: Any, relation: str, resource: Resource, columns: Sequence[str], found: Survey, *, threads: int
+    cursor: Any,
+    relation: str,
+    resource: Resource,
+    columns: Sequence[str],
+    found: Survey,
+    wanted: Sequence[LeaderRows],
+    *,
+    threads: int,
 ) -> Generator[LineBatch]:
-    """The lines of the Leaders in table `wanted_leaders`, by their ordinals, then by `row_order`.
+    """The lines of the wanted Leaders, by their place among them, then by `row_order`.
 
     `columns` are the kinds of line wanted (csv, json); there may be more. By the compiled encoder in `threads` threads
     where it can be used, else in SQL: the same bytes. To be closed when it is not read to its end.
     """
+    number_leaders(cursor, wanted)
     rows = rows_per_batch(resource, found)
-    if line_encoder.why_not() is None:
-        ordered = cursor.sql(f"SELECT ordinal, {_columns(resource)} FROM {_in_order(relation, resource)}")
-        yield from _encoded(record_batches(ordered, rows), resource, threads)
-        return
+    compiled = line_encoder.why_not() is None
     filled = frozenset(name for name, count in found.null_counts.items() if not count)
-    for batch in record_batches(cursor.sql(line_query(relation, resource, columns, filled)), rows):
-        if batch.length:
-            yield _as_lines(batch, columns)
+
+    def batches() -> Iterator[Any]:
+        for only in passes(cursor, relation, resource, wanted):
+            ordered = _in_order(relation, resource, only)
+            if compiled:
+                query = f"SELECT ordinal, {_columns(resource)} FROM {ordered}"
+            else:
+                query = _lines_in_sql(ordered, resource, columns, filled)
+            yield from record_batches(cursor.sql(query), rows)
+
+    if compiled:
+        yield from _encoded(batches(), resource, threads)
+    else:
+        yield from (_as_lines(batch, columns) for batch in batches() if batch.length)
+
+
+def number_leaders(cursor: Any, wanted: Sequence[LeaderRows]) -> None:
+    """Fills the table `wanted_leaders` (leader_id, ordinal)."""
+    cursor.execute(
+        "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
+        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
+        "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
+        [[leader.client_id for leader in wanted]],
+    )
 
 
 def row_order(resource: Resource) -> str:
@@ -52,20 +80,6 @@ def rows_per_batch(resource: Resource, found: Survey) -> int:
     names = sum(len(column.name) + 4 for column in resource.columns)
     line = 2 * found.widest_row_bytes + names + 2 * 20 * len(resource.columns)
     return max(FEWEST_ROWS, min(MOST_ROWS, _BATCH_BYTES // max(line, 1)))
-
-
-def line_query(relation: str, resource: Resource, columns: Sequence[str], filled: frozenset[str]) -> str:
-    """Ordered lines in SQL: (ordinal, one line column per kind of line). `filled` are columns without NULLs.
-
-    Rows are put in order by typed values, which is cheaper than by text, and made into lines
-    after.
-    """
-    makers = {"csv": csv_line(resource), "json": json_line(resource, filled)}
-    lines = ", ".join(makers[column] for column in columns)
-    return (
-        f"SELECT ordinal, {lines} FROM (SELECT *, {drafts(resource, filled)} AS csv_draft "
-        f"FROM (SELECT ordinal, {cells(resource)} FROM {_in_order(relation, resource)}))"
-    )
 
 
 def record_batches(relation: Any, rows_per_batch: int) -> Iterator[Any]:
@@ -86,11 +100,22 @@ class _Capsule:
         return self.stream
 
 
-def _in_order(relation: str, resource: Resource) -> str:
+def _in_order(relation: str, resource: Resource, only: str) -> str:
+    """Rows are put in order by typed values, which is cheaper than by text, and made into lines after."""
     return (
         f"(SELECT ordinal, rows.* FROM {relation} AS rows "
         f'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID" '
-        f"ORDER BY ordinal, {row_order(resource)})"
+        f"WHERE {only} ORDER BY ordinal, {row_order(resource)})"
+    )
+
+
+def _lines_in_sql(ordered: str, resource: Resource, columns: Sequence[str], filled: frozenset[str]) -> str:
+    """(ordinal, one line column per kind of line). `filled` are columns without NULLs."""
+    makers = {"csv": csv_line(resource), "json": json_line(resource, filled)}
+    lines = ", ".join(makers[column] for column in columns)
+    return (
+        f"SELECT ordinal, {lines} FROM (SELECT *, {drafts(resource, filled)} AS csv_draft "
+        f"FROM (SELECT ordinal, {cells(resource)} FROM {ordered}))"
     )
 
 
@@ -99,24 +124,25 @@ def _columns(resource: Resource) -> str:
 
 
 def _encoded(batches: Iterator[Any], resource: Resource, threads: int) -> Iterator[LineBatch]:
-    """Encodes batches side by side, in order; few enough at once to bound what waits."""
-    encoders: queue.SimpleQueue[line_encoder.LineEncoder] = queue.SimpleQueue()
+    """Encodes portions of batches side by side, in order; few enough at once to bound what waits."""
+    encoders: queue.SimpleQueue[LineEncoder] = queue.SimpleQueue()
     for _ in range(threads):
-        encoders.put(line_encoder.LineEncoder(resource))
+        encoders.put(LineEncoder(resource))
 
-    def encode(batch: Any) -> list[LineBatch]:
+    def encode(portion: Portion) -> list[LineBatch]:
         encoder = encoders.get()
         try:
-            return encoder.encode(batch)
+            return encoder.encode(portion)
         finally:
             encoders.put(encoder)
 
     waiting: deque[Future[list[LineBatch]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="lines") as pool:
         for batch in batches:
-            waiting.append(pool.submit(encode, batch))
-            if len(waiting) > threads:
-                yield from waiting.popleft().result()
+            for portion in portions(batch, resource):
+                waiting.append(pool.submit(encode, portion))
+                if len(waiting) > threads:
+                    yield from waiting.popleft().result()
         while waiting:
             yield from waiting.popleft().result()
 

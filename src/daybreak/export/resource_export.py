@@ -15,9 +15,10 @@ from daybreak.export.content import TextFormat, text_format
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
-from daybreak.export.line_stream import line_batches, row_order
+from daybreak.export.line_stream import line_batches, number_leaders, row_order
 from daybreak.export.lines import quoted
 from daybreak.export.parquet_files import PARQUET, ParquetFiles
+from daybreak.export.passes import wide_last
 from daybreak.export.splitting import runs
 from daybreak.export.survey import LeaderRows, Survey, survey
 from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
@@ -64,7 +65,7 @@ def export_resource(
         if carried and on_carried is not None:
             on_carried(carried)
         kept = frozenset(carried)
-        wanted = [leader for leader in found.leaders if leader.client_id not in kept]
+        wanted = wide_last([leader for leader in found.leaders if leader.client_id not in kept])
         carried_rows = found.rows - sum(leader.rows for leader in wanted)
         progress(carried_rows)
         written = 0
@@ -146,16 +147,6 @@ def _cast(column: Column) -> str:
     return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"
 
 
-def number_leaders(cursor: Any, wanted: Sequence[LeaderRows]) -> None:
-    """Fills `wanted_leaders` (leader_id, ordinal), which the query of lines asks for."""
-    cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
-        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
-        "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
-        [[leader.client_id for leader in wanted]],
-    )
-
-
 def _make_files(
     cursor: Any,
     relation: str,
@@ -173,9 +164,9 @@ def _make_files(
     on_progress: Callable[[int], None],
 ) -> int:
     """Makes the wanted Leaders' files; the bytes written."""
-    number_leaders(cursor, wanted)
     others: Mapping[str, Mapping[str, StoredFormat]] = {}
     if parquet is not None:
+        number_leaders(cursor, wanted)
         others = parquet.make(relation, row_order(resource), wanted, on_progress if not texts else _say_nothing)
     columns = tuple(dict.fromkeys(format.line for format in texts))
     bytes_written = 0
@@ -200,7 +191,7 @@ def _make_files(
         return bytes_written
     with (
         FileMaking(resource.name, formats, texts, sink, codec, others=others, threads=threads) as making,
-        closing(line_batches(cursor, relation, resource, columns, found, threads=threads)) as batches,
+        closing(line_batches(cursor, relation, resource, columns, found, wanted, threads=threads)) as batches,
     ):
         collected: list[ManifestEntry] = []
         for run in runs(batches):

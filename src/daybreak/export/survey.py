@@ -23,11 +23,12 @@ _RECIPE_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LeaderRows:
-    """One Leader's rows: how many, and a fingerprint of them and of what shapes their bytes."""
+    """One Leader's rows: how many, a fingerprint of them and of what shapes their bytes, and what their texts hold."""
 
     client_id: str
     rows: int
     fingerprint: str
+    text_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,9 @@ def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[Lead
         if column.allowed
     ]
     first, second = _row_hashes(resource)
-    texts = [quoted(c.name) for c in resource.columns if c.type is ColumnType.TEXT]
-    length = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
     cursor.execute(
         f'SELECT CAST("LEADER_ID" AS VARCHAR), count(*), sum({first}), sum({second}), '
-        f"sum({length}), {', '.join([*counted, *odd])} "
+        f"sum({text_length(resource)}), {', '.join([*counted, *odd])} "
         f'FROM {relation} GROUP BY "LEADER_ID"'
     )
     while batch := cursor.fetchmany(10_000):
@@ -133,7 +132,7 @@ def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str
             odd_counts[name] += count
         digest = hashlib.blake2b(digest_size=16, key=recipe_digest)
         digest.update(f"{leader.client_id} {leader.rows} {' '.join(map(str, leader.hashes))}".encode())
-        found.append(LeaderRows(leader.client_id, leader.rows, digest.hexdigest()))
+        found.append(LeaderRows(leader.client_id, leader.rows, digest.hexdigest(), leader.text_bytes))
     found.sort(key=lambda leader: leader.client_id)
     return Survey(
         tuple(found),
@@ -143,6 +142,12 @@ def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str
         text_bytes,
         max(widest, text_bytes // max(sum(leader.rows for leader in found), 1)),
     )
+
+
+def text_length(resource: Resource) -> str:
+    """What a row's texts hold, in bytes, as SQL."""
+    texts = [quoted(column.name) for column in resource.columns if column.type is ColumnType.TEXT]
+    return " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
 
 
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

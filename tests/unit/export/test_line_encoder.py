@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export import line_encoder, line_stream
-from daybreak.export.resource_export import number_leaders
 from daybreak.export.survey import survey
 from tests.parts.export_rows import naughty_strings
 
@@ -62,10 +61,9 @@ def lines(engine: Any, monkeypatch: pytest.MonkeyPatch, *, compiled: bool, threa
     monkeypatch.setattr(line_encoder, "why_not", lambda: None if compiled else "the test wants SQL")
     with engine.cursor() as cursor:
         found = survey(cursor, "rows_of_it", EVERY_TYPE, LEADERS, "")
-        number_leaders(cursor, found.leaders)
         joined = {"ordinals": b"", "csv": b"", "json": b""}
         for batch in line_stream.line_batches(
-            cursor, "rows_of_it", EVERY_TYPE, ("csv", "json"), found, threads=threads
+            cursor, "rows_of_it", EVERY_TYPE, ("csv", "json"), found, found.leaders, threads=threads
         ):
             joined["ordinals"] += bytes(batch.ordinals)
             for name, (bounds, content) in batch.lines.items():
@@ -146,7 +144,8 @@ def test_a_giant_cell_gets_room_and_gives_it_back(engine: Any, monkeypatch: pyte
     encoder = line_encoder.LineEncoder(EVERY_TYPE)
     columns = ", ".join(f'"{name}"' for name in EVERY_TYPE.column_names)
     for batch in line_stream.record_batches(engine.sql(f"SELECT 0::INTEGER, {columns} FROM rows_of_it"), 2048):
-        encoder.encode(batch)
+        for portion in line_encoder.portions(batch, EVERY_TYPE):
+            encoder.encode(portion)
     assert encoder.memory_bytes < 20 << 20
 
 

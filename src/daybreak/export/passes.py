@@ -1,0 +1,86 @@
+"""Leaders with wide rows are put in order in passes.
+
+The engine's sort spills to disk, but what it merges it holds in blocks of 2,048 rows, several of them at once. When a
+row is kilobytes wide, these do not fit in the memory it may have. So Leaders with wide rows come last, and their rows
+are sorted some at a time, as many as fit, each pass reading the source once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from daybreak.catalogue.resources import Resource
+from daybreak.export.engine import engine_memory_bytes
+from daybreak.export.lines import quoted
+from daybreak.export.survey import LeaderRows, text_length
+
+WIDE_ROW_BYTES = 1_500
+PASS_SHARE = 4
+_ROW_BYTES = 300
+"""What a row takes in the sort besides its texts, about."""
+
+
+def wide_last(leaders: Sequence[LeaderRows]) -> list[LeaderRows]:
+    """The Leaders in the order in which they are to be made: as they come, those with wide rows after the others."""
+    return sorted(leaders, key=_is_wide)
+
+
+def passes(cursor: Any, relation: str, resource: Resource, wanted: Sequence[LeaderRows]) -> Iterator[str]:
+    """SQL conditions over `ordinal` and the resource's columns: each takes the rows of one pass, in their order.
+
+    `wanted` are in the order of `wide_last`, which gives their ordinals.
+    """
+    narrow = next((at for at, leader in enumerate(wanted) if _is_wide(leader)), len(wanted))
+    if narrow:
+        yield f"ordinal < {narrow}"
+    fits = engine_memory_bytes(cursor) // PASS_SHARE
+    first, size = narrow, 0
+    for at in range(narrow, len(wanted)):
+        own = _sort_bytes(wanted[at])
+        if first < at and size + own > fits:
+            yield f"ordinal BETWEEN {first} AND {at - 1}"
+            first, size = at, 0
+        size += own
+        if own > fits:
+            yield from _parts(cursor, relation, resource, at, wanted[at], fits)
+            first, size = at + 1, 0
+    if first < len(wanted):
+        yield f"ordinal BETWEEN {first} AND {len(wanted) - 1}"
+
+
+def _is_wide(leader: LeaderRows) -> bool:
+    return leader.text_bytes > WIDE_ROW_BYTES * leader.rows
+
+
+def _sort_bytes(leader: LeaderRows) -> int:
+    return leader.text_bytes + _ROW_BYTES * leader.rows
+
+
+def _parts(
+    cursor: Any, relation: str, resource: Resource, ordinal: int, leader: LeaderRows, fits: int
+) -> Iterator[str]:
+    """One Leader in parts of the first column of its key."""
+    key = quoted(resource.key[0])
+    ends = cursor.execute(
+        f"SELECT CAST(max(key) AS VARCHAR) FROM (SELECT key, "
+        f"sum(length + {_ROW_BYTES}) OVER (ORDER BY key NULLS FIRST ROWS UNBOUNDED PRECEDING) // {fits} AS part "
+        f"FROM (SELECT {key} AS key, {text_length(resource)} AS length FROM {relation} "
+        f'WHERE "LEADER_ID" = CAST($1 AS UUID))) GROUP BY part ORDER BY part',
+        [leader.client_id],
+    ).fetchall()
+    bounds = [None, *dict.fromkeys(end for (end,) in ends[:-1] if end is not None), None]
+    for after, upto in pairwise(bounds):
+        conditions = [f"ordinal = {ordinal}"]
+        if after is not None:
+            conditions.append(f"{key} > {_literal(after)}")
+        if upto is not None:
+            conditions.append(
+                f"({key} <= {_literal(upto)} OR {key} IS NULL)" if after is None else f"{key} <= {_literal(upto)}"
+            )
+        yield " AND ".join(conditions)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

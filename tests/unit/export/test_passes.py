@@ -1,0 +1,67 @@
+"""Sorting in passes: every row in one of them, in the same order, and the same files in the end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import export_resource, passes
+from daybreak.export.survey import LeaderRows
+from tests.parts.export_rows import MemorySink, made_up_reading
+
+CUSTOM = "custom_member_data"
+LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(6)]
+
+
+def member(number: int) -> str:
+    return f"{number % 997:08x}-1111-4111-8111-{number:012x}"
+
+
+def rows() -> list[tuple[str, str, str, str | None]]:
+    """Leader 1 has wide rows, leader 4 wide ones and most of them, leader 2 the same member over and over."""
+    found: list[tuple[str, str, str, str | None]] = []
+    for number in range(1800):
+        leader = number % 6
+        if leader == 2:
+            found.append((member(7), LEADERS[2], f"field {number}", "x" * 40))
+        elif leader == 4:
+            found.append((member(number), LEADERS[4], "note", "y" * 2_000))
+        elif leader == 1 and number % 3 == 1:
+            found.append((member(number), LEADERS[1], "note", '"' * 1_700))
+        else:
+            found.append((member(number), LEADERS[leader], "field", None))
+    return found
+
+
+def export(folder: Path) -> dict[tuple[str, str, str], bytes]:
+    sink = MemorySink()
+    entries: list[ManifestEntry] = []
+    with made_up_reading(folder, {CUSTOM: rows()}, LEADERS) as reading:
+        export_resource(reading, CUSTOM, ("csv", "json"), sink, on_entries=entries.extend)
+    assert sorted(entry.client_id for entry in entries) == ["", *LEADERS]
+    return sink.files
+
+
+@pytest.mark.parametrize(("wide_bytes", "fits"), [(1_500, 100_000), (0, 5_000), (0, 1)])
+def test_passes_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wide_bytes: int, fits: int) -> None:
+    whole = export(tmp_path / "whole")
+    taken: list[str] = []
+    each = passes.passes
+
+    def watched(*given: Any) -> Iterator[str]:
+        for one in each(*given):
+            taken.append(one)
+            yield one
+
+    monkeypatch.setattr(passes, "WIDE_ROW_BYTES", wide_bytes)
+    monkeypatch.setattr(passes, "engine_memory_bytes", lambda _: fits * passes.PASS_SHARE)
+    monkeypatch.setattr("daybreak.export.line_stream.passes", watched)
+    assert export(tmp_path / "parts") == whole
+    assert len(taken) > 5
+
+
+def test_narrow_rows_take_one_pass_and_wide_ones_come_last() -> None:
+    narrow, wide = LeaderRows("a", 10, "", 1_000), LeaderRows("b", 10, "", 20_000)
+    assert passes.wide_last([wide, narrow]) == [narrow, wide]
