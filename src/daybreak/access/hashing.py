@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +23,8 @@ from daybreak.domain.errors import Unavailable
 
 T = TypeVar("T")
 _POLL_SECONDS = 0.004
+# Before the builder, which has hours.
+_NICE = 5
 
 
 class PasswordHashing:
@@ -41,7 +45,7 @@ class PasswordHashing:
         self._wait_seconds = wait_seconds
         self._folder = slots_folder
         self._pending = 0
-        self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="argon2")
+        self._threads = ThreadPoolExecutor(max_workers=slots, thread_name_prefix="argon2", initializer=_go_last)
         if slots_folder is not None:
             slots_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -101,6 +105,14 @@ class PasswordHashing:
         finally:
             for handle in handles:
                 os.close(handle)
+
+
+def _go_last() -> None:
+    """The event loop of this process, and of others, go before this thread: a link takes a hundredth of what a login
+    does. Elsewhere than on Linux threads have no priority of their own.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def _take(handle: int) -> bool:

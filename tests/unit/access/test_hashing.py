@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -126,3 +127,20 @@ def test_a_stopped_process_that_holds_the_slots_does_not_hang_the_others(tmp_pat
         os.close(handle)
     assert not asyncio.run(hashing.verify(passwords.DUMMY_HASH, "p"))
     hashing.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has a thread a priority of its own")
+def test_the_event_loop_goes_before_its_hashing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def verify(password_hash: str, password: str) -> bool:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return True
+
+    monkeypatch.setattr(passwords, "verify", verify)
+    hashing = PasswordHashing()
+    try:
+        asyncio.run(hashing.verify("hash", "password"))
+    finally:
+        hashing.close()
+    assert seen[0] > os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
