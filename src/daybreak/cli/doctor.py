@@ -22,7 +22,7 @@ _SPARE_BYTES = 1_000_000_000
 
 
 def doctor(*, config: Config = None) -> int:
-    """Check configuration, keyring, state database, file store, source, disk and clock. Exit code 1 on a fault."""
+    """Check configuration, keyring, state database, file store, source, disk, encoder and clock. Exit code 1 on a fault."""
     settings = settings_of(config)
     say(f"ok    configuration: {settings.file or 'from the environment'}")
     faults = 0
@@ -33,6 +33,7 @@ def doctor(*, config: Config = None) -> int:
         ("file store", _files),
         ("source", _source),
         ("disk", _disk),
+        ("encoder", _encoder),
         ("clock", _clock),
         ("freshness", _freshness),
     )
@@ -60,6 +61,14 @@ def _keyring(settings: "Settings") -> str:
 
     ring = open_keyring(settings).current()
     return f"{settings.keys.file}, {ring.signing_kid} signs"
+
+
+def _encoder(settings: "Settings") -> str:
+    from daybreak.export.line_encoder import why_not
+
+    del settings
+    reason = why_not()
+    return "compiled" if reason is None else f"lines are made in SQL, which takes longer: {reason}"
 
 
 def _state(settings: "Settings") -> str:

@@ -7,9 +7,9 @@
         faults = referential_faults(reading)
         reading.confirm()
 
-The embedded engine sorts the rows and makes the text lines of every format in one SELECT; the
-lines of a Leader lie next to each other in Arrow buffers, so splitting is slicing; slices are
-compressed by threads and handed to the sink.
+The embedded engine sorts the rows, compiled code makes the text lines of every format at once; the lines of
+a Leader lie next to each other in their buffers, so splitting is slicing; slices are compressed by threads and
+handed to the sink.
 """
 
 from __future__ import annotations
