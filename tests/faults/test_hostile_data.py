@@ -1,0 +1,197 @@
+"""Cells that break careless programs: every reader that consumers use finds in a file exactly what the source holds."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import psycopg
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from daybreak.catalogue.models import load_models
+from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import export_resource
+from daybreak.sources.duckdb import DuckdbSource
+from tests.integration.sources.engines import KeptFiles
+from tests.reference.platforms import HOSTILE, LEADERS, MEMBERS, write_duckdb
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+RESOURCE = resource_named("custom_member_data")
+# Everything, and what PostgreSQL can hold.
+ALL, WITHOUT_NUL = LEADERS[0], LEADERS[1]
+MEGABYTE = '1 MB, "quoted", and\r\nmore ' * 40_000
+MORE = ("شكرا \u200f(1)\u200e", '=HYPERLINK("http://x")', "\\N", "\\.", "\n\\.\n", "x\r", "\ry")
+Answers = dict[str, str | None]
+
+
+def answers_of(leader: str) -> Answers:
+    """The answer of one Member to each of a Leader's fields; the fields' names are no better than the answers."""
+    hostile = [*HOSTILE, None, MEGABYTE, *MORE]
+    named = {f"{number:03} {(value or '')[:50]}": value for number, value in enumerate(hostile)}
+    return {name: value for name, value in named.items() if leader == ALL or "\0" not in f"{name}{value or ''}"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The CSV file of each Leader, unpacked, and the JSON file of the first, by `{leader}.csv` and `{leader}.json`."""
+    folder = tmp_path_factory.mktemp("hostile")
+    tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
+    leaders = next(table for table in SOURCE_TABLES if table.name == "leaders")
+    for leader in (ALL, WITHOUT_NUL):
+        blank: dict[str, Any] = {column.name: None for column in leaders.columns}
+        tables["leaders"].append({**blank, "leader_id": leader, "leader_name": leader})
+        tables["custom_field_values"] += [
+            {
+                "member_id": MEMBERS[0],
+                "leader_id": leader,
+                "custom_field_name": name,
+                "custom_field_value": value,
+            }
+            for name, value in answers_of(leader).items()
+        ]
+    write_duckdb(tables, folder / "platform.duckdb")
+    source = DuckdbSource(
+        folder / "platform.duckdb", load_models(), memory_bytes=500_000_000, threads=2, temp_dir=folder / "spill"
+    )
+    kept = KeptFiles()
+    entries: list[ManifestEntry] = []
+    with source.open(AS_OF) as reading:
+        export_resource(reading, RESOURCE, ("csv", "json"), kept, threads=2, on_entries=entries.extend)
+    found = {}
+    for leader in (ALL, WITHOUT_NUL):
+        for name in ("csv", "json"):
+            found[f"{leader}.{name}"] = folder / f"{leader}.{name}"
+            found[f"{leader}.{name}"].write_bytes(gzip.decompress(kept.files[f"{leader}/{RESOURCE.name}.{name}"]))
+    return found
+
+
+def by_python(file: Path) -> Iterator[tuple[str, str | None]]:
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines, strict=True):
+                yield row["CUSTOM_FIELD_NAME"], row["CUSTOM_FIELD_VALUE"]
+    finally:
+        csv.field_size_limit(before)
+
+
+def by_duckdb(file: Path) -> Iterator[tuple[str, str | None]]:
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            "SELECT CUSTOM_FIELD_NAME, CUSTOM_FIELD_VALUE FROM read_csv(?, header = true, all_varchar = true, "
+            "delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false, max_line_size = 8000000)",
+            [str(file)],
+        )
+        yield from found.fetchall()
+
+
+def by_pandas(file: Path) -> Iterator[tuple[str, str | None]]:
+    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
+
+
+def by_pandas_in_python(file: Path) -> Iterator[tuple[str, str | None]]:
+    before = csv.field_size_limit(sys.maxsize)
+    try:
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False, engine="python")
+    finally:
+        csv.field_size_limit(before)
+    yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
+
+
+def by_polars(file: Path) -> Iterator[tuple[str, str | None]]:
+    frame = pl.read_csv(file, infer_schema=False)
+    yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
+
+
+def by_pyarrow(file: Path) -> Iterator[tuple[str, str | None]]:
+    table = pyarrow.csv.read_csv(
+        io.BytesIO(file.read_bytes()),
+        read_options=pyarrow.csv.ReadOptions(block_size=16 << 20),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(RESOURCE.column_names, pa.string()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    yield from zip(*(table[name].to_pylist() for name in RESOURCE.column_names[2:]), strict=True)
+
+
+# Whether a reader tells an empty text from none.
+READERS: dict[str, tuple[Callable[[Path], Iterator[tuple[str, str | None]]], bool]] = {
+    "csv": (by_python, False),
+    "duckdb": (by_duckdb, True),
+    "pandas": (by_pandas, False),
+    "pandas in Python": (by_pandas_in_python, False),
+    "polars": (by_polars, True),
+    "pyarrow": (by_pyarrow, True),
+}
+
+
+def as_told(answers: Answers, tells_empty_from_none: bool) -> Answers:
+    return answers if tells_empty_from_none else {name: value or "" for name, value in answers.items()}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("leader", [ALL, WITHOUT_NUL])
+def test_a_reader_of_csv_finds_every_cell_as_it_is(reader: str, leader: str, files: dict[str, Path]) -> None:
+    if reader == "pandas" and leader == ALL:
+        # The reader that pandas has in C ends a text at a NUL; the one in Python does not.
+        assert dict(by_pandas(files[f"{leader}.csv"])).keys() == {name.split("\0")[0] for name in answers_of(leader)}
+        return
+    read, tells = READERS[reader]
+    assert dict(read(files[f"{leader}.csv"])) == as_told(answers_of(leader), tells)
+
+
+def test_postgresql_copies_every_cell_as_it_is(files: dict[str, Path], postgresql_url: str) -> None:
+    content = files[f"{WITHOUT_NUL}.csv"].read_bytes()
+    with psycopg.connect(postgresql_url) as connection, connection.cursor() as cursor:
+        columns = ", ".join(f'"{name}" text' for name in RESOURCE.column_names)
+        cursor.execute(f"CREATE TABLE taken ({columns})".encode())
+        with cursor.copy("COPY taken FROM STDIN (FORMAT csv, HEADER match)") as copy:
+            copy.write(content)
+        cursor.execute('SELECT "CUSTOM_FIELD_NAME", "CUSTOM_FIELD_VALUE" FROM taken')
+        assert dict(cursor.fetchall()) == answers_of(WITHOUT_NUL)
+
+
+def test_python_reads_every_cell_of_the_json(files: dict[str, Path]) -> None:
+    rows = json.loads(files[f"{ALL}.json"].read_bytes())
+    assert {row["CUSTOM_FIELD_NAME"]: row["CUSTOM_FIELD_VALUE"] for row in rows} == answers_of(ALL)
+
+
+def test_node_reads_every_cell_of_the_json(files: dict[str, Path]) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not on this machine: apt-get install nodejs")
+    # Each text as its UTF-16 code units: nothing on the way back can make two alike.
+    program = """
+        const rows = JSON.parse(require("fs").readFileSync(process.argv[1], "utf8"));
+        const units = (text) => text === null ? null : Array.from({length: text.length}, (_, i) => text.charCodeAt(i));
+        const cells = rows.map((row) => [units(row.CUSTOM_FIELD_NAME), units(row.CUSTOM_FIELD_VALUE)]);
+        process.stdout.write(JSON.stringify(cells));
+    """
+    done = subprocess.run([node, "-e", program, files[f"{ALL}.json"]], capture_output=True, check=True)
+
+    def text_of(units: list[int] | None) -> str | None:
+        return None if units is None else b"".join(unit.to_bytes(2, "little") for unit in units).decode("utf-16-le")
+
+    found = {text_of(name): text_of(value) for name, value in json.loads(done.stdout)}
+    assert found == answers_of(ALL)
