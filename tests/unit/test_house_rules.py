@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import daybreak
-import daybreak_client
-
 ROOT = Path(__file__).parents[2]
 LONGEST_MODULE = 400
 # Declarations only: one page on which all seams of the house are seen together.
@@ -175,10 +172,6 @@ def test_modules_stay_short_enough_to_read() -> None:
 def test_no_module_is_a_drawer_for_anything() -> None:
     drawers = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc", "stuff"}
     assert [path for path in modules() if path.stem in drawers or path.parent.name in drawers] == []
-
-
-def test_both_packages_have_one_version() -> None:
-    assert daybreak.__version__ == daybreak_client.__version__
 
 
 def test_every_make_target_that_pages_name_exists() -> None:
