@@ -42,7 +42,7 @@ _KEEP_BYTES = 64 << 20
 def why_not() -> str | None:
     """Why the compiled encoder cannot be used on this machine; None when it can."""
     try:
-        _module()
+        _instance()
     except (ImportError, OSError, RuntimeError) as error:
         return str(error) or type(error).__name__
     except Exception as error:  # the library's own error has no better class to be known by
@@ -58,9 +58,21 @@ def _module() -> tuple[Any, Any]:
 
     # The library cannot let go of what outlives it.
     atexit.register(_module.cache_clear)
-    engine = wasmtime.Engine()
+    config = wasmtime.Config()
+    # No threads of the library's own: a process may fork after this.
+    config.parallel_compilation = False
+    engine = wasmtime.Engine(config)
     code = files("daybreak.export").joinpath("line_encoder.wasm").read_bytes()
     return engine, wasmtime.Module(engine, code)
+
+
+def _instance() -> tuple[Any, Any]:
+    """A memory of its own and what the encoder exports: (store, exports)."""
+    import wasmtime
+
+    engine, module = _module()
+    store = wasmtime.Store(engine)
+    return store, wasmtime.Instance(store, module, []).exports(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +181,7 @@ class LineEncoder:
         return found
 
     def _open(self) -> None:
-        import wasmtime
-
-        engine, module = _module()
-        self._store = wasmtime.Store(engine)
-        exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
+        self._store, exports = _instance()
         self._memory = exports["memory"]
         self._call = exports["encode"]
         self._start = self._memory.data_len(self._store)
