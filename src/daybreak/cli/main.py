@@ -17,6 +17,7 @@ from daybreak.cli.output import note
 from daybreak.domain.errors import DaybreakError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+_EXIT_CODES = {"settings_fault": WRONG_USE, "run_stopped": INTERRUPTED}
 
 VERBS: tuple[tuple[str, str, str], ...] = (
     ("init", "daybreak.cli.init:init", "Write a configuration, a keyring and an empty state database."),
@@ -44,6 +45,7 @@ def make_app() -> App:
         exit_on_error=False,
         print_error=False,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
         help_epilogue=examples_of(""),
     )
     for name, where, help_text in VERBS:
@@ -72,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except DaybreakError as error:
-        return _complain(told(error), WRONG_USE if error.code == "settings_fault" else FAILED)
+        return _complain(told(error), _EXIT_CODES.get(error.code, FAILED))
     except OSError as error:
         # A file or folder that the operator named, or that lies in one; anything else is a defect.
         if error.filename is None:

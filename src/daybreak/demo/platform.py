@@ -81,6 +81,11 @@ def make_platform(
                 if on_progress is not None:
                     on_progress(PlatformProgress(table, rows[table], len(rows), len(queries)))
             share = _largest_share(connection, leaders)
+    except RuntimeError as fault:
+        # What the engine makes of Ctrl-C while a query runs.
+        if str(fault) == "Query interrupted":
+            raise KeyboardInterrupt from fault
+        raise
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
     size_bytes = sum((folder / f"{table}.parquet").stat().st_size for table in rows)

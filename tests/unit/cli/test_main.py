@@ -8,6 +8,7 @@ import pytest
 
 from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
+from daybreak.domain.errors import OperatorError, RunError
 
 HEAVY = (
     "duckdb",
@@ -91,3 +92,23 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.strip() == daybreak.__version__
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (RunError("The run was stopped.", code="run_stopped"), 130, "daybreakd: The run was stopped.\n"),
+        (KeyboardInterrupt(), 130, "daybreakd: interrupted\n"),
+        (PermissionError(13, "Permission denied", "/srv/x"), 1, "daybreakd: /srv/x: Permission denied\n"),
+        (OperatorError("no"), 1, "daybreakd: no\n"),
+    ],
+)
+def test_how_a_verb_ends(
+    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("daybreak.cli.doctor.settings_of", fail)
+    assert run(["doctor"]) == code
+    assert capsys.readouterr().err == said

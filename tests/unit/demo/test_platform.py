@@ -161,3 +161,12 @@ def test_bad_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
         make_platform(tmp_path, leaders=0, as_of=AS_OF)
     with pytest.raises(ValueError, match="time zone"):
         make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))
+
+
+def test_what_the_engine_makes_of_ctrl_c_ends_the_making(tmp_path: Path) -> None:
+    def interrupt(_progress: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        make_platform(tmp_path, leaders=2, members=10, messages=10, as_of=AS_OF, on_progress=interrupt)
+    assert not (tmp_path / ".making").exists()
