@@ -4,8 +4,10 @@ import json
 import re
 import socket
 import time
+from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse
 
+import psutil
 import pytest
 import requests
 
@@ -238,6 +240,41 @@ def test_odd_queries_of_somebody_who_is_signed_in(service: Service) -> None:
             path = f"{service.address}/dashboard/{NORTH}/{query}"
             found = browser.get(path, allow_redirects=False, timeout=PATIENCE_SECONDS)
             assert found.status_code == 200 or 400 <= found.status_code < 500, (query, found.status_code)
+
+
+def test_nothing_that_strangers_send_costs_more_than_a_login(service: Service) -> None:
+    """What takes time by the square of its length would let one stranger stop a worker."""
+    marks = "a" + "\N{COMBINING ACUTE ACCENT}" * 3900 + "\N{COMBINING DOT BELOW}" * 3900
+    sign_in = "/dashboard/sign-in"
+
+    def post(body: str) -> None:
+        sent = body.encode()
+        assert len(sent) < 16 * 1024
+        service.request("POST", LOGIN, data=sent, headers={"Content-Type": "application/json"})
+
+    def used() -> float:
+        times = [psutil.Process(pid).cpu_times() for pid in service.workers()]
+        return sum(each.user + each.system for each in times)
+
+    def processor_seconds(send: Callable[[], object]) -> float:
+        before = used()
+        for _ in range(5):
+            send()
+        return used() - before
+
+    login = processor_seconds(lambda: service.log_in("nobody@example.org"))
+    for name, send in {
+        "quotes in a body": lambda: post("[" * 17 + '"' + '\\"' * 8000),
+        "marks in a password": lambda: post(json.dumps({"email": "x", "password": marks}, ensure_ascii=False)),
+        "marks in an email": lambda: post(json.dumps({"email": marks, "password": "x"}, ensure_ascii=False)),
+        "a quoted cookie": lambda: service.get(sign_in, headers={"Cookie": 'daybreak-form="' + "\\" * 60_000 + '"'}),
+        "many cookies": lambda: service.get(sign_in, headers={"Cookie": "a=b;" * 15_000}),
+        "many fields": lambda: service.get(sign_in + "?" + "a=b&" * 15_000),
+        "percent signs": lambda: service.get(sign_in + "?" + "%" * 60_000),
+        "a long path": lambda: service.get("/dashboard/" + "a/" * 30_000),
+        "many addresses": lambda: service.get(sign_in, headers={"X-Forwarded-For": "1.1.1.1," * 7_000}),
+    }.items():
+        assert processor_seconds(send) < 2 * login, name
 
 
 def test_every_answer_is_hardened(service: Service) -> None:

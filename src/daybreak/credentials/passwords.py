@@ -15,6 +15,8 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 MINIMUM_LENGTH = 10
 MAXIMUM_LENGTH = 256
+# No NFC text is more than four times as long when it is decomposed (UAX #15).
+_LONGEST_IN_ANY_FORM = 4 * MAXIMUM_LENGTH
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 
@@ -42,7 +44,7 @@ def needs_rehash(password_hash: str) -> bool:
 
 def weakness(password: str, *, email: str) -> str | None:
     """What is wrong with a new password, as a sentence for its owner; None when it may be used."""
-    text = unicodedata.normalize("NFC", password)
+    text = _normal(password)
     if len(text) < MINIMUM_LENGTH:
         return f"Use at least {MINIMUM_LENGTH} characters."
     if len(text) > MAXIMUM_LENGTH:
@@ -61,7 +63,13 @@ def weakness(password: str, *, email: str) -> str | None:
 
 def _normal_bytes(password: str) -> bytes:
     # surrogatepass: JSON can carry lone surrogates; they are a wrong password, not a fault.
-    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
+    return _normal(password).encode("utf-8", "surrogatepass")
+
+
+def _normal(text: str) -> str:
+    # Normalising takes time by the square of a run of combining marks, and what is too long in any
+    # form is nobody's password.
+    return text if len(text) > _LONGEST_IN_ANY_FORM else unicodedata.normalize("NFC", text)
 
 
 @cache

@@ -16,8 +16,8 @@ T = TypeVar("T")
 MAX_DEPTH = 16
 _MISSING = re.compile(r"missing required field `([^`]*)`")
 _AT = re.compile(r" - at `\$([^`]*)`$")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKETS = re.compile(rb"[\[\]{}]")
+# A string, whether it ends or not, or a bracket: each octet is looked at once.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _TYPE = re.compile(r"`(\w+)`")
 _JSON_TYPES = {"str": "string", "int": "number", "float": "number", "bool": "boolean"}
 
@@ -89,8 +89,8 @@ def _check_depth(body: bytes) -> None:
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return
     depth = 0
-    for bracket in _BRACKETS.findall(_STRING.sub(b'""', body)):
-        depth += 1 if bracket in b"[{" else -1
+    for found in _STRING_OR_BRACKET.findall(body):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found, 0)
         if depth > MAX_DEPTH:
             raise InvalidRequest("The body is nested too deeply.")
 

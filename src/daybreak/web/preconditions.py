@@ -19,9 +19,9 @@ def parse_http_date(text: str) -> datetime | None:
     """The instant of an HTTP date; None when it is not one."""
     try:
         found = parsedate_to_datetime(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, TypeError, OverflowError):
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def judge(headers: Mapping[str, str], *, etag: str, modified: datetime) -> Verdict:

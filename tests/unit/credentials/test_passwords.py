@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from importlib.resources import files
 
 import pytest
@@ -66,6 +67,22 @@ def test_bad_new_passwords_are_refused_with_a_reason(password: str) -> None:
 @pytest.mark.parametrize("password", ["violet ladder 19 rain", "ключ от старой дачи", "🦊🐢🌲🌵🍂🎈🧭🪁🛶🏔"])
 def test_long_and_foreign_passwords_are_welcome(password: str) -> None:
     assert passwords.weakness(password, email="rosa.lind@example.org") is None
+
+
+def test_what_is_too_long_in_any_form_is_not_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    decomposed = unicodedata.normalize("NFD", "\u1f82" * 256)
+    assert passwords.verify(passwords.hash_password("\u1f82" * 256), decomposed), "the longest there is"
+    lengths: list[int] = []
+
+    def normalize(form: str, text: str) -> str:
+        lengths.append(len(text))
+        return text
+
+    monkeypatch.setattr(unicodedata, "normalize", normalize)
+    for length in (len(decomposed), len(decomposed) + 1, 8000):
+        assert not passwords.verify(passwords.DUMMY_HASH, "a" * length)
+        assert passwords.weakness("a" * length, email="rosa@example.org") == "Use at most 256 characters."
+    assert lengths == [1024, 1024]
 
 
 def test_the_list_of_common_passwords_is_the_one_that_was_reviewed() -> None:

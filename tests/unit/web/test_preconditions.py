@@ -61,3 +61,4 @@ def test_dates_go_there_and_back() -> None:
     assert http_date(MODIFIED) == AT
     assert parse_http_date(AT) == MODIFIED.replace(microsecond=0)
     assert parse_http_date("Sunday, 22-Nov-26 04:00:00 GMT") == MODIFIED.replace(microsecond=0)
+    assert parse_http_date("Fri, 31 Dec 9999 23:00:00 -1400") is None, "no calendar here has it in UTC"

@@ -51,6 +51,22 @@ def test_cookie_of_one_kind_is_none_of_another(ring: Keyring) -> None:
     assert session_cookie.unseal(None, kind="device", keyring=ring) is None
 
 
+def test_cookie_is_read_when_there_is_exactly_one(ring: Keyring) -> None:
+    sealed = session_cookie.seal(SID, kind="form", keyring=ring)
+    mine = f"daybreak-form={sealed}"
+    for cookie, payload in (
+        (mine, SID),
+        (f"a=b; {mine} ;c", SID),
+        (f"{mine}; daybreak-form=other", None),
+        (f"{mine}; {mine}", None),
+        (f'daybreak-form="{sealed}"', None),
+        ("daybreak-form", None),
+        ("", None),
+    ):
+        found = session_cookie.read_cookie(_request(cookie=cookie), "form", secure=False, keyring=ring)
+        assert found == payload, cookie
+
+
 def test_cookie_has_the_host_prefix_on_https_alone() -> None:
     assert session_cookie.cookie_name("session", secure=True) == "__Host-daybreak-session"
     assert session_cookie.cookie_name("session", secure=False) == "daybreak-session"
