@@ -10,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import duckdb
+import nanoarrow
+from nanoarrow.c_array import CArray
+from nanoarrow.c_array_stream import CArrayStream
+from nanoarrow.c_schema import CSchema
 
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.errors import SourceUnavailable
+from daybreak.domain.errors import RunError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
 from daybreak.export.lines import quoted
+
+_PORTION_BYTES = 8 << 20
+_VECTOR_ROWS = 2048
+_WIDE_PART = 16
+"""Of the engine's memory: so much of wide rows in a table."""
 
 
 class ArrowStream(Protocol):
@@ -36,59 +47,132 @@ class StreamBroken(SourceUnavailable):
 
 
 class Landing:
-    """An engine in memory; `land` fills one table per resource."""
+    """An engine in memory; `land` puts a resource's rows into tables of it."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_bytes: int) -> None:
         self._connection = connection
+        self._wide_bytes = wide_bytes
+        self._naming = Lock()
 
     def cursor(self) -> Any:
         """A connection on the engine, for one thread; the caller closes it."""
         return self._connection.cursor()
 
-    def land(self, resource: Resource, arrivals: Sequence[Arrival]) -> str:
-        """Reads all streams side by side into one table; a SELECT over it.
+    def land(self, resource: Resource, arrivals: Sequence[Arrival], *, repeatable: bool = False) -> str:
+        """Reads all streams side by side; a SELECT over their rows.
 
-        Either every stream came to its own end, or nothing is kept and its error is raised.
+        Either every stream came to its own end, or nothing is kept and its error is raised. `repeatable` arrivals
+        are opened once more when the rows are too wide for the engine's memory, and then land in small portions:
+        the engine takes 2,048 rows at a time, whatever their width, so a table gets no more than fit.
         """
-        table = f"landed.{resource.name}"
-        columns = ", ".join(f"{quoted(column.name)} {ENGINE_TYPES[column.type]}" for column in resource.columns)
-        with self._connection.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {table} ({columns})")
+        try:
+            return self._land(resource, arrivals, portions=False)
+        except RunError as error:
+            if not repeatable or not isinstance(error.__cause__, duckdb.OutOfMemoryException):
+                raise
+        return self._land(resource, arrivals, portions=True)
+
+    def _land(self, resource: Resource, arrivals: Sequence[Arrival], *, portions: bool) -> str:
+        fill = self._fill_in_portions if portions else self._fill
+        tables: list[str] = []
         try:
             with ThreadPoolExecutor(max(len(arrivals), 1), thread_name_prefix="arrive") as pool:
-                fillings = [
-                    pool.submit(self._fill, resource, table, number, arrival) for number, arrival in enumerate(arrivals)
-                ]
+                fillings = [pool.submit(fill, resource, arrival, tables) for arrival in arrivals]
             for filling in fillings:
                 filling.result()
         except BaseException:
             with self._connection.cursor() as cursor:
-                cursor.execute(f"DROP TABLE {table}")
+                for table in tables:
+                    cursor.execute(f"DROP TABLE {table}")
             raise
-        return f"SELECT * FROM {table}"
+        if not tables:
+            self._new_table(resource, tables)
+        return " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
 
-    def _fill(self, resource: Resource, table: str, number: int, arrival: Arrival) -> None:
-        name = f"arriving_{resource.name}_{number}"
-        columns = ", ".join(
-            f"CAST({quoted(column.name)} AS {ENGINE_TYPES[column.type]})" for column in resource.columns
-        )
+    def _new_table(self, resource: Resource, tables: list[str]) -> str:
+        columns = ", ".join(f"{quoted(column.name)} {ENGINE_TYPES[column.type]}" for column in resource.columns)
+        with self._naming, self._connection.cursor() as cursor:
+            table = f"landed.{resource.name}_{len(tables)}"
+            cursor.execute(f"CREATE TABLE {table} ({columns})")
+            tables.append(table)
+        return table
+
+    def _fill(self, resource: Resource, arrival: Arrival, tables: list[str]) -> None:
+        """One table and one statement for the whole stream: the fastest way."""
+        table = self._new_table(resource, tables)
         with self._connection.cursor() as cursor, arrival() as stream:
-            cursor.register(name, stream)
-            try:
-                with engine_faults(f"Resource {resource.name}"), _broken_streams(resource):
-                    cursor.execute(f"INSERT INTO {table} SELECT {columns} FROM {name}")
-            finally:
-                cursor.unregister(name)
+            _insert(cursor, resource, table, stream)
+
+    def _fill_in_portions(self, resource: Resource, arrival: Arrival, tables: list[str]) -> None:
+        """A statement for a few batches, and another table before wide rows would be too many in one."""
+        table, filled_bytes = self._new_table(resource, tables), 0
+        with self._connection.cursor() as cursor, arrival() as stream:
+            for portion in _portions(nanoarrow.c_array_stream(stream), resource):
+                wide = portion.size_bytes * _VECTOR_ROWS > portion.rows * self._wide_bytes
+                if wide and filled_bytes and filled_bytes + portion.size_bytes > self._wide_bytes:
+                    table, filled_bytes = self._new_table(resource, tables), 0
+                _insert(cursor, resource, table, portion)
+                filled_bytes += portion.size_bytes
 
 
-@contextmanager
-def _broken_streams(resource: Resource) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class _Portion:
+    """Neighbouring batches of a stream; an Arrow stream as often as it is asked for."""
+
+    schema: CSchema
+    batches: list[CArray]
+    rows: int
+    size_bytes: int
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return CArrayStream.from_c_arrays(self.batches, self.schema, validate=False).__arrow_c_stream__()
+
+
+def _portions(batches: CArrayStream, resource: Resource) -> Iterator[_Portion]:
+    schema = batches.get_schema()
+    held: list[CArray] = []
+    rows = size = 0
+    while (batch := _next_of(batches, resource)) is not None:
+        held.append(batch)
+        rows += len(batch)
+        size += _size_bytes(batch)
+        if size >= _PORTION_BYTES:
+            yield _Portion(schema, held, rows, size)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield _Portion(schema, held, rows, size)
+
+
+def _size_bytes(batch: CArray) -> int:
+    view = batch.view()
+    columns = [view.child(number) for number in range(view.n_children)]
+    return sum(column.buffer(number).size_bytes for column in columns for number in range(column.n_buffers))
+
+
+def _next_of(batches: Iterator[CArray], resource: Resource) -> CArray | None:
     try:
-        yield
-    except duckdb.InvalidInputException as error:
-        if "reading the stream" not in str(error):
-            raise
-        raise StreamBroken(f"Resource {resource.name}: {error}") from error
+        return next(batches, None)
+    except RuntimeError as error:
+        raise _broken(resource, error) from error
+
+
+def _insert(cursor: Any, resource: Resource, table: str, stream: ArrowStream) -> None:
+    columns = ", ".join(f"CAST({quoted(column.name)} AS {ENGINE_TYPES[column.type]})" for column in resource.columns)
+    with engine_faults(f"Resource {resource.name}"):
+        cursor.register("arriving", stream)
+        try:
+            cursor.execute(f"INSERT INTO {table} SELECT {columns} FROM arriving")
+        except duckdb.InvalidInputException as error:
+            if "reading the stream" not in str(error):
+                raise
+            raise _broken(resource, error) from error
+        finally:
+            cursor.unregister("arriving")
+
+
+def _broken(resource: Resource, error: Exception) -> StreamBroken:
+    """What the server said, without what each layer put around it."""
+    return StreamBroken(f"Resource {resource.name}: {str(error).strip().rpartition(']: ')[2]}")
 
 
 @contextmanager
@@ -99,6 +183,6 @@ def open_landing(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator
         connection.execute("CREATE SCHEMA landed")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield Landing(connection)
+        yield Landing(connection, wide_bytes=memory_bytes // _WIDE_PART)
     finally:
         connection.close()

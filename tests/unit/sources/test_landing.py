@@ -1,0 +1,74 @@
+"""Rows land whole or not at all, however wide they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from daybreak.catalogue.resources import resource_named
+from daybreak.domain.errors import RunError
+from daybreak.sources.landing import ArrowStream, StreamBroken, open_landing
+
+COMMUNITIES = resource_named("communities")
+MEGABYTE = 1_000_000
+
+
+def rows(first: int, count: int, name_bytes: int) -> Iterator[pa.RecordBatch]:
+    for number in range(first, first + count):
+        yield pa.RecordBatch.from_pydict(
+            {
+                "COMMUNITY_ID": [f"00000000-0000-4000-8000-{number:012}"],
+                "COMMUNITY_NAME": [str(number % 10) * name_bytes],
+                "LEADER_ID": ["00000000-0000-4000-8000-000000000000"],
+                "MEMBER_COUNT": [number],
+            }
+        )
+
+
+def cut_off(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    raise OSError("the line is dead")
+
+
+def stream(batches: Iterator[pa.RecordBatch]) -> AbstractContextManager[ArrowStream]:
+    first = next(batches)
+    return nullcontext(pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)))
+
+
+def test_rows_wider_than_memory_land_in_portions(tmp_path: Path) -> None:
+    """A vector of 2,048 such rows would be 2 GB."""
+    arrivals = [lambda first=first: stream(rows(first, 60, MEGABYTE)) for first in (0, 1000)]
+    with open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
+        with pytest.raises(RunError, match=r"snapshot\.memory_limit"):
+            landing.land(COMMUNITIES, arrivals)
+        select = landing.land(COMMUNITIES, arrivals, repeatable=True)
+        with closing(landing.cursor()) as cursor:
+            found = cursor.execute(
+                f'SELECT count(*), count(DISTINCT "COMMUNITY_ID"), sum(strlen("COMMUNITY_NAME")) FROM ({select})'
+            ).fetchall()
+    assert found == [(120, 120, 120 * MEGABYTE)]
+
+
+def test_a_stream_that_breaks_leaves_no_table(tmp_path: Path) -> None:
+    arrivals = [partial(stream, rows(0, 5, 10)), partial(stream, cut_off(rows(5, 5, 10)))]
+    with open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
+        with pytest.raises(StreamBroken, match="the line is dead"):
+            landing.land(COMMUNITIES, arrivals)
+        with closing(landing.cursor()) as cursor:
+            assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
+
+
+def test_no_stream_is_no_row(tmp_path: Path) -> None:
+    with (
+        open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing,
+        closing(landing.cursor()) as cursor,
+    ):
+        found = cursor.execute(landing.land(COMMUNITIES, []))
+        assert [column[0] for column in found.description] == list(COMMUNITIES.column_names)
+        assert found.fetchall() == []
