@@ -35,12 +35,12 @@ from daybreak.state.database import open_state
 
 LINKS_PER_SECOND = 100.0
 LOGINS_PER_SECOND = 50.0
-_BUILDER_BEGINS_SECONDS = 5.0
+_BUILDER_BEGINS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The service and its peer, a `Driven` a round; `octets` an answer."""
+    """The service and its peer, a `Driven` a round."""
 
     ours: tuple[Driven, ...]
     peer: tuple[Driven, ...]
@@ -79,7 +79,7 @@ def link_path(server: Server, home: Home, client_id: str, file: str) -> str:
 def in_turns(
     ours: Server, mine: Plan, peer: Server, other: Plan, *, rounds: int, statuses: tuple[int, int]
 ) -> Compared:
-    """Each server for its plan, one after the other, `rounds` times, after a short warming up of each."""
+    """Each server for its plan, one after the other, `rounds` times, after a round of each that does not count."""
     results: tuple[list[Driven], list[Driven]] = ([], [])
     for number in range(rounds + 1):
         for into, server, plan, expected in (
@@ -184,8 +184,7 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
             "snapshot.publish_at": f"{soon:%H:%M}",
         }
         with daybreak(home, workers=2, core=None, settings=settings) as server:
-            time.sleep(_BUILDER_BEGINS_SECONDS)
-            before = _build(home)
+            before = _build_begun(home)
             plan = Plan(
                 server.port, _login_requests(server.port, int(seconds * LOGINS_PER_SECOND)), seconds,
                 connections=100, per_second=LOGINS_PER_SECOND,
@@ -194,8 +193,8 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
             with client(plan) as logins:
                 busy.append(drive(server, links, expected=302).seen)
                 logged_in.append(outcome(logins))
-            if before is None or _build(home) != before:
-                raise RuntimeError("no snapshot was being made all the time: take a larger platform")
+            if _build(home) != before:
+                raise RuntimeError("the snapshot was done before the round was: take a larger platform")
     return Latency(tuple(idle), tuple(busy), tuple(logged_in))
 
 
@@ -208,6 +207,17 @@ def _links_by_the_clock(server: Server, home: Home, seconds: float) -> Plan:
     plan = Plan(server.port, requests, seconds, connections=32, per_second=LINKS_PER_SECOND, first=True)
     drive(server, msgspec.structs.replace(plan, seconds=1.0), expected=302)
     return plan
+
+
+def _build_begun(home: Home) -> str:
+    """The snapshot that is being made, once it is. Raises RuntimeError after a minute without."""
+    until = time.monotonic() + _BUILDER_BEGINS_SECONDS
+    while time.monotonic() < until:
+        found = _build(home)
+        if found is not None:
+            return found
+        time.sleep(0.2)
+    raise RuntimeError(f"no snapshot is being made: see {home.folder / 'daybreak.log'}")
 
 
 def _build(home: Home) -> str | None:

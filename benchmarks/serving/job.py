@@ -32,28 +32,27 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> Section:
     if not Path(NGINX).exists():
         raise Unavailable(f"{NGINX} is not there: it is in the Debian package nginx-light")
-    platform = make_source(options.folder, 1_000_000, 5_000, 3_000_000, "shuffled")
+    platform = make_source(options.folder.absolute(), 1_000_000, 5_000, 3_000_000, "shuffled")
     folder = options.folder.absolute() / "serving"
     shutil.rmtree(folder, ignore_errors=True)
     home = make_home(folder, [str(uuid.uuid4()) for _ in range(_LEADERS)])
     try:
-        print("starting ...", flush=True)
-        start = figures.start(home, rounds=2 * options.rounds + 1)
-        print("links ...", flush=True)
-        links = figures.links(home, rounds=options.rounds)
-        print("small files ...", flush=True)
-        small = figures.small_files(home, rounds=options.rounds)
-        print("a large file ...", flush=True)
-        large, first, later = figures.large_file(home, rounds=options.rounds)
-        print("latency ...", flush=True)
-        latency = figures.latency(home, platform, rounds=options.rounds, seconds=options.seconds)
+        parts = [
+            _starts(figures.start(home, rounds=2 * options.rounds + 1)),
+            _rates(
+                figures.links(home, rounds=options.rounds),
+                figures.small_files(home, rounds=options.rounds),
+                *figures.large_file(home, rounds=options.rounds),
+            ),
+        ]
+        print("\n\n".join(parts), flush=True)
+        parts.append(_waits(figures.latency(home, platform, rounds=options.rounds, seconds=options.seconds)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    body = "\n\n".join((_rates(links, small, large), _notes(first, later), _waits(latency), _starts(start)))
-    return Section(body, packages=_PACKAGES, programs=(_nginx_version(),))
+    return Section("\n\n".join(parts), packages=_PACKAGES, programs=(_nginx_version(),))
 
 
-def _rates(links: Compared, small: Compared, large: Compared) -> str:
+def _rates(links: Compared, small: Compared, large: Compared, first: float, later: float) -> str:
     """Answers a second and CPU an answer, ours and the peer's, one worker process on one core."""
     lines = [_RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for what, peer, compared in (
@@ -70,11 +69,11 @@ def _rates(links: Compared, small: Compared, large: Compared) -> str:
             f"| {_middle(compared.ours, _busy):.0%}, {_middle(compared.peer, _busy):.0%} "
             f"| {_middle(compared.ours, _client_busy):.0%}, {_middle(compared.peer, _client_busy):.0%} |"
         )
-    return "\n".join(lines)
+    return (
+        "\n".join(lines)
+        + f"""
 
-
-def _notes(first: float, later: float) -> str:
-    return f"""- Each server has one worker process, pinned to one core and first in line there; the client, plain
+- Each server has one worker process, pinned to one core and first in line there; the client, plain
   sockets, has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last
   column how much the client used of its own: where the server's is full and the client's is not, the server was
   measured.
@@ -84,6 +83,7 @@ def _notes(first: float, later: float) -> str:
   verifies token or signature, counts, logs, and writes the audit trail.
 - Before a worker serves a file for the first time it checks the file's digest: the first transfer of the
   {LARGE_BYTES // 1_000_000} MB took {first:.2f} s where the next took {later:.2f} s."""
+    )
 
 
 def _waits(latency: Latency) -> str:

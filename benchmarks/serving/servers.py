@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -25,8 +26,6 @@ from benchmarks.serving.load import Plan, Seen
 _READY_SECONDS = 60.0
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = _CORES[0], _CORES[-1]
-# A server that has a processor of its own goes before what else the machine does, where the system allows it.
-_FIRST = ("chrt", "--rr", "1") if os.geteuid() == 0 else ()
 NGINX = "/usr/sbin/nginx"
 DAYBREAKD = (str(Path(sys.executable).with_name("daybreakd")),)
 # One worker, the kernel sends the file, connections are kept: the way nginx serves files best.
@@ -172,7 +171,7 @@ def nginx(folder: Path, root: Path) -> Iterator[Server]:
 @contextlib.contextmanager
 def started(command: Sequence[str], port: int, log: Path, *, core: int | None, ready: str = "/") -> Iterator[Server]:
     """A server in a process group of its own, waited for, and ended at the end."""
-    alone = [] if core is None else [*_FIRST, "taskset", "-c", str(core)]
+    alone = [] if core is None else [*_first_in_line(), "taskset", "-c", str(core)]
     with log.open("ab") as out:
         process = subprocess.Popen([*alone, *command], stdout=out, stderr=out, start_new_session=True)
     try:
@@ -180,6 +179,14 @@ def started(command: Sequence[str], port: int, log: Path, *, core: int | None, r
         yield Server(port, process)
     finally:
         stop(process)
+
+
+@cache
+def _first_in_line() -> tuple[str, ...]:
+    """What lets a server go before everything else that the machine does; nothing where that is not allowed."""
+    command = ("chrt", "--rr", "1")
+    allowed = subprocess.run([*command, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return command if allowed else ()
 
 
 def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
