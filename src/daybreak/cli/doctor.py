@@ -22,7 +22,7 @@ _SPARE_BYTES = 1_000_000_000
 
 
 def doctor(*, config: Config = None) -> int:
-    """Check configuration, keyring, state database, file store, source, disk, encoder and clock. Exit code 1 on a fault."""
+    """Check configuration, keyring, state, files, source, disk, encoder and clock. Exit code 1 on a fault."""
     settings = settings_of(config)
     say(f"ok    configuration: {settings.file or 'from the environment'}")
     faults = 0
@@ -99,9 +99,9 @@ def _source(settings: "Settings") -> str:
 
     with open_source(settings).open(now_utc()) as reading:
         reading.check()
-        return (
-            f"{settings.source.engine}, {len(reading.leaders()):,} Leaders, about {shown_bytes(reading.input_bytes())}"
-        )
+        count = len(reading.leaders())
+        hint = "" if count else "; files are made for each row of the table leaders, and it has none"
+        return f"{settings.source.engine}, {count:,} Leaders, about {shown_bytes(reading.input_bytes())}{hint}"
 
 
 def _disk(settings: "Settings") -> str:
