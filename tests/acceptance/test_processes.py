@@ -4,10 +4,14 @@ import os
 import resource
 import signal
 import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from tests.acceptance import world as world_module
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, at_once, serving
 from tests.acceptance.world import MAYA, NORTH, World
 from tests.parts.processes import running
@@ -32,19 +36,37 @@ def test_what_dies_is_replaced_and_nothing_outlives_the_supervisor(make_world: C
         wait_until(lambda: not any(_alive(child) for child in children), what="the children to follow")
 
 
-def test_slow_readers_are_cheap_and_the_end_waits_for_transfers(make_world: Callable[[], World]) -> None:
-    with serving(make_world(), workers=1) as service:
+@pytest.fixture
+def large_world(make_world: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world with a file that no buffer on the way takes whole: whoever reads slowly is waited for."""
+    world = make_world()
+    monkeypatch.setattr(world_module, "LARGE_ROWS", 17_000)
+    _publish(world, seed=3)
+    monkeypatch.undo()
+    return world
+
+
+def test_slow_readers_are_cheap_and_the_end_waits_for_transfers(large_world: World) -> None:
+    with serving(large_world, workers=1) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
-        assert len(expected) > 1_000_000
+        assert len(expected) > 5_000_000
         (worker,) = service.workers()
         before = _resident_megabytes(worker)
         slow = [_slow_connection(service, link, "Range: bytes=1-\r\n" if number % 2 else "") for number in range(200)]
         try:
-            for connection in slow:
-                assert connection.recv(1000)
+            begun = [connection.recv(1000) for connection in slow]
+            assert all(begun)
             assert service.get(link).content == expected, "others are served meanwhile"
             # A whole file each would be 200 of them and more.
+            assert _resident_megabytes(worker) - before < 150
+            held = _descriptors(worker)
+            assert held > 200, "all of them are being served"
+            for connection in slow[::2]:
+                _break(connection)
+            wait_until(lambda: _descriptors(worker) <= held - 100, what="what was held for half of them to be closed")
+            for connection, beginning in list(zip(slow, begun, strict=True))[1:20:2]:
+                assert _body(connection, beginning) == expected[1:], "the other half is served whole"
             assert _resident_megabytes(worker) - before < 150
         finally:
             for connection in slow:
@@ -63,6 +85,25 @@ def test_slow_readers_are_cheap_and_the_end_waits_for_transfers(make_world: Call
         assert service.program.process.wait(PATIENCE_SECONDS) == 0
         assert '"stopped"' in service.program.log()
         assert '"cut"' not in service.program.log()
+
+
+def test_a_publication_changes_nothing_for_those_who_read(large_world: World) -> None:
+    with serving(large_world, workers=1) as service:
+        token = service.token(MAYA, NORTH)
+        link = service.link(token, NORTH, "members.csv.gz")
+        old = service.get(link).content
+        readers = [_slow_connection(service, link) for _ in range(10)]
+        try:
+            begun = [connection.recv(1000) for connection in readers]
+            _publish(large_world, seed=2)
+            new = service.get(service.link(token, NORTH, "members.csv.gz")).content
+            assert new != old, "whoever asks now gets the new file"
+            assert service.get(link).content == old, "a link leads to the file that it was given for"
+            for connection, beginning in zip(readers, begun, strict=True):
+                assert _body(connection, beginning) == old
+        finally:
+            for connection in readers:
+                connection.close()
 
 
 def test_few_descriptors_are_enough(make_world: Callable[[], World]) -> None:
@@ -91,6 +132,14 @@ def test_a_port_that_is_taken_is_said_so(service: Service) -> None:
     assert service.get("/healthz").status_code == 200
 
 
+def _publish(world: World, *, seed: int) -> None:
+    state = world.state()
+    try:
+        world.publish_snapshot(state, seed=seed)
+    finally:
+        state.close()
+
+
 def _builders(service: Service) -> list[int]:
     return [
         line["pid"] for line in service.log_lines() if line["event"] == "started" and line.get("process") == "builder"
@@ -105,6 +154,20 @@ def _slow_connection(service: Service, link: str, header: str = "") -> socket.so
     path = link.removeprefix(service.address)
     connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{header}\r\n".encode())
     return connection
+
+
+def _body(connection: socket.socket, beginning: bytes) -> bytes:
+    """The body of an answer whose beginning was read already."""
+    received = bytearray(beginning)
+    while piece := connection.recv(65536):
+        received += piece
+    return bytes(received).partition(b"\r\n\r\n")[2]
+
+
+def _break(connection: socket.socket) -> None:
+    """Closes with a reset, as a consumer does that is killed."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 def _resident_megabytes(pid: int) -> float:
