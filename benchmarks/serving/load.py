@@ -122,6 +122,7 @@ def _closed(plan: Plan) -> Seen:
                 poll.unregister(number)
                 open_.pop(number).socket.close()
     seen.seconds = time.perf_counter() - started
+    poll.close()
     return seen
 
 
@@ -154,6 +155,8 @@ def _paced(plan: Plan, per_second: float) -> Seen:
             seen.statuses[one.status] = seen.statuses.get(one.status, 0) + 1
             free.append(busy.pop(number))
     seen.seconds = time.perf_counter() - started
+    for one in free:
+        one.socket.close()
     return seen
 
 
