@@ -3,39 +3,46 @@
 Rows are spread over tasks by Leader. A task lands its rows in an embedded engine of its own and runs
 the same export as everywhere else, so the bytes are the same; it stores the files itself and returns
 manifest entries alone. A task that is tried again, or twice at once, writes the same bytes under
-the same names. A Leader with more rows than a task should take has a task of its own, and those
-start first, so that no other Leader waits behind it.
+the same names.
+
+A Leader with more rows than a task should take has a task of its own, and those start first, so that
+no other Leader waits behind it. One so large that all would wait for it is split: many tasks make
+the lines of ranges of its rows, and one joins them to the same files.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from typing import Any
 
 import msgspec
+import pyarrow as pa
+from pyspark import Accumulator, TaskContext
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
-from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.parquet_files import PARQUET
 from daybreak.export.referential import reference_checks
 from daybreak.ports import FileSink, ReferentialFault, ResourceReport
 from daybreak.sources.contract import Columns, model_faults, table_faults
 from daybreak.sources.dialects import in_dialect
+from daybreak.sources.spark_ranges import RANGE_ORDER, RANGE_ROWS
 from daybreak.sources.spark_task import SparkTask, TaskReport
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("string", "char", "varchar"),
@@ -57,6 +64,7 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
 _PARTITION_ROWS = 500_000
 _POLL_SECONDS = 0.5
 _RESULT = "kind string, body string"
+_AFTER_TRACE = re.compile(r"\s*(SQLSTATE|JVM stacktrace|Driver stacktrace|at [\w.$]+\()")
 
 
 def spark_session(settings: Mapping[str, str]) -> SparkSession:
@@ -66,6 +74,7 @@ def spark_session(settings: Mapping[str, str]) -> SparkSession:
     for name, value in {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
         "spark.ui.showConsoleProgress": "false",
         **settings,
     }.items():
@@ -73,7 +82,7 @@ def spark_session(settings: Mapping[str, str]) -> SparkSession:
     try:
         return builder.getOrCreate()
     except PySparkException as error:
-        raise SourceUnavailable(f"No Spark session: {_first_line(error)}") from error
+        raise SourceUnavailable(f"No Spark session: {_words(error)}") from error
 
 
 class SparkSource:
@@ -166,7 +175,7 @@ class SparkReading:
             try:
                 fields = self._model(resource.name).schema.fields
             except (AnalysisException, ParseException) as error:
-                faults.append(f"{model.origin}: {_first_line(error)}")
+                faults.append(f"{model.origin}: {_words(error)}")
                 continue
             got = [(field.name, field.dataType.simpleString()) for field in fields]
             faults += model_faults(resource, model, got, ACCEPTED_TYPES)
@@ -215,12 +224,8 @@ class SparkReading:
         on_entries([task.header_only()])
         rows_done = context.accumulator(0)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return task.run(batches, rows_done)
-
         with _spark_faults(f"Resource {resource}"):
-            spread = self._spread(self._model(resource))
-            made = spread.mapInArrow(run, _RESULT)
+            made = self._made(self._model(resource), task, rows_done)
             with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
                 collecting = pool.submit(made.collect)
                 while not wait([collecting], _POLL_SECONDS).done:
@@ -240,7 +245,7 @@ class SparkReading:
 
     def referential_faults(self) -> list[ReferentialFault]:
         """As `daybreak.export.referential_faults`, asked of Spark."""
-        known = self._session.createDataFrame([(leader,) for leader in self.leaders()], "leader_id string")
+        known = self._session.createDataFrame(pa.table({"leader_id": pa.array(self.leaders(), pa.string())}))
         known.createOrReplaceTempView("known_leaders")
         for resource in RESOURCES:
             self._model(resource.name).createOrReplaceTempView(f"model_of_{resource.name}")
@@ -261,17 +266,69 @@ class SparkReading:
         sql = in_dialect(self._models[resource].at(self._as_of), "spark")
         return self._session.sql(sql)
 
-    def _spread(self, rows: DataFrame) -> DataFrame:
-        """One partition for some Leaders, big ones alone and first; as many as the rows ask for."""
-        counts = rows.groupBy("LEADER_ID").count().collect()
-        places, partitions = _places({row[0]: row[1] for row in counts if row[0] is not None}, self._partition_rows)
-        table = self._session.createDataFrame(list(places.items()) or [("", 0)], "placed_leader string, place int")
-        return (
-            rows.join(f.broadcast(table), rows["LEADER_ID"] == table["placed_leader"], "left")
-            .withColumn("place", f.coalesce("place", f.lit(0)))
-            .repartitionById(partitions, "place")
-            .drop("place", "placed_leader")
+    def _made(self, rows: DataFrame, task: SparkTask, rows_done: Accumulator[int]) -> DataFrame:
+        """What the tasks tell, by kind and body, once it is collected."""
+        counted = rows.groupBy("LEADER_ID").count().collect()
+        counts: dict[str, int] = {row[0]: row[1] for row in counted if row[0] is not None}
+        # A Parquet file has one writer from its first row on.
+        split = [] if PARQUET in task.formats else self._too_large(counts)
+        whole = {leader: count for leader, count in counts.items() if leader not in split}
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task.run(batches, rows_done)
+
+        made = _spread(self._session, rows, whole, split, self._partition_rows).mapInArrow(run, _RESULT)
+        if not split:
+            return made
+        places = {leader: place for place, leader in enumerate(split)}
+
+        def lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            assert context is not None
+            return task.lines(batches, places, context.partitionId(), rows_done)
+
+        ranges = -(-sum(counts[leader] for leader in split) // self._partition_rows)
+        joined = (
+            rows.where(f.col("LEADER_ID").isin(split))
+            .repartitionByRange(ranges, "LEADER_ID", *_key(resource_named(task.resource)))
+            .mapInArrow(lines, RANGE_ROWS)
+            .repartitionById(len(split), "place")
+            .sortWithinPartitions(*RANGE_ORDER)
+            .mapInArrow(task.join, _RESULT)
         )
+        return joined.union(made)
+
+    def _too_large(self, counts: Mapping[str, int]) -> list[str]:
+        """Leaders that would keep a core busy when the others are done."""
+        share = sum(counts.values()) // self._session.sparkContext.defaultParallelism
+        most = max(share, 2 * self._partition_rows)
+        return [leader for leader in self.leaders() if counts.get(leader, 0) > most]
+
+
+def _spread(
+    session: SparkSession, rows: DataFrame, counts: Mapping[str, int], split: Sequence[str], partition_rows: int
+) -> DataFrame:
+    """One partition for some Leaders, big ones alone and first; as many as the rows ask for. Rows of no Leader, which
+    are counted, are in the first; those of split Leaders are left out.
+    """
+    places, partitions = _places(counts, partition_rows)
+    places |= dict.fromkeys(split, -1)
+    table = session.createDataFrame(
+        pa.table({"placed_leader": pa.array([*places], pa.string()), "place": pa.array([*places.values()], pa.int32())})
+    )
+    return (
+        rows.join(f.broadcast(table), rows["LEADER_ID"] == table["placed_leader"], "left")
+        .withColumn("place", f.coalesce("place", f.lit(0)))
+        .where("place >= 0")
+        .repartitionById(partitions, "place")
+        .drop("place", "placed_leader")
+    )
+
+
+def _key(resource: Resource) -> Iterator[SparkColumn]:
+    """The order of the resource's rows as Spark's own, identifiers as text of one case."""
+    for name in resource.key:
+        yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
 
 
 def _places(counts: Mapping[str, int], partition_rows: int) -> tuple[dict[str, int], int]:
@@ -324,7 +381,7 @@ def _show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
             frame = _table(session, location, table.name)
         except AnalysisException as error:
             if error.getCondition() not in _NOT_THERE:
-                faults.append(f"table {table.name}: {_first_line(error)}")
+                faults.append(f"table {table.name}: {_words(error)}")
             continue
         frame.createOrReplaceTempView(f"raw_{table.name}")
         found[table.name] = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
@@ -361,10 +418,16 @@ def _spark_faults(what: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
-        raise SourceError(f"{what} (Spark): {_first_line(error)}") from error
+        raise SourceError(f"{what} (Spark): {_words(error)}") from error
     except PySparkException as error:
-        raise SourceUnavailable(f"{what} (Spark): {_first_line(error)}") from error
+        raise SourceUnavailable(f"{what} (Spark): {_words(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+def _words(error: Exception) -> str:
+    """The error's first line; of what was raised in a task's Python, its last: before it stands the way there."""
+    lines = str(error).strip().splitlines()
+    trace = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if not trace:
+        return lines[0] if lines else type(error).__name__
+    raised = takewhile(lambda line: not _AFTER_TRACE.match(line), lines[trace[0] + 1 :])
+    return next((line for line in reversed([*raised]) if line[:1].strip()), lines[0])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pytest
@@ -21,8 +22,9 @@ from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
+from daybreak.export.gzip_member import PART_BYTES
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink
+from daybreak.ports import FileSink, WrittenFile
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark import SparkReading, SparkSource, spark_session
 from tests.integration.sources.engines import AS_OF
@@ -32,8 +34,10 @@ from tests.parts.presence import absent
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
+TEXTS = FORMATS[:3]
 SETTINGS = {
-    "spark.master": "local[2]",
+    "spark.master": "local[2,3]",
+    "spark.default.parallelism": "8",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -46,7 +50,7 @@ SNAPSHOT = "00000000-0000-4000-8000-000000000001"
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("platform")
-    make_platform(folder, leaders=8, members=1500, messages=4000, as_of=AS_OF)
+    make_platform(folder, leaders=8, members=6000, messages=4000, as_of=AS_OF)
     with closing(duckdb.connect()) as engine:
         for table in SOURCE_TABLES:
             columns = ", ".join(
@@ -77,14 +81,42 @@ def source_on(parquet: Path, **options: Any) -> SparkSource:
     )
 
 
-def exported(reading: SparkReading, sink: FileSink, previous: dict[str, str]) -> Any:
+@dataclass(frozen=True)
+class BrokenOnce:
+    """A sink whose first write for each of some Leaders fails when half of a piece is there. Travels."""
+
+    sink: FileSink
+    folder: Path
+    leaders: tuple[str, ...]
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        if client_id in self.leaders:
+            with suppress(FileExistsError):
+                (self.folder / client_id).touch(exist_ok=False)
+                pieces = self._half(pieces)
+        return self.sink.write(client_id, resource, format, pieces)
+
+    @staticmethod
+    def _half(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+        piece = next(iter(pieces))
+        yield piece[: len(piece) // 2]
+        raise OSError("the disk went away")
+
+
+def _leader(entry: ManifestEntry) -> str:
+    return entry.client_id
+
+
+def exported(
+    reading: SparkReading, sink: FileSink, previous: dict[str, str], formats: tuple[str, ...] = FORMATS
+) -> Any:
     """Everything one export tells: entries, carried Leaders, the last progress, the report."""
     entries: list[ManifestEntry] = []
     carried: list[str] = []
     rows: list[int] = []
     report = reading.export_resource(
         "members",
-        FORMATS,
+        formats,
         sink,
         previous=previous,
         compression="igzip-2",
@@ -105,7 +137,7 @@ def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path
     found: list[ManifestEntry] = []
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     # Few rows a partition: big Leaders get a task of their own, small ones share.
-    with source_on(parquet, partition_rows=300).open(AS_OF) as spark:
+    with source_on(parquet, partition_rows=1500).open(AS_OF) as spark:
         spark.check()
         for name, report in zip(RESOURCE_NAMES, reports, strict=True):
             assert report == spark.export_resource(
@@ -140,13 +172,42 @@ def test_unchanged_leaders_are_carried_and_a_second_writing_is_the_same(parquet:
         assert rows == report.rows > 0
         # As after a task that was tried again: the same files are written once more.
         again, _, _, _ = exported(reading, sink, {})
-        assert again == entries
+        assert sorted(again, key=_leader) == sorted(entries, key=_leader)
         previous = {entry.client_id: entry.fingerprint for entry in entries if entry.client_id}
         kept = previous.popitem()[0]
         entries, carried, _, report = exported(reading, sink, previous)
         assert [entry.client_id for entry in entries] == ["", kept]
         assert sorted(carried) == sorted(previous)
         assert report.carried == len(previous)
+
+
+@pytest.mark.usefixtures("session")
+def test_a_leader_too_large_for_one_task_is_split_and_its_files_are_the_same(parquet: Path, tmp_path: Path) -> None:
+    whole = LocalDisk(tmp_path / "whole").stage(SNAPSHOT)
+    with source_on(parquet).open(AS_OF) as reading:
+        expected, _, _, report = exported(reading, whole, {}, TEXTS)
+    smallest, *_, largest = sorted((entry for entry in expected if entry.client_id), key=lambda entry: entry.rows)
+    assert largest.rows > report.rows * 0.45
+    assert largest.formats["json"].content_bytes > PART_BYTES
+    sink = LocalDisk(tmp_path / "split").stage(SNAPSHOT)
+    broken = BrokenOnce(sink, tmp_path / "marks", (smallest.client_id, largest.client_id))
+    broken.folder.mkdir()
+    with source_on(parquet, partition_rows=400).open(AS_OF) as reading:
+        found, _, rows, split_report = exported(reading, cast("FileSink", broken), {}, TEXTS)
+        assert sorted(found, key=_leader) == sorted(expected, key=_leader)
+        assert split_report == report
+        assert rows == report.rows
+        assert {path.name for path in broken.folder.iterdir()} == set(broken.leaders)
+        previous = {entry.client_id: entry.fingerprint for entry in found}
+        entries, carried, _, report = exported(reading, sink, previous, TEXTS)
+        assert [entry.client_id for entry in entries] == [""]
+        assert largest.client_id in carried
+        assert report.bytes_written == 0
+    sink.seal()
+    store = LocalDisk(tmp_path / "split")
+    for entry in found:
+        for stored in entry.formats.values():
+            store.check(stored.key, stored.bytes, stored.sha256)
 
 
 @pytest.mark.usefixtures("session")
