@@ -17,6 +17,7 @@ from benchmarks.verify import check, content_of_source
 WAYS = {
     "daybreak": "Daybreak (igzip 2)",
     "daybreak-zlib-ng": "Daybreak (zlib-ng 4)",
+    "daybreak-sql": "Daybreak (igzip 2), lines made in SQL",
     "duckdb": "DuckDB COPY ... PARTITION_BY, gzip",
     "polars-6": "Polars partitioned sink, gzip 6",
     "polars-1": "Polars partitioned sink, gzip 1",
@@ -47,7 +48,7 @@ def _run(options: argparse.Namespace) -> Section:
         pictures[name] = _picture(f"Members, {order} source: seconds on the wall", found)
         parts += [f"### {order.capitalize()} source\n", _table(found), f"\n![Seconds by way](images/{name}.svg)\n"]
     body = f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + _NOTES
-    return Section(body, pictures, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow"))
+    return Section(body, pictures, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime"))
 
 
 def _rounds(folder: Path, source: Path, ways: Sequence[str], rounds: int) -> dict[str, list[Measured]]:

@@ -61,6 +61,12 @@ def export(
     return {}
 
 
+def daybreak_in_sql(source: Path, out: Path) -> dict[str, Any]:
+    """The same where no process may make code: the compiled encoder cannot run, the engine's SQL makes the lines."""
+    sys.modules["wasmtime"] = None  # type: ignore[assignment]
+    return daybreak(source, out)
+
+
 def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -> dict[str, Any]:
     """What no way can beat: compressing the finished text with igzip 2, a thread a core. The text comes first."""
     from daybreak.export.gzip_member import PART_BYTES, codec_named
@@ -108,6 +114,7 @@ def _peer(way: Callable[..., None], **settings: Any) -> Way:
 
 BY_NAME: dict[str, Way] = {
     "daybreak": daybreak,
+    "daybreak-sql": daybreak_in_sql,
     "daybreak-zlib-ng": lambda source, out: daybreak(source, out, compression="zlib-ng-4"),
     "limit": limit,
     "limit-all": _limit_of_all,
