@@ -1,14 +1,16 @@
-"""Links and sessions end when their time is over: the service's own clock is moved."""
+"""Links and sessions end when their time is over, and new files come at four: the service's own clock is moved."""
 
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
 
+from daybreak.demo.platform import make_platform
+from daybreak.domain.snapshot import Snapshot, SnapshotState
 from tests.acceptance.conftest import new_world
-from tests.acceptance.service import AUTH, Service, serving
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.world import CARL, GUESS, MAYA, NORTH, SOUTH, totp_code
 from tests.parts.presence import absent
 from tests.parts.waiting import wait_until
@@ -34,19 +36,23 @@ class MovedClock:
         new.replace(self._file)
 
 
+def faked(file: Path) -> dict[str, str]:
+    """The environment of a program whose clock follows a file."""
+    return {
+        "LD_PRELOAD": str(_library()),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, MovedClock]]:
     """A service and its clock."""
     folder = Path(tmp_path_factory.mktemp("clock"))
     clock = MovedClock(folder / "offset")
     clock.move("+0")
-    environment = {
-        "LD_PRELOAD": str(_library()),
-        "FAKETIME_TIMESTAMP_FILE": str(folder / "offset"),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
-    with serving(new_world(folder), environment=environment) as service:
+    with serving(new_world(folder), environment=faked(folder / "offset")) as service:
         yield service, clock
 
 
@@ -105,3 +111,41 @@ def test_guessing_slowly_ends_at_20_an_hour_and_50_a_day(moved: tuple[Service, M
         right = totp_code(at=datetime.now(UTC) + timedelta(minutes=minutes))
         assert service.answer_second_factor(waiting, right).status_code == status, "the right code has to wait, too"
     clock.move("+0")
+
+
+def test_new_files_are_made_before_four_and_come_at_four(tmp_path: Path) -> None:
+    """A service as operators run it, its clock moved to the night's end."""
+    world = new_world(tmp_path)
+    make_platform(tmp_path / "platform", leaders=3, members=20, messages=40, seed=1, as_of=datetime.now(UTC))
+    clock = MovedClock(tmp_path / "offset")
+    four = datetime.combine(datetime.now(UTC).date() + timedelta(days=1), time(4), UTC)
+
+    def move_to(moment: datetime) -> None:
+        clock.move(f"+{(moment - datetime.now(UTC)).total_seconds():.0f}")
+
+    state = world.state()
+
+    def in_state(wanted: SnapshotState) -> list[Snapshot]:
+        found = state.read(lambda stores: stores.snapshots.of_day(four.date()))
+        return [found] if found is not None and found.state is wanted else []
+
+    move_to(four - timedelta(minutes=50))
+    settings = {"snapshot.schedule": True, "source.location": str(tmp_path / "platform")}
+    try:
+        with serving(world, environment=faked(tmp_path / "offset"), settings=settings, workers=1) as service:
+            (complete,) = wait_until(lambda: in_state(SnapshotState.COMPLETE), PATIENCE_SECONDS, what="the night's run")
+            assert complete.started_at < four
+            served = state.read(lambda stores: stores.snapshots.current())
+            assert served is not None
+            assert served.snapshot_id != complete.snapshot_id, "it waits for its hour"
+            move_to(four - timedelta(minutes=1))
+            link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
+            old = service.get(link).content
+            move_to(four - timedelta(seconds=3))
+            (published,) = wait_until(lambda: in_state(SnapshotState.PUBLISHED), PATIENCE_SECONDS, what="four o'clock")
+            assert published.snapshot_id == complete.snapshot_id
+            assert published.published_at is not None
+            assert published.published_at >= four
+            assert service.get(link).content == old, "a link that was given before leads to the file of before"
+    finally:
+        state.close()

@@ -26,7 +26,7 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource
+from daybreak.export import export_resource, line_encoder
 from daybreak.sources.duckdb import DuckdbSource
 from tests.integration.sources.engines import KeptFiles
 from tests.reference.platforms import HOSTILE, LEADERS, MEMBERS, write_duckdb
@@ -47,9 +47,9 @@ def answers_of(leader: str) -> Answers:
     return {name: value for name, value in named.items() if leader == ALL or "\0" not in f"{name}{value or ''}"}
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The CSV file of each Leader, unpacked, and the JSON file of the first, by `{leader}.csv` and `{leader}.json`."""
+@pytest.fixture(scope="module", params=["compiled", "sql"])
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files of each Leader, unpacked, by `{leader}.csv` and `{leader}.json`, from either of the two encoders."""
     folder = tmp_path_factory.mktemp("hostile")
     tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
     leaders = next(table for table in SOURCE_TABLES if table.name == "leaders")
@@ -71,7 +71,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     kept = KeptFiles()
     entries: list[ManifestEntry] = []
-    with source.open(AS_OF) as reading:
+    with pytest.MonkeyPatch.context() as patch, source.open(AS_OF) as reading:
+        if request.param == "sql":
+            patch.setattr(line_encoder, "why_not", lambda: "this is about the other one")
         export_resource(reading, RESOURCE, ("csv", "json"), kept, threads=2, on_entries=entries.extend)
     found = {}
     for leader in (ALL, WITHOUT_NUL):
