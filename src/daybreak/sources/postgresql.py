@@ -145,15 +145,19 @@ class PostgresqlReading:
         return self._leaders
 
     def input_bytes(self) -> int:
-        """Bytes of the tables on the server, 0 for what are views."""
-        names = [table.name for table in SOURCE_TABLES]
+        """Bytes of the tables' rows on the server; the planner's guess for views, partitioned and foreign tables."""
         with server_faults("The source"):
-            row = self._keeper.execute(
-                "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0)::bigint "
-                "FROM unnest(%s::text[]) AS name",
-                [names],
-            ).fetchone()
-        return int(row[0]) if row else 0
+            sizes = self._keeper.execute(
+                "SELECT c.relname, CASE WHEN c.relkind IN ('r', 'm') THEN pg_table_size(c.oid) END "
+                "FROM unnest(%s::text[]) AS name JOIN pg_class AS c ON c.oid = to_regclass(name)",
+                [[table.name for table in SOURCE_TABLES]],
+            ).fetchall()
+            return sum(self._guessed_bytes(name) if size is None else int(size) for name, size in sizes)
+
+    def _guessed_bytes(self, table: str) -> int:
+        row = self._keeper.execute(f"EXPLAIN (FORMAT json) SELECT * FROM {table}".encode()).fetchone()
+        plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
+        return int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
     def rows(self, resource: str) -> ResourceRows:
         """Lands the resource's rows when first asked for; later calls read what has landed."""
