@@ -97,6 +97,7 @@ def test_forced_enrolment_shows_recovery_codes_once(page: Page, service: Service
     service.as_new(stage.NEWCOMER)
     sign_in(page, service, stage.NEWCOMER)
     expect(page.get_by_role("heading", name="Set up your second factor")).to_be_visible()
+    expect(page.get_by_text("An account in your reach asks for a code")).to_be_visible()
     expect(page.locator(".qr svg")).to_be_visible()
     assert _whole(page), "a part of the QR code is cut off"
     manual_key = page.locator("#manual-key").inner_text()
