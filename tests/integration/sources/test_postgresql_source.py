@@ -28,6 +28,7 @@ from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export import export_resource, referential_faults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import PostgresqlSource
+from daybreak.sources.postgresql_snapshot import ServerSnapshot, reading_connection
 from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
@@ -187,6 +188,12 @@ def test_every_connection_of_a_reading_takes_the_tls_settings_of_the_address(
         strange = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/other.crt"
         with pytest.raises(SourceUnavailable, match="certificate"), source_on(strange, tmp_path).open(AS_OF):
             pass
+        # The streams' driver is another one.
+        with reading_connection(trusted) as keeper:
+            known += 1
+            snapshot = ServerSnapshot(strange, keeper, "none", 0)
+            with pytest.raises(SourceUnavailable, match="certificate"), snapshot.stream("SELECT 1"):
+                pass
         assert len(opened) == known
 
 
