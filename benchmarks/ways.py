@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from benchmarks import peers
+from benchmarks import peers, spark
 from benchmarks.machine import cores
 from benchmarks.source import AS_OF
 
@@ -122,6 +122,8 @@ BY_NAME: dict[str, Way] = {
     "polars-6": _peer(peers.polars, level=6),
     "polars-1": _peer(peers.polars, level=1),
     "python": _peer(peers.python),
+    "spark": spark.partitioned,
+    "daybreak-spark": spark.daybreak,
 }
 
 
