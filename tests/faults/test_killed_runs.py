@@ -162,12 +162,13 @@ def test_a_process_that_is_killed_at_any_call_leaves_what_is_served_whole(
     assert killed >= counts.total() - 5
 
 
-def test_files_are_durable_before_anybody_is_told_of_them(folder: Path, struck: tuple[Victims, Path]) -> None:
+def test_files_are_durable_before_anybody_is_told_of_them(folder: Path, tmp_path: Path) -> None:
     """The order of one run's calls: data, sync, rename, sync of the names, and only then the manifest's completion."""
     prepared(folder)
-    victims, log = struck
-    pid = victims.start("run", folder)
-    assert victims.wait(pid) == 0, (folder / "child.log").read_text()
+    log = tmp_path / "trace"
+    with traced_victims(log, ["-e", f"trace={','.join(CHANGING_CALLS)}"]) as victims:
+        pid = victims.start("run", folder)
+        assert victims.wait(pid) == 0, (folder / "child.log").read_text()
     made = calls_of(log, pid)
     data = [place for place, (call, rest) in enumerate(made) if call == "write" and "/staging/" in rest]
     (sync,) = (place for place, (call, _) in enumerate(made) if call == "syncfs")
