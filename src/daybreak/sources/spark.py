@@ -13,13 +13,11 @@ the lines of ranges of its rows, and one joins them to the same files.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -41,6 +39,8 @@ from daybreak.export.referential import reference_checks
 from daybreak.ports import FileSink, ReferentialFault, ResourceReport
 from daybreak.sources.contract import Columns, model_faults, table_faults
 from daybreak.sources.dialects import in_dialect
+from daybreak.sources.spark_faults import spark_faults, words_of
+from daybreak.sources.spark_placing import spread
 from daybreak.sources.spark_ranges import RANGE_ORDER, RANGE_ROWS
 from daybreak.sources.spark_task import SparkTask, TaskReport
 
@@ -64,7 +64,6 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
 _PARTITION_ROWS = 500_000
 _POLL_SECONDS = 0.5
 _RESULT = "kind string, body string"
-_AFTER_TRACE = re.compile(r"\s*(SQLSTATE|JVM stacktrace|Driver stacktrace|at [\w.$]+\()")
 
 
 def spark_session(settings: Mapping[str, str]) -> SparkSession:
@@ -82,7 +81,7 @@ def spark_session(settings: Mapping[str, str]) -> SparkSession:
     try:
         return builder.getOrCreate()
     except PySparkException as error:
-        raise SourceUnavailable(f"No Spark session: {_words(error)}") from error
+        raise SourceUnavailable(f"No Spark session: {words_of(error)}") from error
 
 
 class SparkSource:
@@ -118,7 +117,7 @@ class SparkSource:
         """A reading in a session of its own catalogue of views. Raises SourceError."""
         session = spark_session(self._settings).newSession()
         session.conf.set("spark.sql.session.timeZone", "UTC")
-        with _spark_faults("The source"):
+        with spark_faults("The source"):
             found = _show_tables(session, self._location)
         yield SparkReading(
             session,
@@ -132,7 +131,7 @@ class SparkSource:
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query of the operator's own (`[directory]`), by column name."""
         session = spark_session(self._settings).newSession()
-        with _spark_faults("A query under [directory]"):
+        with spark_faults("A query under [directory]"):
             _show_tables(session, self._location)
             return [row.asDict() for row in session.sql(sql).collect()]
 
@@ -175,20 +174,20 @@ class SparkReading:
             try:
                 fields = self._model(resource.name).schema.fields
             except (AnalysisException, ParseException) as error:
-                faults.append(f"{model.origin}: {_words(error)}")
+                faults.append(f"{model.origin}: {words_of(error)}")
                 continue
             got = [(field.name, field.dataType.simpleString()) for field in fields]
             faults += model_faults(resource, model, got, ACCEPTED_TYPES)
         if faults:
             raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
-        with _spark_faults("Table leaders"):
+        with spark_faults("Table leaders"):
             pairs = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         check_leader_chain((row[0], row[1]) for row in pairs)
 
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""
         if self._leaders is None:
-            with _spark_faults("Table leaders"):
+            with spark_faults("Table leaders"):
                 rows = self._session.sql("SELECT leader_id FROM leaders WHERE leader_id IS NOT NULL").collect()
             self._leaders = sorted(row[0] for row in rows)
         return self._leaders
@@ -224,7 +223,7 @@ class SparkReading:
         on_entries([task.header_only()])
         rows_done = context.accumulator(0)
 
-        with _spark_faults(f"Resource {resource}"):
+        with spark_faults(f"Resource {resource}"):
             made = self._made(self._model(resource), task, rows_done)
             with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
                 collecting = pool.submit(made.collect)
@@ -250,7 +249,7 @@ class SparkReading:
         for resource in RESOURCES:
             self._model(resource.name).createOrReplaceTempView(f"model_of_{resource.name}")
         faults = []
-        with _spark_faults("The referential checks"):
+        with spark_faults("The referential checks"):
             for check, query in reference_checks(
                 lambda resource: (
                     f'(SELECT r.* FROM model_of_{resource} AS r JOIN known_leaders AS k ON k.leader_id = r."LEADER_ID")'
@@ -277,7 +276,7 @@ class SparkReading:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return task.run(batches, rows_done)
 
-        made = _spread(self._session, rows, whole, split, self._partition_rows).mapInArrow(run, _RESULT)
+        made = spread(self._session, rows, whole, split, self._partition_rows).mapInArrow(run, _RESULT)
         if not split:
             return made
         places = {leader: place for place, leader in enumerate(split)}
@@ -305,48 +304,10 @@ class SparkReading:
         return [leader for leader in self.leaders() if counts.get(leader, 0) > most]
 
 
-def _spread(
-    session: SparkSession, rows: DataFrame, counts: Mapping[str, int], split: Sequence[str], partition_rows: int
-) -> DataFrame:
-    """One partition for some Leaders, big ones alone and first; as many as the rows ask for. Rows of no Leader, which
-    are counted, are in the first; those of split Leaders are left out.
-    """
-    places, partitions = _places(counts, partition_rows)
-    places |= dict.fromkeys(split, -1)
-    table = session.createDataFrame(
-        pa.table({"placed_leader": pa.array([*places], pa.string()), "place": pa.array([*places.values()], pa.int32())})
-    )
-    return (
-        rows.join(f.broadcast(table), rows["LEADER_ID"] == table["placed_leader"], "left")
-        .withColumn("place", f.coalesce("place", f.lit(0)))
-        .where("place >= 0")
-        .repartitionById(partitions, "place")
-        .drop("place", "placed_leader")
-    )
-
-
 def _key(resource: Resource) -> Iterator[SparkColumn]:
     """The order of the resource's rows as Spark's own, identifiers as text of one case."""
     for name in resource.key:
         yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
-
-
-def _places(counts: Mapping[str, int], partition_rows: int) -> tuple[dict[str, int], int]:
-    """Which partition each Leader goes to, and how many there are.
-
-    Leaders by size, the largest first: one with more than `partition_rows` rows is alone; the others
-    fill partitions up to that many. The first partitions hold the largest and so start first.
-    """
-    places: dict[str, int] = {}
-    place = 0
-    room = partition_rows
-    for leader, rows in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if room < rows and room < partition_rows:
-            place += 1
-            room = partition_rows
-        places[leader] = place
-        room -= rows
-    return places, place + 1
 
 
 def _together(resource: str, reports: Sequence[TaskReport]) -> ResourceReport:
@@ -381,7 +342,7 @@ def _show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
             frame = _table(session, location, table.name)
         except AnalysisException as error:
             if error.getCondition() not in _NOT_THERE:
-                faults.append(f"table {table.name}: {_words(error)}")
+                faults.append(f"table {table.name}: {words_of(error)}")
             continue
         frame.createOrReplaceTempView(f"raw_{table.name}")
         found[table.name] = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
@@ -410,24 +371,3 @@ def _typed(column: Column) -> str:
     if column.type is not ColumnType.UUID:
         return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
     return f"lower(CAST({column.name} AS string)) AS {column.name}"
-
-
-@contextmanager
-def _spark_faults(what: str) -> Iterator[None]:
-    """Spark's errors as ours: what the analyser refuses stays wrong, a failed job may work again."""
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        raise SourceError(f"{what} (Spark): {_words(error)}") from error
-    except PySparkException as error:
-        raise SourceUnavailable(f"{what} (Spark): {_words(error)}") from error
-
-
-def _words(error: Exception) -> str:
-    """The error's first line; of what was raised in a task's Python, its last: before it stands the way there."""
-    lines = str(error).strip().splitlines()
-    trace = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
-    if not trace:
-        return lines[0] if lines else type(error).__name__
-    raised = takewhile(lambda line: not _AFTER_TRACE.match(line), lines[trace[0] + 1 :])
-    return next((line for line in reversed([*raised]) if line[:1].strip()), lines[0])
