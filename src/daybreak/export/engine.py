@@ -62,18 +62,19 @@ def engine_faults(what: str) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise RunError(
             f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. "
-            f"({_first_line(error)})"
+            f"({first_line(error)})"
         ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error):
             raise RunError(
-                f"{what}: no space left for temporary files. ({_first_line(error)})",
+                f"{what}: no space left for temporary files. ({first_line(error)})",
                 code="disk_short",
             ) from error
-        raise SourceError(f"{what} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
     except duckdb.Error as error:
-        raise SourceError(f"{what} cannot be read: {_first_line(error)}") from error
+        raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What the engine says, without the hints that follow."""
     return str(error).splitlines()[0]

@@ -25,6 +25,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    """A text as an SQL constant."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def header(resource: Resource) -> bytes:
     """The CSV header record."""
     return (",".join(quoted(name) for name in resource.column_names) + "\n").encode()
@@ -55,11 +60,11 @@ def drafts(resource: Resource, filled: Collection[str]) -> str:
     for position, column in enumerate(resource.columns):
         comma = "," if position else ""
         if column.type is not ColumnType.UUID:
-            parts += [_constant(comma), _cell(column)]
+            parts += [literal(comma), _cell(column)]
         elif column.name in filled:
-            parts += [_constant(comma + '"'), _cell(column), _constant('"')]
+            parts += [literal(comma + '"'), _cell(column), literal('"')]
         else:
-            parts += [_constant(comma), f"'\"' || {_cell(column)} || '\"'"]
+            parts += [literal(comma), f"'\"' || {_cell(column)} || '\"'"]
     return _concat([*parts, "chr(10)"])
 
 
@@ -73,7 +78,7 @@ def csv_line(resource: Resource) -> str:
     parts: list[str] = []
     for position, column in enumerate(resource.columns):
         name = quoted(column.name)
-        parts.append(_constant("," if position else ""))
+        parts.append(literal("," if position else ""))
         match column.type:
             case ColumnType.TEXT:
                 parts.append(f"""'"' || replace({name}, '"', '""') || '"'""")
@@ -95,23 +100,19 @@ def json_line(resource: Resource, filled: Collection[str]) -> str:
         as_string = column.type in {ColumnType.UUID, ColumnType.DATE, ColumnType.TIMESTAMP}
         if column.name not in filled:
             value = f"'\"' || {cell} || '\"'" if as_string else cell
-            parts += [_constant(constant), f"coalesce({value}, 'null')"]
+            parts += [literal(constant), f"coalesce({value}, 'null')"]
             constant = ""
         elif as_string:
-            parts += [_constant(constant + '"'), cell]
+            parts += [literal(constant + '"'), cell]
             constant = '"'
         else:
-            parts += [_constant(constant), cell]
+            parts += [literal(constant), cell]
             constant = ""
-    return _concat([*parts, _constant(constant + "}")])
+    return _concat([*parts, literal(constant + "}")])
 
 
 def _cell(column: Column) -> str:
     return quoted("cell_" + column.name)
-
-
-def _constant(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _concat(parts: list[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_memory_bytes
-from daybreak.export.lines import quoted
+from daybreak.export.lines import literal, quoted
 from daybreak.export.survey import LeaderRows, text_length
 
 WIDE_ROW_BYTES = 1_500
@@ -74,13 +74,9 @@ def _parts(
     for after, upto in pairwise(bounds):
         conditions = [f"ordinal = {ordinal}"]
         if after is not None:
-            conditions.append(f"{key} > {_literal(after)}")
+            conditions.append(f"{key} > {literal(after)}")
         if upto is not None:
             conditions.append(
-                f"({key} <= {_literal(upto)} OR {key} IS NULL)" if after is None else f"{key} <= {_literal(upto)}"
+                f"({key} <= {literal(upto)} OR {key} IS NULL)" if after is None else f"{key} <= {literal(upto)}"
             )
         yield " AND ".join(conditions)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

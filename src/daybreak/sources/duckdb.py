@@ -21,7 +21,8 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model, check_leader_chain
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
-from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
+from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line, open_engine
+from daybreak.export.lines import literal, quoted
 from daybreak.ports import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 
@@ -123,7 +124,7 @@ class DuckdbReading:
                     # Not DESCRIBE: it gives the stored name of a column whose new name differs in case alone.
                     described = cursor.sql(f"SELECT * FROM ({model.at(self._as_of)})")
                 except duckdb.Error as error:
-                    raise ModelRefused(_first_line(error)) from error
+                    raise ModelRefused(first_line(error)) from error
                 return list(zip(described.columns, map(str, described.types), strict=True))
 
             check_models(self._models, columns_of, ACCEPTED_TYPES)
@@ -208,36 +209,35 @@ def _parquet_files(location: Path) -> dict[str, list[_FileState]] | None:
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
     try:
-        connection.execute(f"ATTACH {_literal(str(location))} AS source (READ_ONLY)")
+        connection.execute(f"ATTACH {literal(str(location))} AS source (READ_ONLY)")
     except duckdb.IOException as error:
         if "lock" in str(error).lower():
             raise SourceUnavailable(
                 f"The source {location} is open for writing in another process; "
-                f"close it or point source.location at a copy. ({_first_line(error)})"
+                f"close it or point source.location at a copy. ({first_line(error)})"
             ) from error
-        raise SourceError(f"The source {location} cannot be opened: {_first_line(error)}") from error
+        raise SourceError(f"The source {location} cannot be opened: {first_line(error)}") from error
     except duckdb.Error as error:
-        raise SourceError(f"The source {location} cannot be opened: {_first_line(error)}") from error
+        raise SourceError(f"The source {location} cannot be opened: {first_line(error)}") from error
 
 
 def _show_parquet(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[_FileState]]) -> None:
     """One view per table in the schema `source`. Parts may have their columns in any order."""
     connection.execute("CREATE SCHEMA source")
     for table, states in files.items():
-        paths = ", ".join(_literal(str(state.path)) for state in states)
+        paths = ", ".join(literal(str(state.path)) for state in states)
         try:
             connection.execute(
-                f"CREATE VIEW source.{_identifier(table)} AS "
-                f"SELECT * FROM read_parquet([{paths}], union_by_name = true)"
+                f"CREATE VIEW source.{quoted(table)} AS SELECT * FROM read_parquet([{paths}], union_by_name = true)"
             )
         except duckdb.Error as error:
-            raise SourceError(f"Table {table} cannot be read: {_first_line(error)}") from error
+            raise SourceError(f"Table {table} cannot be read: {first_line(error)}") from error
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
     """Nothing but the source's own files can be read from here on, no setting be changed."""
     if paths:
-        listed = ", ".join(_literal(str(path)) for path in paths)
+        listed = ", ".join(literal(str(path)) for path in paths)
         connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -265,15 +265,3 @@ def _make_typed_views(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _typed(column: Column) -> str:
     return f"CAST({column.name} AS {ENGINE_TYPES[column.type]}) AS {column.name}"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
