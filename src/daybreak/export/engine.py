@@ -61,8 +61,7 @@ def engine_faults(what: str) -> Iterator[None]:
         yield
     except duckdb.OutOfMemoryException as error:
         raise RunError(
-            f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. "
-            f"({first_line(error)})"
+            f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. ({first_line(error)})"
         ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error):
