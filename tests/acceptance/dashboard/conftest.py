@@ -1,5 +1,6 @@
 """One service on the stage for all browser tests, and visitors who are signed in to it."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
     folder, port = tmp_path_factory.mktemp("stage"), free_port()
     hour = (datetime.now(UTC).hour - 8) % 24
     command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", str(folder), str(port), str(hour), "400", "3"]
-    with running(command, folder=project_folder, environment={"PYTHONPATH": str(project_folder)}) as program:
+    # The code of this checkout, wherever the environment's own copy of the package comes from.
+    path = os.pathsep.join([str(project_folder / "src"), str(project_folder)])
+    with running(command, folder=project_folder, environment={"PYTHONPATH": path}) as program:
         program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
