@@ -20,6 +20,8 @@ HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unkn
 
 _RAW = -15
 _MEMORY_LEVEL = 8
+# Enough for igzip's code for the ends of streams to take them, and to note that there is a history.
+_OPENING_BYTES = 4
 
 
 class _Compressor(Protocol):
@@ -30,20 +32,32 @@ class _Compressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate implementation at one level. `name` goes into fingerprints: it shapes bytes."""
+    """A deflate implementation at one level. `name` goes into fingerprints: it shapes bytes.
+
+    `opening_bytes` of a part are compressed as a block of their own. The inner loop of igzip 1 and 2 hashes its own
+    address where it should hash the third to sixth byte of a stream (ISA-L 2.32, `write_first_byte` in
+    igzip_icf_body_h1_gr_bt.asm), so now and then the same content would give other bytes; a stream that has begun does
+    not go there.
+    """
 
     name: str
     open: Callable[[], _Compressor]
+    opening_bytes: int = 0
 
     def part(self, content: bytes | memoryview, *, last: bool) -> bytes:
         """One part as raw deflate.
 
-        Fed in one call on purpose: how an input is cut into calls changes igzip's output. A fresh
+        Fed in the same calls each time: how an input is cut into calls changes igzip's output. A fresh
         object each time, because its one-shot function reads memory it never wrote.
         """
         compressor = self.open()
-        head = compressor.compress(content)
-        return head + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+        opening = b""
+        if 0 < self.opening_bytes < len(content):
+            content = memoryview(content)
+            opening = compressor.compress(content[: self.opening_bytes]) + compressor.flush(zlib.Z_SYNC_FLUSH)
+            content = content[self.opening_bytes :]
+        body = compressor.compress(content)
+        return opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
 
     def member(self, content: bytes | memoryview) -> bytes:
         """A whole member for content of at most `PART_BYTES` bytes."""
@@ -65,7 +79,8 @@ def codec_named(name: str) -> Codec:
         "zlib": zlib.compressobj,
     }
     make = makers[library]
-    return Codec(name, lambda: make(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL))
+    opening_bytes = _OPENING_BYTES if library == "igzip" and level in {1, 2} else 0
+    return Codec(name, lambda: make(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
 
 
 def crc32(content: bytes | memoryview, start: int = 0) -> int:

@@ -17,7 +17,7 @@ from daybreak.export.engine import engine_version
 from daybreak.export.lines import quoted
 
 _MATTERS_BYTES = 4 << 20
-_RECIPE_VERSION = 1
+_RECIPE_VERSION = 2
 """Raised when the same rows and settings would give other bytes than before."""
 
 
