@@ -75,11 +75,17 @@ def _preload() -> None:
 
 def _run_worker(settings: "Settings", listener: "socket.socket", beat: Callable[[], None]) -> None:
     from daybreak.bootstrap import build
-    from daybreak.web.app import create_app
+    from daybreak.web.app import Application
     from daybreak.web.worker import run_app
 
     wired = build(settings)
-    run_app(create_app(wired.services, close=wired.aclose), listener, beat=beat)
+    app = Application(wired.services, wired.aclose)
+
+    def beats() -> None:
+        app.beat()
+        beat()
+
+    run_app(app, listener, beat=beats)
 
 
 def _run_builder(settings: "Settings", *, builds: bool) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.ports import Stores
 from daybreak.web.authentication import principal_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 _PAGE = 500

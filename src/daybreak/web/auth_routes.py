@@ -6,7 +6,6 @@ import re
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak.access import second_factor, sessions
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login
@@ -29,7 +28,7 @@ from daybreak.web.answers import (
 from daybreak.web.authentication import bearer, session_of, waiting_of
 from daybreak.web.bodies import read_json
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII)

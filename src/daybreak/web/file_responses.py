@@ -25,6 +25,7 @@ from daybreak.domain.snapshot import CurrentFile
 from daybreak.ports import FileStore
 from daybreak.web.negotiation import Representation
 from daybreak.web.preconditions import http_date, judge, range_stands
+from daybreak.web.problems import RangeNotSatisfiable
 from daybreak.web.ranges import Span, Unsatisfiable, parse_ranges
 
 INLINE_BYTES = 64 * 1024
@@ -157,16 +158,6 @@ def file_response(
     if size <= INLINE_BYTES:
         return _inline(path, size, headers)
     return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers, whole=True)
-
-
-class RangeNotSatisfiable(RequestError):
-    """No part that was asked for is in the file (416); `size` goes into Content-Range."""
-
-    code = "range_not_satisfiable"
-
-    def __init__(self, message: str, size: int) -> None:
-        super().__init__(message)
-        self.size = size
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak import downloads
 from daybreak.domain.errors import NotFound
@@ -14,7 +13,7 @@ from daybreak.web.authentication import principal_of
 from daybreak.web.manifest_view import manifest_view
 from daybreak.web.metrics import Metrics
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 

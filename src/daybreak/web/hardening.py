@@ -1,6 +1,6 @@
-"""The layer around every route: strict framing, security headers, request ids, the access log.
+"""What every request passes: strict framing, its route, errors as problems, security headers, metrics, the access log.
 
-One plain ASGI layer, so that it also covers what the framework answers by itself.
+One layer does it all. Layers around layers would each cost as much as an answer does.
 """
 
 from __future__ import annotations
@@ -8,16 +8,19 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound
 from daybreak.web.metrics import Metrics
-from daybreak.web.problems import problem_response
+from daybreak.web.problems import MethodNotAllowed, problem_response
 from daybreak.web.request_facts import SCOPE_KEY, RequestFacts, gather, host_is_good, transfer_coding_is_good
+from daybreak.web.routing import Route, find_route
 from daybreak.web.services import WebSettings
 
 Headers = list[tuple[bytes, bytes]]
@@ -44,52 +47,83 @@ _log = structlog.get_logger("daybreak.web")
 
 
 @dataclass(slots=True)
-class _Watch:
+class _Exchange:
     """What went out on one request."""
 
+    send: Send
     status: int = 0
     length: int = 0
+    begun: bool = False
+    route: str = "unmatched"
     started: float = field(default_factory=time.perf_counter)
+
+    def noting(self, message: Message) -> Awaitable[None]:
+        """As `send`; from then on there is no other answer."""
+        self.begun = True
+        return self.send(message)
 
 
 class Hardening:
-    """Wraps the application. See the module for what it does."""
+    """Answers requests by their routes. See the module for what it does around them."""
 
-    def __init__(self, app: ASGIApp, settings: WebSettings, metrics: Metrics) -> None:
-        self._app = app
+    def __init__(self, routes: Sequence[Route], settings: WebSettings, metrics: Metrics) -> None:
+        self._routes = routes
         self._settings = settings
         self._metrics = metrics
         self._headers = [*_ALWAYS, _HSTS] if settings.secure else list(_ALWAYS)
         self._base_path = settings.base_path
+        # Bound once: finding what it is set up to do costs as much as writing a line.
+        self._log = _log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request; other kinds of connection go through, web sockets nowhere."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
+        """Answers one HTTP request, whatever happens."""
         facts = gather(scope, self._settings.trusted_proxies)
         scope[SCOPE_KEY] = facts
-        watch = _Watch()
-        send_hardened = self._hardened(send, facts, watch)
+        exchange = _Exchange(send)
         self._metrics.started()
         try:
-            refusal = self._refusal(scope, facts)
-            if refusal is not None:
-                await refusal(scope, receive, send_hardened)
-            else:
-                self._strip_base_path(scope)
-                await self._app(scope, receive, send_hardened)
-        except Exception as fault:  # noqa: BLE001 - the outermost layer: the framework has answered 500, the cause goes to the log
+            try:
+                response = self._refusal(scope, facts) or await self._routed(scope, receive, exchange)
+                await self._respond(response, scope, receive, exchange, facts)
+            except DaybreakError as error:
+                if exchange.begun:
+                    raise
+                await self._respond(self._problem(error, facts), scope, receive, exchange, facts)
+        except Exception as fault:  # noqa: BLE001 - the outermost layer: the answer says 500, the cause goes to the log
             # As text, made here: some renderers would add the values of variables.
             trace = "".join(traceback.format_exception(fault))
-            _log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
-            if not watch.status:
-                error = DaybreakError("")
-                await self._problem(error, facts)(scope, receive, send_hardened)
+            self._log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
+            if not exchange.begun:
+                await self._respond(self._problem(DaybreakError(""), facts), scope, receive, exchange, facts)
         finally:
-            self._account(scope, facts, watch)
+            self._account(scope, facts, exchange)
+
+    async def _routed(self, scope: Scope, receive: Receive, exchange: _Exchange) -> Response:
+        self._strip_base_path(scope)
+        method = scope["method"]
+        route, scope["path_params"] = find_route(self._routes, method, scope["path"])
+        if route is None:
+            raise NotFound("There is nothing at this path.")
+        exchange.route = route.path
+        handler = route.handlers.get(method)
+        if handler is None:
+            raise MethodNotAllowed(tuple(route.handlers))
+        return await handler(Request(scope, receive))
+
+    async def _respond(
+        self, response: Response, scope: Scope, receive: Receive, exchange: _Exchange, facts: RequestFacts
+    ) -> None:
+        """Sends a response with the headers that all have; what the route has set itself stays."""
+        given = response.raw_headers
+        names = set()
+        for name, value in given:
+            names.add(name)
+            if name == b"content-length":
+                exchange.length = int(value)
+        given += [header for header in self._headers if header[0] not in names]
+        given.append((b"x-request-id", facts.request_id.encode("ascii")))
+        exchange.status = response.status_code
+        await response(scope, receive, exchange.noting)
 
     def _refusal(self, scope: Scope, facts: RequestFacts) -> Response | None:
         if not host_is_good(scope):
@@ -130,37 +164,16 @@ class Hardening:
             scope["path"] = scope["path"][len(base) :] or "/"
             scope["raw_path"] = scope.get("raw_path", b"")[len(base) :] or b"/"
 
-    def _hardened(self, send: Send, facts: RequestFacts, watch: _Watch) -> Send:
-        request_id = (b"x-request-id", facts.request_id.encode("ascii"))
-        always = self._headers
-
-        async def send_hardened(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                watch.status = message["status"]
-                given: Headers = list(message.get("headers", ()))
-                names = {name for name, _ in given}
-                for name, value in given:
-                    if name == b"content-length":
-                        watch.length = int(value)
-                given += [header for header in always if header[0] not in names]
-                given.append(request_id)
-                message = {**message, "headers": given}
-            await send(message)
-
-        return send_hardened
-
-    def _account(self, scope: Scope, facts: RequestFacts, watch: _Watch) -> None:
-        seconds = time.perf_counter() - watch.started
-        route = scope.get("route")
-        label = getattr(route, "path", "") or "unmatched"
-        self._metrics.finished(label, scope["method"], watch.status, watch.length, seconds)
-        _log.info(
+    def _account(self, scope: Scope, facts: RequestFacts, exchange: _Exchange) -> None:
+        seconds = time.perf_counter() - exchange.started
+        self._metrics.finished(exchange.route, scope["method"], exchange.status, exchange.length, seconds)
+        self._log.info(
             "request",
             request_id=facts.request_id,
             method=scope["method"],
             path=_logged_path(scope),
-            status=watch.status,
-            length=watch.length,
+            status=exchange.status,
+            length=exchange.length,
             milliseconds=round(seconds * 1000, 2),
             address=facts.address,
             user_agent=facts.user_agent[:200],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak import downloads
 from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
@@ -16,7 +15,7 @@ from daybreak.web.metrics import Metrics
 from daybreak.web.negotiation import Representation, choose
 from daybreak.web.ranges import parse_ranges
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 STORE_LINK_SECONDS = 60

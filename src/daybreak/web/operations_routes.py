@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 import daybreak
 from daybreak.catalogue.table_schema import data_package
@@ -16,7 +15,7 @@ from daybreak.web.metrics import Metrics
 from daybreak.web.openapi import openapi_document
 from daybreak.web.readiness import ReadinessProbe
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 _HOUR = "public, max-age=3600"

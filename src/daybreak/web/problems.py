@@ -5,7 +5,7 @@ A body says what happened to the person who asked and nothing about the inside o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.responses import Response
@@ -95,6 +95,26 @@ _UNTOLD = {
 }
 
 
+class MethodNotAllowed(RequestError):
+    """The path takes other methods (405); `allowed` goes into Allow (RFC 9110 §10.2.1)."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.allowed = ", ".join(allowed)
+        super().__init__(f"This path takes {self.allowed}.")
+
+
+class RangeNotSatisfiable(RequestError):
+    """No part that was asked for is in the file (416); `size` goes into Content-Range."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 class FieldProblem(msgspec.Struct, frozen=True):
     """One field at fault: where it is (RFC 6901) and what to send."""
 
@@ -143,12 +163,17 @@ def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Probl
 
 
 def problem_headers(error: DaybreakError) -> dict[str, str]:
-    """The headers that go with an error: who to ask again and when."""
+    """The headers that go with an error: how to ask, and when to ask again."""
     headers = {}
     status = status_of(error)
     if status == 401:
         headers["WWW-Authenticate"] = f'Bearer realm="daybreak", error="{_bearer_error(error)}"'
-    if isinstance(error, RateLimited):
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = error.allowed
+    elif isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.size}"
+        headers["Accept-Ranges"] = "bytes"
+    elif isinstance(error, RateLimited):
         wait = max(1, error.retry_after_seconds)
         headers["Retry-After"] = str(wait)
         if error.limit:

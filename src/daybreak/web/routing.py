@@ -1,15 +1,25 @@
-"""Routes with one handler a method, HEAD wherever GET is, and 405 with the methods there are."""
+"""Routes with one handler a method, HEAD wherever GET is, and which of them a path means."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.routing import compile_path
 
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`path` as in `/files/{client_id}/{file:path}`; `handlers` by their method in capitals."""
+
+    path: str
+    pattern: re.Pattern[str]
+    handlers: Mapping[str, Handler]
 
 
 def methods(path: str, **handlers: Handler) -> Route:
@@ -17,18 +27,20 @@ def methods(path: str, **handlers: Handler) -> Route:
     table = dict(handlers)
     if "GET" in table:
         table.setdefault("HEAD", table["GET"])
-    return Route(path, _ByMethod(table), methods=list(table), name=path)
+    pattern, _, _ = compile_path(path)
+    return Route(path, pattern, table)
 
 
-class _ByMethod:
-    """Answers with the handler of the request's method. An application of its own, not a function: those the framework
-    wraps in a second layer that looks for exceptions.
-    """
-
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        self._handlers = handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
-        response = await self._handlers[scope["method"]](request)
-        await response(scope, receive, send)
+def find_route(routes: Sequence[Route], method: str, path: str) -> tuple[Route | None, dict[str, str]]:
+    """The first route of the path that takes the method, else the first of the path, else None; and what stands in
+    the path's places."""
+    other: tuple[Route | None, dict[str, str]] = (None, {})
+    for route in routes:
+        found = route.pattern.fullmatch(path)
+        if found is None:
+            continue
+        if method in route.handlers:
+            return route, found.groupdict()
+        if other[0] is None:
+            other = route, found.groupdict()
+    return other

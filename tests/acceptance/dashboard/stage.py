@@ -496,7 +496,7 @@ def main() -> None:
 
     import structlog
 
-    from daybreak.web.app import create_app
+    from daybreak.web.app import Application
     from daybreak.web.worker import run_app
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -513,7 +513,7 @@ def main() -> None:
         await asyncio.to_thread(services.state.close)
 
     print("ready", flush=True)
-    run_app(create_app(services, close=close), listener, beat=lambda: None)
+    run_app(Application(services, close), listener, beat=lambda: None)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""The layer around every route, without a server."""
+"""What every request passes, without a server."""
 
 import asyncio
 import json
 from typing import Any
 
 import pytest
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
+from daybreak.domain.errors import FileStoreError
 from daybreak.web.hardening import Hardening
 from daybreak.web.metrics import Metrics
+from daybreak.web.routing import Handler, methods
 from daybreak.web.services import WebSettings
 
 
-def ask(app: ASGIApp, settings: WebSettings, path: str = "/x", **changes: Any) -> tuple[int, dict[str, str], bytes]:
-    """One GET through the layer."""
+def ask(handler: Handler, settings: WebSettings, path: str = "/x", **changes: Any) -> tuple[int, dict[str, str], bytes]:
+    """One GET to a route that takes every path, as POST takes /post."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -26,20 +30,37 @@ def ask(app: ASGIApp, settings: WebSettings, path: str = "/x", **changes: Any) -
         "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"secret=1",
         "headers": [(b"host", b"a.example")], "client": ("192.0.2.1", 1), "scheme": "http", **changes,
     }  # fmt: skip
-    asyncio.run(Hardening(app, settings, Metrics())(scope, receive, send))
+    routes = [methods("/post", POST=handler), methods("/{rest:path}", GET=handler)]
+    if path == "/post":
+        routes.pop()
+    asyncio.run(Hardening(routes, settings, Metrics())(scope, receive, send))
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
 
 
-async def echo(scope: Scope, _receive: Receive, send: Send) -> None:
+async def echo(request: Request) -> Response:
     """Answers with the path it sees."""
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"cache-control", b"public")]})
-    await send({"type": "http.response.body", "body": scope["path"].encode()})
+    return Response(request.scope["path"], headers={"Cache-Control": "public"})
 
 
-async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def broken(_request: Request) -> Response:
     """A defect."""
     raise RuntimeError("secret-of-the-inside")
+
+
+class Breaking(Response):
+    """An answer that cannot be sent: at once, or when it has begun."""
+
+    begins = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.begins:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        raise FileStoreError("/folder/of/the/inside is away")
+
+
+class BreakingLater(Breaking):
+    begins = True
 
 
 def test_a_defect_is_a_problem_that_tells_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,3 +102,26 @@ def test_plain_http_is_refused_when_https_is_required() -> None:
 def test_one_host(headers: list[tuple[bytes, bytes]]) -> None:
     status, answered, _ = ask(echo, WebSettings("http://a.example"), headers=headers)
     assert (status, answered["connection"]) == (400, "close")
+
+
+def test_a_path_that_takes_other_methods() -> None:
+    status, headers, body = ask(echo, WebSettings("http://a.example"), "/post")
+    assert (status, headers["allow"], json.loads(body)["code"]) == (405, "POST", "method_not_allowed")
+
+
+def test_an_answer_that_fails_before_it_begins_is_a_problem() -> None:
+    async def handler(_request: Request) -> Response:
+        return Breaking(headers={"X-Row-Count": "3"})
+
+    status, headers, body = ask(handler, WebSettings("http://a.example"))
+    assert (status, json.loads(body)["code"]) == (503, "file_store_fault")
+    assert "x-row-count" not in headers
+    assert b"inside" not in body
+
+
+def test_an_answer_that_fails_when_it_has_begun_gets_no_second_one() -> None:
+    async def handler(_request: Request) -> Response:
+        return BreakingLater(headers={"Content-Length": "7"})
+
+    status, headers, body = ask(handler, WebSettings("http://a.example"))
+    assert (status, headers["content-length"], body) == (200, "7", b"")

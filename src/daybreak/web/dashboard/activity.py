@@ -12,7 +12,6 @@ from functools import partial
 from urllib.parse import urlencode
 
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
@@ -24,7 +23,7 @@ from daybreak.web.dashboard.file_reading import FORMULA_STARTS
 from daybreak.web.dashboard.presentation import agent
 from daybreak.web.dashboard.visit import Visit, show, whole_number
 from daybreak.web.problems import PROBLEMS
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 ACTIONS: Mapping[str, str] = {
     "login": "Sign in",

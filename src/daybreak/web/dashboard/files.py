@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from daybreak import downloads
 from daybreak.access.authorization import require
@@ -24,7 +23,7 @@ from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import first_rows, spreadsheet_safe
 from daybreak.web.dashboard.freshness_view import freshness_view
 from daybreak.web.dashboard.visit import Visit, account_choices, fault_of, show
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 _LONGEST_SHOWN = 300
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}

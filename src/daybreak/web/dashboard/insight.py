@@ -13,7 +13,6 @@ from datetime import date, timedelta
 from typing import TypeVar, cast
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak import downloads
 from daybreak.access.authorization import require
@@ -38,7 +37,7 @@ from daybreak.web.dashboard.insight_figures import (
 )
 from daybreak.web.dashboard.presentation import number, share
 from daybreak.web.dashboard.visit import Visit, fault_of, show
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 T = TypeVar("T")
 _PERIODS = {"30": 30, "90": 90, "365": 365}

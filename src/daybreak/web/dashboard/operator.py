@@ -8,7 +8,6 @@ import asyncio
 from datetime import timedelta
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak import downloads
 from daybreak.catalogue.resources import RESOURCES
@@ -24,7 +23,7 @@ from daybreak.web.dashboard.doorway import operator_page
 from daybreak.web.dashboard.freshness_view import freshness_view
 from daybreak.web.dashboard.presentation import number
 from daybreak.web.dashboard.visit import Visit, read_post, show
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 _RUNS = 40
 _SHOWN = 100

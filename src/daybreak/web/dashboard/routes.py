@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak.web.dashboard.activity import activity_pages
 from daybreak.web.dashboard.assets import asset_response
@@ -15,7 +14,7 @@ from daybreak.web.dashboard.operator import operator_pages
 from daybreak.web.dashboard.security import security_pages
 from daybreak.web.dashboard.sign_in import sign_in_routes
 from daybreak.web.dashboard.tokens import token_pages
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak.access import passwords, second_factor, sessions
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
@@ -18,7 +17,7 @@ from daybreak.web.dashboard.session_cookie import clear_cookie
 from daybreak.web.dashboard.tokens import first_time, to_confirm
 from daybreak.web.dashboard.visit import Flash, Visit, read_post, show
 from daybreak.web.problems import status_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 _PAGE = "settings/security"
 _SHOWN_ONCE = "They are shown now and never again."

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak.access import second_factor, sessions
 from daybreak.access.authorization import session_fault
@@ -33,7 +32,7 @@ from daybreak.web.dashboard.visit import (
 )
 from daybreak.web.problems import problem_headers, status_of
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 _DEVICE_SECONDS = 365 * 86400
 _ENDED: dict[str, Flash] = {

@@ -7,7 +7,6 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from daybreak.access import api_tokens
 from daybreak.access.authorization import require
@@ -32,7 +31,7 @@ from daybreak.web.dashboard.forms import own_path
 from daybreak.web.dashboard.presentation import span
 from daybreak.web.dashboard.visit import Flash, Visit, fault_of, read_post, show
 from daybreak.web.problems import status_of
-from daybreak.web.routing import methods
+from daybreak.web.routing import Route, methods
 
 _EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {
     "90": ("in 90 days", timedelta(days=90)),
