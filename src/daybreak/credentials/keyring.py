@@ -18,6 +18,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -59,14 +60,16 @@ class Key:
     retired_at: datetime | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Keyring:
-    """All keys of the file, newest last. Exactly one signs, exactly one is next."""
+    """All keys of the file, newest last. Exactly one signs, exactly one is next. Each reading of the file is a keyring
+    of its own: what is remembered of one says nothing of another.
+    """
 
     keys: tuple[Key, ...]
-    _derived: dict[tuple[str, str], bytes] = field(default_factory=dict, repr=False, compare=False)
+    _derived: dict[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def signing_kid(self) -> str:
         """The key that signs and seals now."""
         return next(key.kid for key in self.keys if key.state == "signing")

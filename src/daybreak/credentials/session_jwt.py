@@ -9,6 +9,7 @@ still stand is asked of the state database on each request.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from daybreak.credentials.jws import InvalidToken, json_object, open_signed, sign
@@ -64,6 +65,17 @@ def encode(claims: Claims, *, typ: TokenType, keyring: Keyring, issuer: str) -> 
 
 def decode(token: str, *, typ: TokenType, keyring: Keyring, issuer: str, now_seconds: float) -> Claims:
     """The claims of a good token of that type. Raises InvalidToken, and only that."""
+    claims, not_before = _signed_claims(token, typ, keyring, issuer)
+    if claims.expires_at <= now_seconds:
+        raise InvalidToken("expired")
+    if not_before > now_seconds + CLOCK_SKEW_SECONDS:
+        raise InvalidToken("not_yet_valid")
+    return claims
+
+
+@lru_cache(1024)  # a token comes again and again; under the same keys the same text says the same
+def _signed_claims(token: str, typ: TokenType, keyring: Keyring, issuer: str) -> tuple[Claims, int]:
+    """The claims of a token whose signature is good, and when it begins in epoch seconds. Raises InvalidToken."""
     purpose = _PURPOSES[typ]
     payload = open_signed(token, lambda kid: keyring.derive(kid, purpose), typ=typ)
     said = json_object(payload)
@@ -84,12 +96,8 @@ def decode(token: str, *, typ: TokenType, keyring: Keyring, issuer: str, now_sec
     )
     if typ == "session+jwt" and (claims.client_id is None or claims.device_id is None):
         raise InvalidToken("claims")
-    if claims.expires_at <= now_seconds:
-        raise InvalidToken("expired")
     not_before = _seconds(said, "nbf") if "nbf" in said else claims.issued_at
-    if max(not_before, claims.issued_at) > now_seconds + CLOCK_SKEW_SECONDS:
-        raise InvalidToken("not_yet_valid")
-    return claims
+    return claims, max(not_before, claims.issued_at)
 
 
 def _uuid(said: dict[str, Any], name: str) -> str:

@@ -314,3 +314,24 @@ def test_any_changed_letter_is_refused(at: int, letter: str) -> None:
     if changed != TOKEN:
         with pytest.raises(InvalidToken):
             read(changed)
+
+
+def test_a_token_that_was_good_is_judged_anew_by_the_clock_and_by_the_keys() -> None:
+    token = encode(CLAIMS, typ="session+jwt", keyring=RING, issuer=ISSUER)
+    for _ in range(2):
+        assert read(token) == CLAIMS
+    with pytest.raises(InvalidToken, match="expired"):
+        read(token, now_seconds=CLAIMS.expires_at)
+    with pytest.raises(InvalidToken, match="not_yet_valid"):
+        read(token, now_seconds=SECONDS - 61)
+    with pytest.raises(InvalidToken, match="type"):
+        read(token, typ="mfa+jwt")
+    with pytest.raises(InvalidToken, match="issuer"):
+        read(token, issuer="https://other.example.org")
+    gone = Keyring((Key("aa01", "gone", b"", NOW), *RING.keys[1:]))
+    with pytest.raises(InvalidToken, match="unknown_key"):
+        read(token, keyring=gone)
+    replaced = Keyring((Key("aa01", "verify_only", secrets.token_bytes(32), NOW), *RING.keys[1:]))
+    with pytest.raises(InvalidToken, match="signature"):
+        read(token, keyring=replaced)
+    assert read(token) == CLAIMS
