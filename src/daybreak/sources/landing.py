@@ -8,7 +8,7 @@ to the temporary folder, which costs half of what a database file would.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from daybreak.export.lines import quoted
 
 _PORTION_BYTES = 8 << 20
 _VECTOR_ROWS = 2048
+_STOP_AGAIN_SECONDS = 1.0
 _WIDE_PART = 16
 """Of the engine's memory: so much of wide rows in a table."""
 
@@ -58,28 +59,39 @@ class Landing:
         """A connection on the engine, for one thread; the caller closes it."""
         return self._connection.cursor()
 
-    def land(self, resource: Resource, arrivals: Sequence[Arrival], *, repeatable: bool = False) -> str:
+    def land(
+        self,
+        resource: Resource,
+        arrivals: Sequence[Arrival],
+        *,
+        repeatable: bool = False,
+        stop: Callable[[], None] = lambda: None,
+    ) -> str:
         """Reads all streams side by side; a SELECT over their rows.
 
-        Either every stream came to its own end, or nothing is kept and its error is raised. `repeatable` arrivals
-        are opened once more when the rows are too wide for the engine's memory, and then land in small portions:
-        the engine takes 2,048 rows at a time, whatever their width, so a table gets no more than fit.
+        Either every stream came to its own end, or nothing is kept and the error of the first that did not is
+        raised; `stop` is called to end the others sooner. `repeatable` arrivals are opened once more when the rows
+        are too wide for the engine's memory, and then land in small portions: the engine takes 2,048 rows at a
+        time, whatever their width, so a table gets no more than fit.
         """
         try:
-            return self._land(resource, arrivals, portions=False)
+            return self._land(resource, arrivals, self._fill, stop)
         except RunError as error:
             if not repeatable or not isinstance(error.__cause__, duckdb.OutOfMemoryException):
                 raise
-        return self._land(resource, arrivals, portions=True)
+        return self._land(resource, arrivals, self._fill_in_portions, stop)
 
-    def _land(self, resource: Resource, arrivals: Sequence[Arrival], *, portions: bool) -> str:
-        fill = self._fill_in_portions if portions else self._fill
+    def _land(
+        self,
+        resource: Resource,
+        arrivals: Sequence[Arrival],
+        fill: Callable[[Resource, Arrival, list[str]], None],
+        stop: Callable[[], None],
+    ) -> str:
         tables: list[str] = []
         try:
             with ThreadPoolExecutor(max(len(arrivals), 1), thread_name_prefix="arrive") as pool:
-                fillings = [pool.submit(fill, resource, arrival, tables) for arrival in arrivals]
-            for filling in fillings:
-                filling.result()
+                _all_or_first_error([pool.submit(fill, resource, arrival, tables) for arrival in arrivals], stop)
         except BaseException:
             with self._connection.cursor() as cursor:
                 for table in tables:
@@ -113,6 +125,18 @@ class Landing:
                     table, filled_bytes = self._new_table(resource, tables), 0
                 _insert(cursor, resource, table, portion)
                 filled_bytes += portion.size_bytes
+
+
+def _all_or_first_error(fillings: Sequence[Future[None]], stop: Callable[[], None]) -> None:
+    """Waits for all; raises the error of the one that failed first, whatever the others said when they were stopped."""
+    done, running = wait(fillings, return_when=FIRST_EXCEPTION)
+    first = next((error for filling in done if (error := filling.exception()) is not None), None)
+    while running:
+        # Again, as a stream may just have been about to begin.
+        stop()
+        running = wait(running, _STOP_AGAIN_SECONDS).not_done
+    if first is not None:
+        raise first
 
 
 @dataclass(frozen=True, slots=True)

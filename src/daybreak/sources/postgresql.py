@@ -163,7 +163,7 @@ class PostgresqlReading:
         """Lands the resource's rows when first asked for; later calls read what has landed."""
         if resource not in self._landed:
             known = resource_named(resource)
-            select = self._landing.land(known, self._arrivals(known), repeatable=True)
+            select = self._landing.land(known, self._arrivals(known), repeatable=True, stop=self._snapshot.cancel)
             self._landed[resource] = ResourceRows(select, repeatable=True)
         return self._landed[resource]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from threading import Lock
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import adbc_driver_manager
+import adbc_driver_postgresql
 import psycopg
-from adbc_driver_postgresql import dbapi as adbc
+from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
 from psycopg import conninfo
 
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -53,7 +55,10 @@ class ServerSnapshot:
         self._location = location
         self._name = name
         self._timeout_seconds = timeout_seconds
-        self._idle: deque[Any] = deque()
+        self._lock = Lock()
+        self._database: AdbcDatabase | None = None
+        self._idle: deque[AdbcConnection] = deque()
+        self._streaming: set[AdbcConnection] = set()
 
     @contextmanager
     def stream(self, sql: str) -> Iterator[ArrowStream]:
@@ -63,36 +68,62 @@ class ServerSnapshot:
                 connection = self._idle.popleft()
             except IndexError:
                 connection = self._connect()
+            with self._lock:
+                self._streaming.add(connection)
             try:
-                with connection.cursor() as cursor:
-                    cursor.adbc_statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
-                    cursor.execute(sql)
-                    yield cursor.fetch_arrow()
+                with AdbcStatement(connection) as statement:
+                    statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
+                    statement.set_sql_query(sql)
+                    rows, _ = statement.execute_query()
+                    yield rows
             except BaseException:
+                with self._lock:
+                    self._streaming.discard(connection)
                 connection.close()
                 raise
+            with self._lock:
+                self._streaming.discard(connection)
             self._idle.append(connection)
+
+    def cancel(self) -> None:
+        """Asks the server to end the statements of all streams that are open now; for any thread."""
+        with self._lock:
+            for connection in self._streaming:
+                # A server that is gone has ended them.
+                with suppress(adbc_driver_manager.Error):
+                    connection.cancel()
 
     def close(self) -> None:
         """Closes the connections that wait; call it when no stream is open."""
         while self._idle:
             self._idle.popleft().close()
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
-    def _connect(self) -> Any:
-        connection = adbc.connect(_adbc_uri(self._location), autocommit=True)
+    def _connect(self) -> AdbcConnection:
+        with self._lock:
+            if self._database is None:
+                # The driver asks the server for its types, on a connection for a moment.
+                self._database = adbc_driver_postgresql.connect(_adbc_uri(self._location))
+        connection = AdbcConnection(self._database)
         try:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TIME ZONE 'UTC'")
-                cursor.execute(_NO_LIMITS)
-                cursor.fetch_arrow()
-                if self._timeout_seconds:
-                    cursor.execute(f"SET statement_timeout = {self._timeout_seconds * 1000:d}")
-                cursor.execute(_BEGIN)
-                cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._name}'")
+            _execute(connection, "SET TIME ZONE 'UTC'")
+            _execute(connection, _NO_LIMITS)
+            if self._timeout_seconds:
+                _execute(connection, f"SET statement_timeout = {self._timeout_seconds * 1000:d}")
+            _execute(connection, _BEGIN)
+            _execute(connection, f"SET TRANSACTION SNAPSHOT '{self._name}'")
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def _execute(connection: AdbcConnection, sql: str) -> None:
+    with AdbcStatement(connection) as statement:
+        statement.set_sql_query(sql)
+        statement.execute_update()
 
 
 @contextmanager

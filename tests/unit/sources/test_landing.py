@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
@@ -62,6 +63,21 @@ def test_a_stream_that_breaks_leaves_no_table(tmp_path: Path) -> None:
             landing.land(COMMUNITIES, arrivals)
         with closing(landing.cursor()) as cursor:
             assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
+
+
+def test_the_first_error_stops_the_other_streams_and_is_the_one_raised(tmp_path: Path) -> None:
+    stopped = Event()
+
+    def without_end() -> Iterator[pa.RecordBatch]:
+        yield from rows(0, 5, 10)
+        assert stopped.wait(60), "nobody stopped this stream"
+        raise OSError("stopped as asked")
+
+    arrivals = [lambda: stream(without_end()), lambda: stream(cut_off(rows(5, 5, 10)))]
+    with open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
+        with pytest.raises(StreamBroken, match="the line is dead"):
+            landing.land(COMMUNITIES, arrivals, stop=stopped.set)
+        assert stopped.is_set()
 
 
 def test_no_stream_is_no_row(tmp_path: Path) -> None:
