@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from daybreak.catalogue.resources import Resource
@@ -34,6 +35,11 @@ class TextFormat:
             return piece
         # Inside a JSON record LF is always escaped, so this only ever hits what parts records.
         return bytes(piece).replace(JSON_SEPARATOR, self.join)
+
+
+def line_columns(formats: Iterable[TextFormat]) -> tuple[str, ...]:
+    """The columns of lines that these formats are made of, each once."""
+    return tuple(dict.fromkeys(format.line for format in formats))
 
 
 def text_format(resource: Resource, name: str) -> TextFormat:

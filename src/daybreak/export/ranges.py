@@ -41,11 +41,6 @@ class RangeFigures:
     last: Key
 
 
-def line_columns(resource: Resource, formats: Sequence[str]) -> tuple[str, ...]:
-    """The columns of lines that these text formats are made of."""
-    return tuple(dict.fromkeys(text_format(resource, name).line for name in formats))
-
-
 def range_lines(
     reading: EmbeddedReading, resource: Resource, columns: Sequence[str], *, threads: int
 ) -> Iterator[tuple[RangeFigures, Iterator[Run]]]:

@@ -11,7 +11,7 @@ from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.content import TextFormat, text_format
+from daybreak.export.content import TextFormat, line_columns, text_format
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.file_making import FileMaking
 from daybreak.export.gzip_member import Codec, codec_named
@@ -168,7 +168,7 @@ def _make_files(
     if parquet is not None:
         number_leaders(cursor, wanted)
         others = parquet.make(relation, row_order(resource), wanted, on_progress if not texts else _say_nothing)
-    columns = tuple(dict.fromkeys(format.line for format in texts))
+    columns = line_columns(texts)
     bytes_written = 0
     rows_done = 0
     last = -1

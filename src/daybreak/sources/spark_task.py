@@ -22,7 +22,8 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
-from daybreak.export.ranges import join_ranges, line_columns, range_lines
+from daybreak.export.content import line_columns, text_format
+from daybreak.export.ranges import join_ranges, range_lines
 from daybreak.ports import FileSink, ResourceReport, ResourceRows
 from daybreak.sources.landing import Landing, open_landing
 from daybreak.sources.spark_ranges import figures_row, joined_leaders, lines_row
@@ -98,7 +99,7 @@ class SparkTask:
         if first is None:
             return
         resource = resource_named(self.resource)
-        columns = line_columns(resource, self.formats)
+        columns = line_columns(text_format(resource, name) for name in self.formats)
         with self._landed(_with_first(first, batches), frozenset(places)) as reading:
             for figures, runs in range_lines(reading, resource, columns, threads=self.threads):
                 place = places[figures.sums.client_id]

@@ -15,7 +15,8 @@ from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError, SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, file_making
-from daybreak.export.ranges import join_ranges, line_columns, range_lines
+from daybreak.export.content import line_columns, text_format
+from daybreak.export.ranges import join_ranges, range_lines
 from daybreak.ports import ResourceReport
 from daybreak.sources.spark_ranges import figures_row, joined_leaders, lines_row
 from daybreak.sources.spark_task import SparkTask
@@ -54,7 +55,7 @@ def made_whole(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, list[Mani
 def ranges_of(folder: Path, parts: Sequence[Sequence[Row]]) -> list[pa.RecordBatch]:
     """What the tasks of these ranges send, in the order in which it is joined."""
     resource = resource_named(CUSTOM)
-    columns = line_columns(resource, FORMATS)
+    columns = line_columns(text_format(resource, name) for name in FORMATS)
     sent = []
     for number, part in enumerate(parts):
         with made_up_reading(folder, {CUSTOM: part}, LEADERS) as reading:
