@@ -23,11 +23,13 @@ from daybreak.filestore.durable import sync_folder, sync_tree
 from daybreak.filestore.keys import is_snapshot_id, relative_name, snapshot_folder, split_key
 from daybreak.ports import FileSink, StoreLink, WrittenFile
 
+_UNFINISHED = ".unfinished"
 _READ_BYTES = 1 << 20
 # The files are people's data: for the service's own user and group alone.
 _FOLDER_MODE = 0o750
 _FILE_MODE = 0o640
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FOLDER_STAYS = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT})
 _NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
 
 
@@ -195,7 +197,7 @@ class LocalSink:
         length = 0
         try:
             self._make_folder(name)
-            handle, temporary = _create(path)
+            handle, temporary = self._create(path)
             try:
                 for piece in pieces:
                     digest.update(piece)
@@ -223,9 +225,7 @@ class LocalSink:
             try:
                 os.link(source, target, follow_symlinks=False)
             except FileExistsError:
-                # A task that was tried again links what it linked before.
-                os.unlink(target)
-                os.link(source, target, follow_symlinks=False)
+                self._link_anew(source, target)
             except OSError as error:
                 if error.errno not in _NO_HARD_LINK:
                     raise
@@ -239,6 +239,8 @@ class LocalSink:
         Raises FileStoreError.
         """
         try:
+            # What tasks had begun to write a second time when they were killed.
+            _remove_tree(self._staged / _UNFINISHED, set())
             sync_tree(self._staged)
             self._staged.rename(self._final)
             sync_folder(self._final.parent)
@@ -265,15 +267,28 @@ class LocalSink:
         with self._lock:
             self._made.add(folder)
 
+    def _create(self, path: str) -> tuple[int, str]:
+        """A new file to write, and its name: the path itself, or one aside when something is there already."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, _FILE_MODE), path
+        except FileExistsError:
+            temporary = self._aside()
+            return os.open(temporary, flags, _FILE_MODE), temporary
 
-def _create(path: str) -> tuple[int, str]:
-    """A new file to write, and its name: the path itself, or beside it when something is there already."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        return os.open(path, flags, _FILE_MODE), path
-    except FileExistsError:
-        temporary = f"{path}.{uuid.uuid4().hex}"
-        return os.open(temporary, flags, _FILE_MODE), temporary
+    def _link_anew(self, source: str, target: str) -> None:
+        """Puts the link in the place of what another try of the task has put there."""
+        if os.path.samefile(source, target):
+            return
+        temporary = self._aside()
+        os.link(source, temporary, follow_symlinks=False)
+        os.replace(temporary, target)
+
+    def _aside(self) -> str:
+        """A name in the staging folder that no file of the snapshot has."""
+        folder = f"{self._staged}/{_UNFINISHED}"
+        os.makedirs(folder, exist_ok=True)
+        return f"{folder}/{uuid.uuid4().hex}"
 
 
 def _write_all(handle: int, piece: bytes | memoryview) -> int:
@@ -293,18 +308,21 @@ def _unlink_own(handle: int, path: str) -> None:
 
 
 def _remove_tree(folder: Path, kept: set[str]) -> int:
-    """Removes a folder's files but the kept ones (names relative to it), and folders that are empty then."""
+    """Removes a folder's files but the kept ones (names relative to it), and folders that are empty then. What another
+    cleaner removes meanwhile is gone all the same.
+    """
     removed = 0
     for path, _folders, names in os.walk(folder, topdown=False):
         for name in names:
             full = os.path.join(path, name)
             if kept and os.path.relpath(full, folder) in kept:
                 continue
-            os.unlink(full)
-            removed += 1
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(full)
+                removed += 1
         try:
             os.rmdir(path)
         except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            if error.errno not in _FOLDER_STAYS:
                 raise
     return removed

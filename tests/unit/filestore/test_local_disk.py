@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -108,6 +110,24 @@ def test_a_failed_second_try_leaves_the_first_file(disk: LocalDisk, tmp_path: Pa
     assert len(all_files(tmp_path)) == 1
 
 
+def test_what_a_killed_second_try_had_begun_is_no_part_of_the_snapshot(disk: LocalDisk, tmp_path: Path) -> None:
+    sink = disk.stage(new_id())
+    first = sink.write(LEADER, "members", "csv", [b"first"])
+    script = (
+        "import os, pickle, sys\n"
+        "def pieces():\n"
+        "    yield b'half'\n"
+        "    os._exit(9)\n"
+        "pickle.load(sys.stdin.buffer).write(sys.argv[1], 'members', 'csv', pieces())\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, LEADER], input=pickle.dumps(sink), check=False)
+    assert killed.returncode == 9
+    assert len(all_files(tmp_path)) == 2
+    sink.seal()
+    assert b"".join(disk.read(first.key)) == b"first"
+    assert len(all_files(tmp_path)) == 1
+
+
 def test_many_threads_write_at_once(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     leaders = [new_id() for _ in range(40)]
@@ -132,7 +152,7 @@ def test_carried_files_share_their_bytes_and_outlive_the_snapshot_they_came_from
     sink.seal()
     after = disk.stage(new)
     key = after.carry(written.key)
-    assert after.carry(written.key) == key, "a task that is tried again links again"
+    assert after.carry(written.key) == key, "a task that is tried again finds its link"
     after.seal()
     path = disk.local_path(key, 4)
     assert path is not None
@@ -265,3 +285,40 @@ def test_no_key_leaves_the_store(key: str) -> None:
     path = f"snapshots/{snapshot_id}/{name}"
     assert os.path.normpath(path) == path
     assert "\0" not in path
+
+
+def test_a_file_that_another_try_wrote_gives_way_to_the_one_that_is_carried_over(
+    disk: LocalDisk, tmp_path: Path
+) -> None:
+    sink = disk.stage(new_id())
+    written = sink.write(LEADER, "members", "csv", [b"rows"])
+    sink.seal()
+    after = disk.stage(new_id())
+    after.write(LEADER, "members", "csv", [b"half of the ro"])
+    key = after.carry(written.key)
+    after.seal()
+    assert b"".join(disk.read(key)) == b"rows"
+    assert len(all_files(tmp_path)) == 2
+
+
+def test_two_cleaners_at_once_do_not_stumble_over_each_other(
+    disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot_id = new_id()
+    sink = disk.stage(snapshot_id)
+    for format in ("csv", "json"):
+        sink.write(LEADER, "members", format, [b"rows"])
+    sink.seal()
+    unlink = os.unlink
+    by_the_other: list[int] = []
+
+    def interrupted(path: str) -> None:
+        # The other cleaner comes between what this one has listed and what it removes.
+        monkeypatch.setattr(os, "unlink", unlink)
+        by_the_other.append(disk.remove(snapshot_id, frozenset()))
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", interrupted)
+    assert disk.remove(snapshot_id, frozenset()) == 0
+    assert by_the_other == [2]
+    assert all_files(tmp_path) == []
