@@ -69,6 +69,8 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     formats = ",".join(format.name for format in FORMATS)
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("DAYBREAK_SNAPSHOT__FORMATS", formats)
+        # The tests' own process would keep it.
+        environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
         assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
     owner = directory.seat(ROLE_OWNER)

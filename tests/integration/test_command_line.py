@@ -2,17 +2,25 @@
 
 import io
 import json
+import os
 import socket
 import stat
+import subprocess
+import sys
+import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from daybreak.bootstrap import now_utc, open_state
 from daybreak.cli.main import run
 from daybreak.demo.directory import ROLE_OWNER, ROLE_VISITOR, DemoDirectory, make_directory
 from daybreak.demo.platform import make_platform
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.settings import load_settings
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 Command = Callable[..., str]
@@ -31,9 +39,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoDirectory
 
 
 @pytest.fixture
-def command(house: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str]) -> Command:
+def command(
+    house: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """Runs a verb in that folder and gives what it printed; `code` is the exit code it must have."""
     capsys.readouterr()
+    # The tests' own process would keep it.
+    monkeypatch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
 
     def call(*arguments: str, code: int = 0) -> str:
         found = run([*arguments, "--config", str(house[0] / "daybreak.toml")])
@@ -107,6 +119,66 @@ def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDir
     assert "only a complete or held one" in command("snapshot", "discard", first[0], code=1)
     assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=1)
     assert command("snapshot", "watch") == ""
+
+
+def test_a_run_in_a_pipe_writes_log_lines_alone_and_lets_others_go_first(house: tuple[Path, DemoDirectory]) -> None:
+    script = (
+        "import os\n"
+        "from daybreak.cli.main import run\n"
+        f"code = run(['snapshot', 'run', '--config', {str(house[0] / 'daybreak.toml')!r}])\n"
+        "print(code, os.nice(0))\n"
+    )
+    before = os.nice(0)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["0", str(min(before + 10, 19))]
+    logged = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["event"] for line in logged if line["event"] != "run.progress"] == ["run.started", "run.published"]
+    told = [line for line in logged if line["event"] == "run.progress"]
+    assert [line["phase"] for line in told][-1] == "complete"
+    assert {line["resource_number"] for line in told if "resource" in line} == set(range(1, 10))
+    assert told[-1]["rows"] == logged[-1]["rows"]
+
+
+def test_list_and_watch_say_what_became_of_a_run_that_failed_or_was_killed(
+    house: tuple[Path, DemoDirectory],
+    command: Command,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def told(*arguments: str, code: int = 0) -> tuple[str, str]:
+        assert run([*arguments, "--config", str(house[0] / "daybreak.toml")]) == code
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    with monkeypatch.context() as away:
+        away.setenv("DAYBREAK_SOURCE__LOCATION", str(tmp_path / "away"))
+        command("snapshot", "run", code=1)
+    for verb in ("list", "watch"):
+        assert f"failed: source.location: {tmp_path}/away is not there" in told("snapshot", verb)[1]
+    settings = load_settings(house[0] / "daybreak.toml", {})
+    state = open_state(settings)
+    killed = Snapshot(str(uuid.uuid4()), SnapshotState.BUILDING, AS_OF, now_utc(), builder="node-7:12")
+    long_ago = now_utc() - timedelta(hours=1)
+    try:
+        state.write(lambda stores: stores.snapshots.begin_manual(killed, long_ago, 120))
+        listed, said = told("snapshot", "list")
+        assert lines(listed)[1][:2] == [killed.snapshot_id, "lapsed"]
+        assert f"{killed.snapshot_id} lapsed: node-7:12 was last heard of at {long_ago:%Y-%m-%d %H:%M:%S} UTC." in said
+        assert "No run is under way." in told("snapshot", "watch")[1]
+        state.write(lambda stores: stores.snapshots.lapse(now_utc()))
+    finally:
+        state.close()
+    # One whose builder dies while it is watched.
+    dying = replace(killed, snapshot_id=str(uuid.uuid4()), started_at=now_utc())
+    state = open_state(settings)
+    try:
+        state.write(lambda stores: stores.snapshots.begin_manual(dying, now_utc(), 2))
+        assert f"{dying.snapshot_id} lapsed" in told("snapshot", "watch", code=1)[1]
+        state.write(lambda stores: stores.snapshots.lapse(now_utc()))
+    finally:
+        state.close()
+    command("snapshot", "run")
 
 
 def test_a_suspicious_snapshot_waits_for_a_decision(

@@ -1,4 +1,4 @@
-"""How far a run is, while somebody watches: a moving bar on a terminal, a line now and then in a pipe."""
+"""How far a run is, while somebody watches: a moving bar on a terminal, elsewhere a line now and then."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from daybreak.cli.output import note, shown_bytes, shown_seconds
 
-_PLAIN_EVERY_SECONDS = 10.0
+_TOLD_EVERY_SECONDS = 10.0
 
 
 class Watch(Protocol):
@@ -19,10 +19,12 @@ class Watch(Protocol):
 
 
 @contextmanager
-def watching_run() -> Iterator[Watch]:
-    """Shows a run's progress on standard error until the context ends."""
+def watching_run(*, logged: bool = False) -> Iterator[Watch]:
+    """Shows a run's progress on standard error until the context ends. `logged`: where no bar can move it goes into
+    the log, because its lines stand among those of the log.
+    """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _PlainRun()
+        yield _NowAndThen(_log if logged else _write)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
@@ -41,18 +43,30 @@ def watching_run() -> Iterator[Watch]:
         yield show
 
 
-class _PlainRun:
-    """A line when the resource or phase changes, and every few seconds within a long one."""
+class _NowAndThen:
+    """Tells when the resource or phase changes, and every few seconds within a long one."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Watch) -> None:
+        self._tell = tell
         self._said = ""
         self._said_at = 0.0
 
     def __call__(self, progress: Mapping[str, object], /) -> None:
         what, now = _what(progress), time.monotonic()
-        if what != self._said or now >= self._said_at + _PLAIN_EVERY_SECONDS:
+        if what != self._said or now >= self._said_at + _TOLD_EVERY_SECONDS:
             self._said, self._said_at = what, now
-            note(f"{what}: {_figures(progress)}")
+            self._tell(progress)
+
+
+def _write(progress: Mapping[str, object]) -> None:
+    note(f"{_what(progress)}: {_figures(progress)}")
+
+
+def _log(progress: Mapping[str, object]) -> None:
+    import structlog
+
+    known = {name: value for name, value in progress.items() if value is not None}
+    structlog.get_logger("daybreak.snapshots").info("run.progress", **known)
 
 
 def _what(progress: Mapping[str, object]) -> str:

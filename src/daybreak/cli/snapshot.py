@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -39,21 +39,29 @@ def run(
     ] = None,
     config: Config = None,
 ) -> int:
-    """Make a snapshot now and publish it as soon as it is complete. Exit code 1 when the guard holds it back."""
+    """Make a snapshot now and publish it as soon as it is complete, at low priority: requests go first. Exit code 1
+    when the guard holds it back.
+    """
     from daybreak.cli.logs import configure_logging
+    from daybreak.snapshots.builder import take_low_priority
 
     settings = settings_of(config)
     at = instant(as_of, "--as-of") if as_of is not None else None
     configure_logging(settings)
-    snapshot = run_once(settings, as_of=at, full=full)
+    take_low_priority()
+    snapshot = run_once(settings, as_of=at, full=full, logged=True)
     if snapshot.state == "held" and force is not None:
         snapshot = _accept(settings, snapshot.snapshot_id, force)
     _say_result(snapshot)
     return 1 if snapshot.state == "held" else 0
 
 
-def run_once(settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False) -> "Snapshot":
-    """One run with its progress on standard error; gives the snapshot as it then stands. Logging is set up before."""
+def run_once(
+    settings: "Settings", *, as_of: "datetime | None" = None, full: bool = False, logged: bool = False
+) -> "Snapshot":
+    """One run with its progress on standard error, or `logged` there as `watching_run` says; gives the snapshot as it
+    then stands. Logging is set up before.
+    """
     from daybreak.bootstrap import open_state, workshop
     from daybreak.cli.progress import watching_run
     from daybreak.snapshots.builder import stop_on_signals
@@ -62,7 +70,7 @@ def run_once(settings: "Settings", *, as_of: "datetime | None" = None, full: boo
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     state = open_state(settings)
     try:
-        with watching_run() as watch:
+        with watching_run(logged=logged) as watch:
             shop = workshop(settings, state, watch)
             # Ctrl-C ends a run at its next file and leaves nothing behind; a second one ends the process.
             stop_on_signals(shop.stop)
@@ -86,11 +94,12 @@ def list_(
 
     settings = settings_of(config)
     state = open_state(settings)
+    now = now_utc()
     try:
         runs, fresh = state.read(
             lambda stores: (
                 stores.snapshots.recent(limit),
-                freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at),
+                freshness(stores.snapshots, now, settings.snapshot.publish_at),
             )
         )
     finally:
@@ -100,11 +109,12 @@ def list_(
         return
     say_table(
         ("SNAPSHOT", "STATE", "AS OF (UTC)", "PUBLISHED (UTC)", "TOOK", "ROWS", "FILES", "SIZE"),
-        (_row(each) for each in runs),
+        (_row(each, now) for each in runs),
         numbers=frozenset({"TOOK", "ROWS", "FILES", "SIZE"}),
     )
-    due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
-    note(f"Late: {fresh.reason}; {due}." if fresh.late else f"Fresh; {due}.")
+    _note_ended_badly(runs, now)
+    standing = f"Late: {fresh.reason}" if fresh.late else "Fresh."
+    note(f"{standing} Next files expected {shown_instant(fresh.next_expected_at)} UTC.")
 
 
 @app.command
@@ -184,23 +194,27 @@ def verify(
 @app.command
 def watch(*, config: Config = None) -> int:
     """Watch the run that is under way, in whatever process, until it ends."""
-    from daybreak.bootstrap import open_state
+    from daybreak.bootstrap import now_utc, open_state
     from daybreak.cli.progress import watching_run
 
     state = open_state(settings_of(config))
     try:
-        running = state.read(lambda stores: [each for each in stores.snapshots.recent(50) if each.state == "building"])
-        if not running:
+        runs = state.read(lambda stores: stores.snapshots.recent(50))
+        current = next((each for each in runs if each.state == "building" and not _lapsed(each, now_utc())), None)
+        if current is None:
+            _note_ended_badly(runs, now_utc())
             note("No run is under way.")
             return 0
-        current = running[0]
         with watching_run() as show_progress:
-            while current.state == "building":
+            while current.state == "building" and not _lapsed(current, now_utc()):
                 show_progress(current.progress)
                 time.sleep(_LOOK_SECONDS)
                 current = _again(state, current)
     finally:
         state.close()
+    if current.state == "building":
+        _note_ended_badly([current], now_utc())
+        return 1
     _say_result(current)
     return 1 if current.state == "failed" else 0
 
@@ -276,7 +290,22 @@ def _say_result(snapshot: "Snapshot") -> None:
         )
 
 
-def _row(each: "Snapshot") -> tuple[object, ...]:
+def _lapsed(run: "Snapshot", now: "datetime") -> bool:
+    """Whether nobody makes the run any more, though it was never ended."""
+    return run.state == "building" and run.lease_until is not None and run.lease_until < now
+
+
+def _note_ended_badly(runs: "Sequence[Snapshot]", now: "datetime") -> None:
+    """What became of the newest of the runs, when that is no snapshot."""
+    for run in runs[:1]:
+        if run.failure:
+            note(f"{run.snapshot_id} failed: {run.failure}")
+        elif _lapsed(run, now):
+            since = shown_instant(run.heartbeat_at)
+            note(f"{run.snapshot_id} lapsed: {run.builder} was last heard of at {since} UTC. The next run begins anew.")
+
+
+def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
     took = (each.finished_at - each.started_at).total_seconds() if each.finished_at else None
     report = each.report
     figures: tuple[object, ...] = ("", "", "")
@@ -284,7 +313,8 @@ def _row(each: "Snapshot") -> tuple[object, ...]:
         size = shown_bytes(_number(report, "bytes"))
         figures = (f"{_number(report, 'rows'):,.0f}", f"{_number(report, 'files'):,.0f}", size)
     shown = "" if took is None else shown_seconds(took)
-    return each.snapshot_id, each.state, shown_instant(each.as_of), shown_instant(each.published_at), shown, *figures
+    state = "lapsed" if _lapsed(each, now) else each.state
+    return each.snapshot_id, state, shown_instant(each.as_of), shown_instant(each.published_at), shown, *figures
 
 
 def _as_json(each: "Snapshot") -> dict[str, object]:
