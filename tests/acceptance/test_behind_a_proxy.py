@@ -1,14 +1,18 @@
 """https in front, proxies that are believed and others that are not, throttles by the client's address."""
 
+import contextlib
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import new_world
-from tests.acceptance.service import AUTH, Service, at_once, serving
-from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN, World
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, at_once, serving
+from tests.acceptance.test_dashboard_posts import cookie_lines
+from tests.acceptance.test_waiting_login import form_token
+from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN, World, seat_id
 from tests.parts.waiting import wait_until
 
 HTTPS = {"X-Forwarded-Proto": "https"}
@@ -54,6 +58,58 @@ def test_https_users_get_hsts_and_links_below_the_base_url(proxied: Service) -> 
     # The proxy may send the path as users see it, or without its first part.
     for seen in (path, path.removeprefix("/data")):
         assert proxied.get(seen, headers=HTTPS).status_code == 200
+
+
+def ask_as_a_stranger(service: Service, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """The status and the body of a request from an address of this machine that is no proxy of the service."""
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS, source_address=("127.0.0.2", 0))
+    with contextlib.closing(connection):
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def test_https_is_believed_of_the_proxy_alone(proxied: Service) -> None:
+    told = {**HTTPS, "X-Forwarded-For": "203.0.113.5", "X-Request-Id": "front-0123456789"}
+    assert proxied.get("/openapi.json", headers=told).status_code == 200
+    status, body = ask_as_a_stranger(proxied, "/openapi.json", told)
+    assert status == 403
+    assert '"code":"https_required"' in body
+    assert "front-0123456789" not in body
+
+
+def test_cookies_of_an_https_service_go_by_https_and_to_this_host_alone(proxied: Service) -> None:
+    found = proxied.get("/dashboard/sign-in", headers=HTTPS)
+    sent = {"csrf": form_token(found), "email": MAYA, "password": PASSWORD, "next": ""}
+    held = {"Cookie": found.headers["Set-Cookie"].partition(";")[0]}
+    signed_in = proxied.request("POST", "/dashboard/sign-in", data=sent, headers={**HTTPS, **held})
+    assert signed_in.status_code == 303
+    assert signed_in.headers["Location"].startswith("/data/dashboard/"), "below the base URL, on no host by name"
+    given = [*cookie_lines(found), *cookie_lines(signed_in)]
+    assert {line.partition("=")[0] for line in given} == {
+        "__Host-daybreak-form", "__Host-daybreak-session", "__Host-daybreak-device"
+    }  # fmt: skip
+    for line in given:
+        words = {word.strip().lower() for word in line.split(";")[1:]}
+        assert {"secure", "httponly", "path=/", "samesite=lax"} <= words, line
+        assert "domain" not in line.lower()
+    # What plain http could have planted is not read.
+    session = next(line for line in given if "session=" in line).partition(";")[0]
+    for cookie, status in ((session, 200), (session.removeprefix("__Host-"), 303)):
+        assert proxied.get(f"/dashboard/{NORTH}/files", headers={**HTTPS, "Cookie": cookie}).status_code == status
+
+
+def test_the_trail_has_the_clients_address(proxied: Service, service: Service) -> None:
+    forwarded = {**HTTPS, "X-Forwarded-For": "198.51.100.66, 203.0.113.9"}
+    for each, address in ((proxied, "203.0.113.9"), (service, "127.0.0.1")):
+        refused = each.log_in(MAYA, password="wrong", headers=forwarded)
+        assert refused.status_code == 401
+        state = each.world.state()
+        try:
+            events = state.read(lambda stores: stores.audit.read(seat_id=seat_id(MAYA)))
+        finally:
+            state.close()
+        assert [event.address for event in events if event.request_id == refused.headers["X-Request-Id"]] == [address]
 
 
 def test_metrics_are_for_the_loopback(proxied: Service) -> None:

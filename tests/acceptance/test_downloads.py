@@ -280,14 +280,29 @@ def test_several_ranges(service: Service, large: str, large_content: bytes) -> N
     assert int(found.headers["Content-Length"]) == len(found.content)
 
 
+def test_a_part_is_sent_once_however_often_it_is_asked_for(service: Service, large: str, large_content: bytes) -> None:
+    asked = "bytes=" + ",".join(["0-"] * 8)
+    found = service.get(large, headers={"Range": asked})
+    assert (found.status_code, found.content) == (206, large_content)
+    overlapping = service.get(large, headers={"Range": "bytes=100-199,150-299,300-399"})
+    assert (overlapping.status_code, overlapping.content) == (206, large_content[100:400])
+
+
 def test_ranges_that_cannot_be_given(service: Service, large: str, large_content: bytes) -> None:
     size = len(large_content)
     for asked in (f"bytes={size}-", "bytes=-0", "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(9))):
         found = service.get(large, headers={"Range": asked})
         assert (found.status_code, found.json()["code"]) == (416, "range_not_satisfiable")
         assert found.headers["Content-Range"] == f"bytes */{size}"
-    for ignored in ("bytes=9-1", "lines=0-1", "bytes=a-b"):
-        assert service.get(large, headers={"Range": ignored}).status_code == 200
+    eight = service.get(large, headers={"Range": "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(8))})
+    assert eight.status_code == 206
+    digits = "9" * 5000
+    for ignored in (
+        "bytes=9-1", "lines=0-1", "bytes=a-b", "bytes=-", "bytes=", "bytes=,", "bytes", "bytes=0-1-2", "bytes=0-0x9",
+        "bytes=+0-9", "bytes=0.0-9", "bytes=0-9;q=1", "bytes=\u0661-9", f"bytes={digits}-", f"bytes=-{digits}",
+    ):  # fmt: skip
+        found = service.get(large, headers={"Range": ignored.encode()})
+        assert (found.status_code, found.content) == (200, large_content), ignored[:20]
 
 
 def test_if_range(service: Service, large: str, large_content: bytes) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import Service, serving
+from tests.acceptance.test_headers import check_headers
 from tests.acceptance.world import MAYA, NORTH, World
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.waiting import wait_until
@@ -45,6 +46,7 @@ def test_a_damaged_file_is_not_served(own: Service, file: str, served_before: bo
         for method in ("GET", "HEAD"):
             found = own.request(method, link)
             assert found.status_code == 500
+            check_headers(found)
         assert own.get(link).json()["code"] == "file_damaged"
         assert str(path) not in own.get(link).text
         assert own.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
@@ -63,6 +65,7 @@ def test_a_file_that_is_gone_is_away(own: Service) -> None:
     try:
         found = own.get(link)
         assert found.status_code == 503
+        check_headers(found)
         assert int(found.headers["Retry-After"]) >= 1
         assert own.link(token, NORTH, "campaigns.csv.gz")
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -181,15 +182,27 @@ def _sign_in(service: Service) -> set[str]:
     ("secret", "mode", "said"),
     [
         pytest.param(None, 0o644, "can be read by others", id="open"),
-        pytest.param(b"\x07" * 16, 0o600, "is 16 bytes long", id="short"),
+        pytest.param(None, 0o640, "can be read by others", id="open to a group"),
+        # Random to look at, so that each is refused for the one reason.
+        pytest.param(hashlib.sha512(b"short").digest()[:31], 0o600, "is 31 bytes long", id="short"),
         pytest.param(b"correct horse battery staple, thrice", 0o600, "is a text", id="text"),
-        pytest.param(bytes(32), 0o600, "repeats itself", id="zeros"),
+        pytest.param(hashlib.sha512(b"again").digest()[:11] * 3, 0o600, "repeats itself", id="repeated"),
+        pytest.param(bytes(range(100, 164)), 0o600, "is a plain sequence", id="sequence"),
         # Of the JSON Web Signature vectors that everybody has.
         pytest.param(
             base64.urlsafe_b64decode("-ebuDNsVZ2iJtoZ-akfXTSCt4UO2cruLCsbWlBinggE="),
             0o600,
             "is a published example",
             id="published",
+        ),
+        # RFC 7515, appendix A.1.
+        pytest.param(
+            base64.urlsafe_b64decode(
+                "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow=="
+            ),
+            0o600,
+            "is a published example",
+            id="published with the standard",
         ),
     ],
 )

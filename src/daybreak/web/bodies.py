@@ -33,9 +33,12 @@ async def read_json(request: Request, shape: type[T], settings: WebSettings) -> 
 
 
 async def read_octets(request: Request, settings: WebSettings) -> bytes:
-    """The whole body. Raises RequestError (`body_too_large`, `request_timeout`), InvalidRequest
-    when it does not arrive whole.
+    """The whole body. Raises RequestError (`unsupported_media_type` when it is compressed,
+    `body_too_large`, `request_timeout`), InvalidRequest when it does not arrive whole.
     """
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in {"", "identity"}:
+        raise RequestError("A compressed body is not taken: send it plain.", code="unsupported_media_type")
     limit = settings.body_limit_bytes
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
@@ -69,9 +72,6 @@ def parse_json(body: bytes, shape: type[T]) -> T:
 
 
 def _check_media_type(request: Request) -> None:
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in {"", "identity"}:
-        raise RequestError("A compressed body is not taken: send it plain.", code="unsupported_media_type")
     given = request.headers.get("content-type", "")
     media_type, *parameters = given.split(";")
     if media_type.strip().lower() != "application/json":

@@ -1,0 +1,147 @@
+"""The headers that protect, on every kind of answer there is: pages, JSON, files, redirects, errors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import requests
+
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
+from tests.acceptance.test_waiting_login import form_token
+from tests.acceptance.world import FOREIGN, MAYA, NORTH, PASSWORD
+
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Server": "daybreak",
+}
+NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+DESCRIPTION = "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+DASHBOARD = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+FILE = "private, no-cache, no-transform"
+STATIC = "public, max-age=31536000, immutable"
+
+
+def check_headers(found: requests.Response, policy: str = NOTHING, cache: str = "no-store") -> None:
+    """Each header once, with its one value."""
+    case = f"{found.request.method} {found.request.url}: {found.status_code}"
+    said = {name: found.headers.get(name) for name in ALWAYS}
+    assert said == ALWAYS, case
+    assert found.headers["Content-Security-Policy"] == policy, case
+    assert found.headers["Cache-Control"] == cache, case
+    assert re.fullmatch(r"[0-9a-f]{24}", found.headers["X-Request-Id"]), case
+
+
+def test_what_programs_get(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    login = f"{AUTH}/login"
+    json_type = {"Content-Type": "application/json"}
+    for status, found in (
+        (200, service.get("/healthz")),
+        (200, service.get("/readyz")),
+        (200, service.get("/metrics")),
+        (200, service.get("/openapi.json")),
+        (200, service.get("/download/v1/schema")),
+        (200, service.log_in(MAYA)),
+        (200, service.get(f"{AUTH}/context", token=token)),
+        (200, service.get(f"/download/v1/files/{NORTH}", token=token)),
+        (200, service.get(f"/download/v1/audit/{NORTH}", token=token)),
+        (204, service.request("DELETE", f"{AUTH}/logout", token=service.token(MAYA))),
+        (302, service.ask(token, NORTH)),
+        (400, service.request("POST", login, data=b"{", headers=json_type)),
+        (400, service.get("/healthz", headers={"Host": "a b"})),
+        (401, service.log_in("nobody@example.org")),
+        (401, service.ask("x", NORTH)),
+        (403, service.ask(token, FOREIGN)),
+        (403, service.get(f"/download/v1/links/{NORTH}/x/campaigns.csv.gz")),
+        (404, service.get("/nowhere")),
+        (404, service.get("/healthz?a=%00")),
+        (404, service.ask(token, NORTH, "passwords.csv.gz")),
+        (405, service.request("POST", "/healthz")),
+        (413, service.request("POST", login, data=b" " * 17_000, headers=json_type)),
+        (415, service.request("POST", login, data=b"x")),
+    ):
+        assert found.status_code == status, (found.request.url, found.text)
+        check_headers(found)
+        assert "Strict-Transport-Security" not in found.headers, "this one is reached by plain http"
+
+
+@pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
+def test_what_comes_with_a_file(service: Service, file: str) -> None:
+    """Large ones are sent in another way than small ones."""
+    link = service.link(service.token(MAYA, NORTH), NORTH, file)
+    held = service.get(link)
+    for status, found in (
+        (200, held),
+        (200, service.request("HEAD", link)),
+        (200, service.get(link, headers={"Accept": "text/csv", "Accept-Encoding": "gzip"})),
+        (206, service.get(link, headers={"Range": "bytes=0-9"})),
+        (206, service.get(link, headers={"Range": "bytes=0-9,20-29"})),
+        (304, service.get(link, headers={"If-None-Match": held.headers["ETag"]})),
+    ):
+        assert found.status_code == status
+        check_headers(found, cache=FILE)
+    for status, found in (
+        (412, service.get(link, headers={"If-Match": '"x"'})),
+        (416, service.get(link, headers={"Range": "bytes=99999999-"})),
+    ):
+        assert found.status_code == status
+        check_headers(found)
+
+
+def test_what_people_get(service: Service) -> None:
+    with requests.Session() as browser:
+
+        def get(path: str) -> requests.Response:
+            return browser.get(service.address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
+
+        def post(path: str, **fields: str) -> requests.Response:
+            address = service.address + path
+            return browser.post(address, data=fields, timeout=PATIENCE_SECONDS, allow_redirects=False)
+
+        sign_in = get("/dashboard/sign-in")
+        check_headers(sign_in, DASHBOARD)
+        fields = {"csrf": form_token(sign_in), "email": MAYA, "next": ""}
+        wrong = post("/dashboard/sign-in", password="wrong", **fields)
+        assert wrong.status_code == 401
+        check_headers(wrong, DASHBOARD)
+        forged = post("/dashboard/sign-in", email=MAYA, password=PASSWORD)
+        assert forged.status_code == 403
+        check_headers(forged, DASHBOARD)
+        for path in ("/", f"/dashboard/{NORTH}/files"):
+            away = get(path)
+            assert away.status_code == 303
+            check_headers(away)
+        right = post("/dashboard/sign-in", password=PASSWORD, **fields)
+        assert right.status_code == 303
+        check_headers(right)
+        page = get(f"/dashboard/{NORTH}/files")
+        for status, found in (
+            (200, page),
+            (200, get(f"/dashboard/{NORTH}/settings/security")),
+            (403, get(f"/dashboard/{FOREIGN}/files")),
+            (403, get("/dashboard/operator/runs")),
+        ):
+            assert found.status_code == status
+            check_headers(found, DASHBOARD)
+            assert re.search(r"<(style|script)[^>]*>[^<]|\sstyle=|\son[a-z]+=", found.text) is None, "something inline"
+        (style,) = re.findall(r'href="([^"]+/static/[^"]+\.css)"', page.text)
+        script = re.findall(r'src="([^"]+/static/[^"]+\.js)"', page.text)[0]
+        for path in (style, script):
+            check_headers(get(path), cache=STATIC)
+        gone = get("/dashboard/static/0/style.css")
+        assert gone.status_code == 404
+        check_headers(gone)
+        unwanted = browser.put(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
+        assert unwanted.status_code == 405
+        check_headers(unwanted)
+        check_headers(get("/docs"), DESCRIPTION)
+        check_headers(get("/docs/style.css"), cache="public, max-age=3600")
