@@ -71,12 +71,12 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
 
     def work(stores: Stores) -> None:
         for client_id in leaders:
-            stores.directory.put_account(Account(client_id, "Account", client_id, "+12125550100", "toll_free"))
+            stores.directory.put_accounts(Account(client_id, "Account", client_id, "+12125550100", "toll_free"))
         for email in EMAILS:
             seat_id = str(uuid.uuid5(uuid.NAMESPACE_URL, email))
-            stores.directory.put_seat(Seat(seat_id, email, hashed))
+            stores.directory.put_seats(Seat(seat_id, email, hashed))
             for client_id in leaders if email == EMAILS[0] else leaders[:1]:
-                stores.directory.put_grant(
+                stores.directory.put_grants(
                     Grant(seat_id, client_id, ("owner",), data_export=True, async_rest_api=False)
                 )
         begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)

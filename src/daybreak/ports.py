@@ -133,7 +133,8 @@ class ApiTokenStore(Protocol):
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
-    def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int: ...
+    def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
+        """Revokes every token that stands on one of them."""
 
     def forget_dead(self, before: datetime) -> int:
         """Deletes tokens revoked or expired before that instant; how many."""
@@ -302,14 +303,15 @@ class DirectoryStore(Protocol):
 
     def load(self) -> Directory: ...
 
-    def put_account(self, account: Account) -> None: ...
+    def put_accounts(self, *given: Account) -> None: ...
 
-    def put_seat(self, seat: Seat) -> None:
+    def put_seats(self, *given: Seat) -> None:
         """Inserts or changes email, disabled and (when not None) password_hash."""
 
-    def put_grant(self, grant: Grant) -> None: ...
+    def put_grants(self, *given: Grant) -> None: ...
 
-    def remove_grant(self, seat_id: str, client_id: str) -> None: ...
+    def remove_grants(self, *given: Grant) -> None:
+        """Takes away what is named by seat_id and client_id."""
 
     def account(self, client_id: str) -> Account | None: ...
 

@@ -17,23 +17,23 @@ GRANT = Grant(seat_id(GIVEN), NORTH, ("owner",), data_export=True, async_rest_ap
 
 
 def _without_grant(stores: Stores) -> None:
-    stores.directory.remove_grant(GRANT.seat_id, NORTH)
+    stores.directory.remove_grants(Grant(GRANT.seat_id, NORTH))
 
 
 def _without_data_export(stores: Stores) -> None:
-    stores.directory.put_grant(replace(GRANT, data_export=False))
+    stores.directory.put_grants(replace(GRANT, data_export=False))
 
 
 def _grant_back(stores: Stores) -> None:
-    stores.directory.put_grant(GRANT)
+    stores.directory.put_grants(GRANT)
 
 
 def _inactive(stores: Stores) -> None:
-    stores.directory.put_account(replace(ACCOUNTS[NORTH], active=False))
+    stores.directory.put_accounts(replace(ACCOUNTS[NORTH], active=False))
 
 
 def _active(stores: Stores) -> None:
-    stores.directory.put_account(ACCOUNTS[NORTH])
+    stores.directory.put_accounts(ACCOUNTS[NORTH])
 
 
 def _disabled(stores: Stores) -> None:
@@ -111,7 +111,7 @@ def test_an_account_that_begins_to_require_a_second_factor_closes_to_sessions_wi
     secret, _ = own.world.mint_token(GIVEN, NORTH)
     link = own.link(session, NORTH)
     stricter = replace(ACCOUNTS[NORTH], second_factor_required=True)
-    own.world.change(lambda stores: stores.directory.put_account(stricter))
+    own.world.change(lambda stores: stores.directory.put_accounts(stricter))
     try:
         for found in (
             own.ask(session, NORTH),

@@ -125,8 +125,8 @@ def test_a_wrong_password_and_an_unknown_seat_look_the_same(service: Service) ->
     hashed = passwords.hash_password(PASSWORD)
 
     def add(stores: Stores) -> None:
-        stores.directory.put_seat(Seat(str(uuid.uuid4()), "disabled@example.org", hashed, disabled=True))
-        stores.directory.put_seat(Seat(str(uuid.uuid4()), "without@example.org"))
+        stores.directory.put_seats(Seat(str(uuid.uuid4()), "disabled@example.org", hashed, disabled=True))
+        stores.directory.put_seats(Seat(str(uuid.uuid4()), "without@example.org"))
 
     service.world.change(add)
     answers = [

@@ -112,9 +112,9 @@ def test_an_api_token_needs_both_permissions_and_an_enabled_account(service: Ser
 def _put(service: Service, changed: Grant | Account) -> None:
     def put(stores: Stores) -> None:
         if isinstance(changed, Grant):
-            stores.directory.put_grant(changed)
+            stores.directory.put_grants(changed)
         else:
-            stores.directory.put_account(changed)
+            stores.directory.put_accounts(changed)
 
     service.world.change(put)
 

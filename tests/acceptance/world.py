@@ -185,11 +185,11 @@ class World:
 
         def work(stores: Stores) -> None:
             for account in ACCOUNTS.values():
-                stores.directory.put_account(account)
+                stores.directory.put_accounts(account)
             for email in SEATS:
-                stores.directory.put_seat(Seat(seat_id(email), email, hashed))
+                stores.directory.put_seats(Seat(seat_id(email), email, hashed))
             for email, client_id, data_export in _GRANTS:
-                stores.directory.put_grant(
+                stores.directory.put_grants(
                     Grant(seat_id(email), client_id, ("owner",), data_export=data_export, async_rest_api=True)
                 )
             for enrolled, seed in sealed.items():

@@ -17,7 +17,7 @@ from daybreak.access.trail import TrailBuffer
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
-from daybreak.domain.identity import Principal
+from daybreak.domain.identity import Grant, Principal
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import (
     DownloadServices,
@@ -197,7 +197,7 @@ def test_no_snapshot_and_no_such_leader_are_told_with_the_time_to_wait(
     [
         (lambda h: h.later(minutes=14, seconds=59), None),
         (lambda h: h.later(minutes=15), "link_expired"),
-        (lambda h: h.write(lambda s: s.directory.remove_grant(ROSA, ALPHA)), "link_revoked"),
+        (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "link_revoked"),
         (lambda h: h.grant(ROSA, ALPHA, data_export=False), "link_revoked"),
         (lambda h: h.account(ALPHA, active=False), "link_revoked"),
         (lambda h: h.account(ALPHA, second_factor_required=True), "link_revoked"),

@@ -19,11 +19,15 @@ from daybreak.ports import Directory, Stores
 
 @dataclass(frozen=True, slots=True)
 class DirectoryChanges:
-    """The difference between the state database and a list. Empty tuples when there is none."""
+    """The difference between the state database and a list. Empty tuples when there is none.
+
+    `counted_accounts` differ in the messages they have sent this month and in nothing else.
+    """
 
     added_accounts: tuple[Account, ...] = ()
     changed_accounts: tuple[Account, ...] = ()
     deactivated_accounts: tuple[Account, ...] = ()
+    counted_accounts: tuple[Account, ...] = ()
     added_seats: tuple[Seat, ...] = ()
     changed_seats: tuple[Seat, ...] = ()
     disabled_seats: tuple[Seat, ...] = ()
@@ -37,13 +41,15 @@ class DirectoryChanges:
         return not any(True for _ in self.lines())
 
     def lines(self) -> Iterator[str]:
-        """One line for each change, for `--dry-run` and the audit trail."""
+        """One line for each change, for `--dry-run`; all counts of messages are one."""
         for account in self.added_accounts:
             yield f"+ account {account.client_id} {account.name}"
         for account in self.changed_accounts:
             yield f"~ account {account.client_id} {account.name}"
         for account in self.deactivated_accounts:
             yield f"- account {account.client_id} {account.name} (deactivated)"
+        if self.counted_accounts:
+            yield f"~ messages sent this month, of {len(self.counted_accounts)} accounts"
         for seat in self.added_seats:
             yield f"+ seat {seat.email}"
         for seat in self.changed_seats:
@@ -93,14 +99,17 @@ def directory_changes(current: Directory, wanted: Directory, *, whole: bool) -> 
         ]
     disabled_ids = {seat.seat_id for seat in newly_disabled}
     inactive_ids = {account.client_id for account in newly_inactive}
+    changed = [
+        a
+        for a in wanted.accounts
+        if a.client_id in accounts and accounts[a.client_id] != a and a.client_id not in inactive_ids
+    ]
+    counted_ids = {a.client_id for a in changed if _counts_apart(accounts[a.client_id], a)}
     return DirectoryChanges(
         added_accounts=tuple(a for a in wanted.accounts if a.client_id not in accounts),
-        changed_accounts=tuple(
-            a
-            for a in wanted.accounts
-            if a.client_id in accounts and accounts[a.client_id] != a and a.client_id not in inactive_ids
-        ),
+        changed_accounts=tuple(a for a in changed if a.client_id not in counted_ids),
         deactivated_accounts=tuple(newly_inactive),
+        counted_accounts=tuple(a for a in changed if a.client_id in counted_ids),
         added_seats=tuple(s for s in wanted.seats if s.seat_id not in seats),
         changed_seats=tuple(
             s
@@ -142,34 +151,34 @@ def require_modest(changes: DirectoryChanges, current: Directory, max_removed_sh
 
 def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, actor: str) -> None:
     """Writes the changes within the caller's transaction, ends what lost its right, and tells
-    the audit trail of each. `actor` is `operator` or `service`.
+    the audit trail of each but of messages counted. `actor` is `operator` or `service`.
     """
+    directory, events = stores.directory, _Events(now, actor)
+    directory.put_accounts(*changes.counted_accounts)
     for action, accounts in (
         ("account.added", changes.added_accounts),
         ("account.changed", changes.changed_accounts),
         ("account.deactivated", changes.deactivated_accounts),
     ):
+        directory.put_accounts(*accounts)
         for account in accounts:
-            stores.directory.put_account(account)
-            _tell(stores, now, actor, action, client_id=account.client_id)
+            events.tell(action, client_id=account.client_id)
     for action, seats in (
         ("seat.added", changes.added_seats),
         ("seat.changed", changes.changed_seats),
         ("seat.disabled", changes.disabled_seats),
     ):
+        directory.put_seats(*seats)
         for seat in seats:
-            stores.directory.put_seat(seat)
             if seat.disabled or (action == "seat.changed" and seat.password_hash is not None):
                 stores.sessions.end_all(seat.seat_id, now, action)
-            _tell(stores, now, actor, action, seat_id=seat.seat_id)
-    for grant in (*changes.added_grants, *changes.changed_grants):
-        stores.directory.put_grant(grant)
-        if not (grant.data_export and grant.async_rest_api):
-            stores.api_tokens.revoke_for_grant(grant.seat_id, grant.client_id, now, "grant.changed")
-        _tell(
-            stores,
-            now,
-            actor,
+            events.tell(action, seat_id=seat.seat_id)
+    given = (*changes.added_grants, *changes.changed_grants)
+    directory.put_grants(*given)
+    without_tokens = [grant for grant in given if not (grant.data_export and grant.async_rest_api)]
+    stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
+    for grant in given:
+        events.tell(
             "grant.changed",
             seat_id=grant.seat_id,
             client_id=grant.client_id,
@@ -177,10 +186,16 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
             data_export=grant.data_export,
             async_rest_api=grant.async_rest_api,
         )
+    stores.api_tokens.revoke_for_grants(changes.removed_grants, now, "grant.removed")
+    directory.remove_grants(*changes.removed_grants)
     for grant in changes.removed_grants:
-        stores.api_tokens.revoke_for_grant(grant.seat_id, grant.client_id, now, "grant.removed")
-        stores.directory.remove_grant(grant.seat_id, grant.client_id)
-        _tell(stores, now, actor, "grant.removed", seat_id=grant.seat_id, client_id=grant.client_id)
+        events.tell("grant.removed", seat_id=grant.seat_id, client_id=grant.client_id)
+    stores.audit.append_all(events.told)
+
+
+def _counts_apart(known: Account, wanted: Account) -> bool:
+    """Whether only the messages sent this month differ: with most accounts they do every day."""
+    return replace(known, campaign_messages_monthly_used=wanted.campaign_messages_monthly_used) == wanted
 
 
 def _seat_differs(known: Seat, wanted: Seat) -> bool:
@@ -194,24 +209,23 @@ def _seat_differs(known: Seat, wanted: Seat) -> bool:
     )
 
 
-def _tell(
-    stores: Stores,
-    now: datetime,
-    actor: str,
-    action: str,
-    *,
-    seat_id: str | None = None,
-    client_id: str | None = None,
-    **details: object,
-) -> None:
-    stores.audit.append(
-        AuditEvent(
-            at=now,
-            action=action,
-            result="ok",
-            actor=actor,
-            seat_id=seat_id,
-            client_id=client_id,
-            details=details,
+class _Events:
+    """What the audit trail is told of one import or sync."""
+
+    def __init__(self, now: datetime, actor: str) -> None:
+        self._now = now
+        self._actor = actor
+        self.told: list[AuditEvent] = []
+
+    def tell(self, action: str, *, seat_id: str | None = None, client_id: str | None = None, **details: object) -> None:
+        self.told.append(
+            AuditEvent(
+                at=self._now,
+                action=action,
+                result="ok",
+                actor=self._actor,
+                seat_id=seat_id,
+                client_id=client_id,
+                details=details,
+            )
         )
-    )

@@ -12,8 +12,6 @@ from daybreak.cli.output import note, one_line, say
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from daybreak.access.directory_sync import DirectoryChanges
     from daybreak.domain.identity import Seat
     from daybreak.ports import Directory
@@ -98,23 +96,14 @@ def import_directory(settings: "Settings", text: str, *, dry_run: bool = False) 
         return Directory(read.directory.accounts, tuple(map(with_hash, read.directory.seats)), read.directory.grants)
 
     try:
-        # Hashed before the transaction: a hundred passwords take seconds, and a writer holds up everybody.
-        wanted = hashed(state.read(lambda stores: stores.directory.load()))
-        if dry_run:
-            return directory_changes(state.read(lambda stores: stores.directory.load()), wanted, whole=False)
-        return state.write(
-            lambda stores: _applied(
-                directory_changes(stores.directory.load(), wanted, whole=False),
-                lambda changes: apply_changes(stores, changes, now_utc(), "operator"),
-            )
-        )
+        current = state.read(lambda stores: stores.directory.load())
+        # Hashed and compared before the transaction: a hundred passwords take seconds, and a writer holds up everybody.
+        changes = directory_changes(current, hashed(current), whole=False)
+        if not dry_run and not changes.is_empty:
+            state.write(lambda stores: apply_changes(stores, changes, now_utc(), "operator"))
+        return changes
     finally:
         state.close()
-
-
-def _applied(changes: "DirectoryChanges", apply: "Callable[[DirectoryChanges], None]") -> "DirectoryChanges":
-    apply(changes)
-    return changes
 
 
 def _say_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import ApiToken, TokenStanding
+from daybreak.domain.identity import ApiToken, Grant, TokenStanding
 from daybreak.state.records import TOKEN_COLUMNS, token_of
 from daybreak.state.schema import accounts, api_tokens, grants, seats
 from daybreak.state.standing import STANDING_COLUMNS, standing_of
@@ -85,19 +86,24 @@ class SqlApiTokens:
         return [token_of(row) for row in self._connection.execute(statement)]
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
-        return self._revoke(now, reason, api_tokens.c.token_id == token_id) == 1
+        return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
 
-    def revoke_for_grant(self, seat_id: str, client_id: str, now: datetime, reason: str) -> int:
-        return self._revoke(now, reason, api_tokens.c.seat_id == seat_id, api_tokens.c.client_id == client_id)
+    def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
+        which = [{"seat": grant.seat_id, "client": grant.client_id} for grant in grants]
+        if which:
+            of_seat = api_tokens.c.seat_id == sa.bindparam("seat")
+            on_account = api_tokens.c.client_id == sa.bindparam("client")
+            self._connection.execute(_revocation(now, reason, of_seat, on_account), which)
 
     def forget_dead(self, before: datetime) -> int:
         return self._connection.execute(
             sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
         ).rowcount
 
-    def _revoke(self, now: datetime, reason: str, *which: sa.ColumnElement[bool]) -> int:
-        return self._connection.execute(
-            sa.update(api_tokens)
-            .where(*which, api_tokens.c.revoked_at.is_(None))
-            .values(revoked_at=now, revoke_reason=reason)
-        ).rowcount
+
+def _revocation(now: datetime, reason: str, *which: sa.ColumnElement[bool]) -> sa.Update:
+    return (
+        sa.update(api_tokens)
+        .where(*which, api_tokens.c.revoked_at.is_(None))
+        .values(revoked_at=now, revoke_reason=reason)
+    )

@@ -36,62 +36,79 @@ class SqlDirectory:
             ),
         )
 
-    def put_account(self, account: Account) -> None:
+    def put_accounts(self, *given: Account) -> None:
         upsert(
             self._connection,
             accounts,
-            {
-                "client_id": account.client_id,
-                "first_name": account.first_name,
-                "last_name": account.last_name,
-                "phone_number": account.phone_number,
-                "phone_number_type": account.phone_number_type,
-                "active": account.active,
-                "campaign_messages_monthly_threshold": account.campaign_messages_monthly_threshold,
-                "campaign_messages_monthly_used": account.campaign_messages_monthly_used,
-                "api_tokens_enabled": account.api_tokens_enabled,
-                "second_factor_required": account.second_factor_required,
-                "billing_provided": account.billing.billing_provided,
-                "billing_required": account.billing.billing_required,
-                "trial_length_days": account.billing.trial_length_days,
-                "trial_started": account.billing.trial_started,
-            },
+            [
+                {
+                    "client_id": account.client_id,
+                    "first_name": account.first_name,
+                    "last_name": account.last_name,
+                    "phone_number": account.phone_number,
+                    "phone_number_type": account.phone_number_type,
+                    "active": account.active,
+                    "campaign_messages_monthly_threshold": account.campaign_messages_monthly_threshold,
+                    "campaign_messages_monthly_used": account.campaign_messages_monthly_used,
+                    "api_tokens_enabled": account.api_tokens_enabled,
+                    "second_factor_required": account.second_factor_required,
+                    "billing_provided": account.billing.billing_provided,
+                    "billing_required": account.billing.billing_required,
+                    "trial_length_days": account.billing.trial_length_days,
+                    "trial_started": account.billing.trial_started,
+                }
+                for account in given
+            ],
             keys=("client_id",),
         )
 
-    def put_seat(self, seat: Seat) -> None:
-        """Raises Conflict when another seat holds the email."""
-        values = {
-            "seat_id": seat.seat_id,
-            "email": seat.email,
-            "email_folded": folded(seat.email),
-            "password_hash": seat.password_hash,
-            "disabled": seat.disabled,
-            "operator": seat.operator,
-            "last_client_id": seat.last_client_id,
-        }
+    def put_seats(self, *given: Seat) -> None:
+        """Raises Conflict when another seat holds an email."""
         change = ["email", "email_folded", "disabled"]
-        if seat.password_hash is not None:
-            change.append("password_hash")
-        upsert(self._connection, seats, values, keys=("seat_id",), change=change)
+        for columns, some in (
+            ([*change, "password_hash"], [seat for seat in given if seat.password_hash is not None]),
+            (change, [seat for seat in given if seat.password_hash is None]),
+        ):
+            rows = [
+                {
+                    "seat_id": seat.seat_id,
+                    "email": seat.email,
+                    "email_folded": folded(seat.email),
+                    "password_hash": seat.password_hash,
+                    "disabled": seat.disabled,
+                    "operator": seat.operator,
+                    "last_client_id": seat.last_client_id,
+                }
+                for seat in some
+            ]
+            upsert(self._connection, seats, rows, keys=("seat_id",), change=columns)
 
-    def put_grant(self, grant: Grant) -> None:
-        """Raises Conflict when the seat or the account is not there."""
+    def put_grants(self, *given: Grant) -> None:
+        """Raises Conflict when a seat or an account is not there."""
         upsert(
             self._connection,
             grants,
-            {
-                "seat_id": grant.seat_id,
-                "client_id": grant.client_id,
-                "roles": grant.roles,
-                "data_export": grant.data_export,
-                "async_rest_api": grant.async_rest_api,
-            },
+            [
+                {
+                    "seat_id": grant.seat_id,
+                    "client_id": grant.client_id,
+                    "roles": grant.roles,
+                    "data_export": grant.data_export,
+                    "async_rest_api": grant.async_rest_api,
+                }
+                for grant in given
+            ],
             keys=("seat_id", "client_id"),
         )
 
-    def remove_grant(self, seat_id: str, client_id: str) -> None:
-        self._connection.execute(sa.delete(grants).where(grants.c.seat_id == seat_id, grants.c.client_id == client_id))
+    def remove_grants(self, *given: Grant) -> None:
+        if given:
+            self._connection.execute(
+                sa.delete(grants).where(
+                    grants.c.seat_id == sa.bindparam("seat"), grants.c.client_id == sa.bindparam("client")
+                ),
+                [{"seat": grant.seat_id, "client": grant.client_id} for grant in given],
+            )
 
     def account(self, client_id: str) -> Account | None:
         row = self._connection.execute(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id)).first()

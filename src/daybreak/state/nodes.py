@@ -21,14 +21,16 @@ class SqlNodes:
         upsert(
             self._connection,
             nodes,
-            {
-                "node_id": node.node_id,
-                "host": node.host,
-                "version": node.version,
-                "started_at": node.started_at,
-                "seen_at": node.seen_at,
-                "roles": node.roles,
-            },
+            [
+                {
+                    "node_id": node.node_id,
+                    "host": node.host,
+                    "version": node.version,
+                    "started_at": node.started_at,
+                    "seen_at": node.seen_at,
+                    "roles": node.roles,
+                }
+            ],
             keys=("node_id",),
         )
 

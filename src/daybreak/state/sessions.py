@@ -100,14 +100,16 @@ class SqlSessions:
         upsert(
             self._connection,
             devices,
-            {
-                "device_id": device.device_id,
-                "seat_id": device.seat_id,
-                "user_agent": device.user_agent,
-                "address": device.address,
-                "first_seen_at": device.first_seen_at,
-                "last_seen_at": device.last_seen_at,
-            },
+            [
+                {
+                    "device_id": device.device_id,
+                    "seat_id": device.seat_id,
+                    "user_agent": device.user_agent,
+                    "address": device.address,
+                    "first_seen_at": device.first_seen_at,
+                    "last_seen_at": device.last_seen_at,
+                }
+            ],
             keys=("device_id",),
             change=("user_agent", "address", "last_seen_at"),
             # A device id that another seat holds stays that seat's.

@@ -52,27 +52,30 @@ class PreparedRead:
 def upsert(
     connection: sa.Connection,
     table: sa.Table,
-    values: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
     *,
     keys: Sequence[str],
     change: Collection[str] | None = None,
     only_if: Sequence[str] = (),
 ) -> None:
-    """Inserts one row, or changes the one with the same `keys`, in one atomic statement.
+    """Inserts each row, or changes the one with the same `keys`, in one atomic statement a row.
 
-    `change` names the columns that an existing row takes over (all but the keys when None); it is
-    left alone unless its `only_if` columns equal the new ones.
+    All rows name the same columns. `change` names those that an existing row takes over (all but the keys when None);
+    it is left alone unless its `only_if` columns equal the new ones.
     """
+    if not rows:
+        return
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    insert = make(table).values(**values)
-    changed = [name for name in values if name not in keys] if change is None else list(change)
+    insert = make(table)
+    changed = [name for name in rows[0] if name not in keys] if change is None else list(change)
     guard = sa.and_(*(table.c[name] == insert.excluded[name] for name in only_if)) if only_if else None
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=list(keys),
             set_={name: insert.excluded[name] for name in changed},
             where=guard,
-        )
+        ),
+        list(rows),
     )
 
 

@@ -131,11 +131,11 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
 
     def write(stores: Stores) -> None:
         for entry in [*accounts, *agency]:
-            stores.directory.put_account(entry)
+            stores.directory.put_accounts(entry)
         for seat in seats.values():
-            stores.directory.put_seat(seat)
+            stores.directory.put_seats(seat)
         for given in grants:
-            stores.directory.put_grant(given)
+            stores.directory.put_grants(given)
         stores.seats.set_operator(seats[OPERATOR].seat_id, True)
         careful = seats[CAREFUL].seat_id
         stores.seats.begin_second_factor(

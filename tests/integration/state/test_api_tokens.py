@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from daybreak.domain.errors import Conflict
+from daybreak.domain.identity import Grant
 from daybreak.ports import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
@@ -26,7 +27,7 @@ def test_a_standing_says_all_about_a_token(state: Database) -> None:
     assert standing.grant.data_export
     assert state.read(lambda stores: stores.api_tokens.standing_by_id(TOKEN.token_id)) == standing
     assert state.read(lambda stores: stores.api_tokens.standing("0" * 64)) is None
-    state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))
+    state.write(lambda stores: stores.directory.remove_grants(Grant(SEAT.seat_id, ANN.client_id)))
     without = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
     assert without is not None
     assert (without.account, without.grant) == (None, None)
@@ -71,8 +72,15 @@ def test_a_token_is_revoked_once_and_with_its_grant(state: Database) -> None:
     state.write(lambda stores: stores.api_tokens.add(second))
     assert state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW, "leaked"))
     assert not state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW + MINUTE, "again"))
-    assert state.write(lambda stores: stores.api_tokens.revoke_for_grant(SEAT.seat_id, BEA.client_id, NOW, "gone")) == 0
-    assert state.write(lambda stores: stores.api_tokens.revoke_for_grant(SEAT.seat_id, ANN.client_id, NOW, "gone")) == 1
+    lost = [Grant(SEAT.seat_id, BEA.client_id), Grant(uuid(9), ANN.client_id)]
+    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "gone"))
+    kept = state.read(lambda stores: stores.api_tokens.standing_by_id(second.token_id))
+    assert kept is not None
+    assert kept.token == second
+    lost.append(Grant(SEAT.seat_id, ANN.client_id))
+    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "gone"))
+    tokens = state.read(lambda stores: stores.api_tokens.list_for(client_id=ANN.client_id))
+    assert {each.token_id: each.revoke_reason for each in tokens} == {TOKEN.token_id: "leaked", second.token_id: "gone"}
     standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
     assert standing is not None
     assert standing.token == replace(TOKEN, revoked_at=NOW, revoke_reason="leaked")

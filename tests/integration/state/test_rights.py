@@ -65,7 +65,7 @@ def everything_a_service_does(stores: Stores) -> None:
         complete_run(stores, number)
         stores.snapshots.publish(uuid(number), None, NOW)
     stores.snapshots.forget(uuid(8))
-    stores.directory.put_account(replace(ANN, active=False))
+    stores.directory.put_accounts(replace(ANN, active=False))
     assert stores.snapshots.file(None, uuid(1), "members", "csv") is not None
     assert stores.audit.forget(NOW) == 0
 

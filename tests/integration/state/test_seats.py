@@ -5,7 +5,7 @@ from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account,
 
 
 def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
-    state.write(lambda stores: stores.directory.put_seat(seat(1, email="Zoë@Example.org")))
+    state.write(lambda stores: stores.directory.put_seats(seat(1, email="Zoë@Example.org")))
     found = state.read(lambda stores: stores.seats.by_email("  ZOË@example.ORG "))
     assert found is not None
     assert found.email == "Zoë@Example.org"
@@ -16,7 +16,7 @@ def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
 
 def test_a_seat_reaches_its_accounts_in_the_order_of_their_names_inactive_ones_too(state: Database) -> None:
     state.write(two_accounts)
-    state.write(lambda stores: stores.directory.put_account(account(0xB1, first_name="bea", active=False)))
+    state.write(lambda stores: stores.directory.put_accounts(account(0xB1, first_name="bea", active=False)))
     reached = state.read(lambda stores: stores.seats.reach(SEAT.seat_id))
     assert [reach.account.client_id for reach in reached] == [ANN.client_id, BEA.client_id]
     assert reached[0].account == ANN
@@ -90,7 +90,7 @@ def test_a_step_that_was_used_is_not_good_again_after_a_reset(state: Database) -
 
 def test_seeds_are_resealed_where_the_key_changed(state: Database) -> None:
     for number, seed in ((1, "k1:one"), (2, "k2:two"), (3, "k1:three")):
-        state.write(lambda stores, number=number: stores.directory.put_seat(seat(number)))  # type: ignore[misc]
+        state.write(lambda stores, number=number: stores.directory.put_seats(seat(number)))  # type: ignore[misc]
         state.write(lambda stores, number=number, seed=seed: stores.seats.begin_second_factor(uuid(number), seed, NOW))  # type: ignore[misc]
     state.write(lambda stores: stores.seats.confirm_second_factor(uuid(1), 1, [], NOW))
 

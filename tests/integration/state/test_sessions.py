@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from daybreak.domain.identity import Device
+from daybreak.domain.identity import Device, Grant
 from daybreak.ports import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, session, two_accounts, uuid
@@ -30,7 +30,7 @@ def test_a_standing_says_all_about_a_session_on_one_account(state: Database) -> 
 
 def test_a_standing_has_no_account_where_the_seat_has_no_grant(state: Database) -> None:
     state.write(one_session)
-    state.write(lambda stores: stores.directory.put_account(account(0xC1)))
+    state.write(lambda stores: stores.directory.put_accounts(account(0xC1)))
     for client_id in (uuid(0xC1), uuid(0xFF), None, ""):
         standing = state.read(lambda stores, it=client_id: stores.sessions.standing(SID, it))  # type: ignore[misc]
         assert standing is not None
@@ -41,13 +41,13 @@ def test_a_standing_has_no_account_where_the_seat_has_no_grant(state: Database) 
 def test_every_change_shows_in_the_next_standing(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
-    state.write(lambda stores: stores.directory.put_account(account(0xA1, first_name="Ann", active=False)))
+    state.write(lambda stores: stores.directory.put_accounts(account(0xA1, first_name="Ann", active=False)))
     standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
     assert standing is not None
     assert standing.seat.disabled
     assert standing.account is not None
     assert not standing.account.active
-    state.write(lambda stores: stores.directory.remove_grant(SEAT.seat_id, ANN.client_id))
+    state.write(lambda stores: stores.directory.remove_grants(Grant(SEAT.seat_id, ANN.client_id)))
     gone = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
     assert gone is not None
     assert gone.account is None
@@ -83,7 +83,7 @@ def test_a_waiting_session_that_ended_passes_no_more(state: Database) -> None:
 
 def test_a_session_ends_once_and_all_of_a_seat_but_one(state: Database) -> None:
     state.write(two_accounts)
-    state.write(lambda stores: stores.directory.put_seat(seat(2)))
+    state.write(lambda stores: stores.directory.put_seats(seat(2)))
     for number in (1, 2, 3):
         state.write(lambda stores, number=number: stores.sessions.start(session(number, SEAT.seat_id)))  # type: ignore[misc]
     state.write(lambda stores: stores.sessions.start(session(4, uuid(2))))
@@ -113,7 +113,7 @@ def test_open_sessions_come_with_their_devices_and_without_expired_ones(state: D
 
 def test_a_device_is_brought_up_to_date_but_never_taken_from_its_seat(state: Database) -> None:
     state.write(one_session)
-    state.write(lambda stores: stores.directory.put_seat(seat(2)))
+    state.write(lambda stores: stores.directory.put_seats(seat(2)))
     later = Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW + MINUTE, NOW + MINUTE)
     theft = Device(DEVICE.device_id, uuid(2), "thief", "203.0.113.1", NOW, NOW + 2 * MINUTE)
     state.write(lambda stores: stores.sessions.remember_device(later))

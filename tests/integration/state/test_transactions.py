@@ -34,14 +34,14 @@ def test_a_blocking_write_that_fails_leaves_nothing(state: Database) -> None:
 
 def test_awaited_work_returns_what_it_makes_and_is_there_for_all(state: Database) -> None:
     def put_and_list(stores: Stores) -> list[Seat]:
-        stores.directory.put_seat(SEAT)
+        stores.directory.put_seats(SEAT)
         return stores.seats.list_all()
 
     async def scenario() -> None:
         assert await state.awrite(put_and_list) == [SEAT]
         assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
         with pytest.raises(Conflict):
-            await state.awrite(lambda stores: stores.directory.put_seat(seat(2, email=SEAT.email)))
+            await state.awrite(lambda stores: stores.directory.put_seats(seat(2, email=SEAT.email)))
         with pytest.raises(ZeroDivisionError):
             await state.aread(lambda stores: 1 // len(stores.seats.list_all()[1:]))
         assert await state.aread(lambda stores: stores.seats.by_id(SEAT.seat_id)) == SEAT
@@ -74,7 +74,7 @@ def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: 
     def clashing(number: int) -> Callable[[Stores], int]:
         def work(stores: Stores) -> int:
             stores.audit.append(event(number))
-            stores.directory.put_seat(seat(number, email="same@example.org"))
+            stores.directory.put_seats(seat(number, email="same@example.org"))
             return number
 
         return work

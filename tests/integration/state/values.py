@@ -70,11 +70,11 @@ BEA = account(0xB1, first_name="bea", second_factor_required=True)
 
 def two_accounts(stores: Stores) -> None:
     """One seat with a grant on each of two accounts; Bea's asks for a second factor."""
-    stores.directory.put_account(ANN)
-    stores.directory.put_account(BEA)
-    stores.directory.put_seat(SEAT)
-    stores.directory.put_grant(Grant(SEAT.seat_id, ANN.client_id, ("owner", "admin"), data_export=True))
-    stores.directory.put_grant(Grant(SEAT.seat_id, BEA.client_id, ("analyst",), async_rest_api=True))
+    stores.directory.put_accounts(ANN)
+    stores.directory.put_accounts(BEA)
+    stores.directory.put_seats(SEAT)
+    stores.directory.put_grants(Grant(SEAT.seat_id, ANN.client_id, ("owner", "admin"), data_export=True))
+    stores.directory.put_grants(Grant(SEAT.seat_id, BEA.client_id, ("analyst",), async_rest_api=True))
 
 
 def run(number: int, *, day: date | None = DAY, as_of: datetime = NOW) -> Snapshot:

@@ -83,14 +83,14 @@ class House:
         def work(stores: Stores) -> None:
             account = stores.directory.account(client_id)
             assert account is not None
-            stores.directory.put_account(replace(account, **changes))
+            stores.directory.put_accounts(replace(account, **changes))
 
         self.write(work)
 
     def grant(self, seat_id: str, client_id: str, **changes: Any) -> None:
         """Gives or changes a grant."""
         self.write(
-            lambda stores: stores.directory.put_grant(Grant(seat_id, client_id, **({"data_export": True} | changes)))
+            lambda stores: stores.directory.put_grants(Grant(seat_id, client_id, **({"data_export": True} | changes)))
         )
 
     async def login(
@@ -193,7 +193,7 @@ def _furnish(url: str) -> None:
 
 def _people(stores: Stores) -> None:
     def account(client_id: str, name: str, **more: Any) -> None:
-        stores.directory.put_account(Account(client_id, name, "Band", "+15550100", "long_code", **more))
+        stores.directory.put_accounts(Account(client_id, name, "Band", "+15550100", "long_code", **more))
 
     account(ALPHA, "Alpha", api_tokens_enabled=True)
     account(BRAVO, "Bravo")
@@ -201,7 +201,7 @@ def _people(stores: Stores) -> None:
     account(STRICT, "Strict", second_factor_required=True)
     account(FOREIGN, "Foreign")
     for seat_id, name in ((ROSA, "rosa"), (OMAR, "omar"), (INES, "ines"), (LEON, "leon")):
-        stores.directory.put_seat(Seat(seat_id, f"{name}@example.org", _HASH))
+        stores.directory.put_seats(Seat(seat_id, f"{name}@example.org", _HASH))
     # Bravo before Alpha: the first context goes by name, not by time.
     for seat_id, client_id in (
         (ROSA, BRAVO),
@@ -211,4 +211,4 @@ def _people(stores: Stores) -> None:
         (INES, STRICT),
         (LEON, CLOSED),
     ):
-        stores.directory.put_grant(Grant(seat_id, client_id, ("analyst",), data_export=True, async_rest_api=True))
+        stores.directory.put_grants(Grant(seat_id, client_id, ("analyst",), data_export=True, async_rest_api=True))

@@ -21,7 +21,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import ApiToken, Principal
+from daybreak.domain.identity import ApiToken, Grant, Principal
 from tests.unit.access.house import ALPHA, BRAVO, CALLER, OMAR, ROSA, House
 
 
@@ -82,7 +82,7 @@ def test_a_well_formed_token_that_nobody_made_is_refused(house: House) -> None:
 @pytest.mark.parametrize(
     ("take_away", "code"),
     [
-        (lambda h: h.write(lambda s: s.directory.remove_grant(ROSA, ALPHA)), "not_your_account"),
+        (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "not_your_account"),
         (lambda h: h.grant(ROSA, ALPHA, data_export=False, async_rest_api=True), "data_export_required"),
         (lambda h: h.grant(ROSA, ALPHA, async_rest_api=False), "async_rest_api_required"),
         (lambda h: h.account(ALPHA, active=False), "account_inactive"),

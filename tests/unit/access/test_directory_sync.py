@@ -61,3 +61,16 @@ def test_a_sync_that_would_take_away_too_much_is_refused() -> None:
     require_modest(changes, FULL, 0.5)
     with pytest.raises(OperatorError, match="1 of 2 accounts"):
         require_modest(changes, FULL, 0.49)
+
+
+def test_messages_sent_this_month_are_a_change_of_their_own() -> None:
+    counted = replace(ACCOUNT, campaign_messages_monthly_used=7)
+    changes = directory_changes(FULL, replace(FULL, accounts=(counted, OTHER)), whole=True)
+    assert changes.counted_accounts == (counted,)
+    assert not changes.changed_accounts
+    assert not changes.is_empty
+    assert list(changes.lines()) == ["~ messages sent this month, of 1 accounts"]
+    renamed = replace(counted, first_name="Ann")
+    changes = directory_changes(FULL, replace(FULL, accounts=(renamed, OTHER)), whole=True)
+    assert changes.changed_accounts == (renamed,)
+    assert not changes.counted_accounts

@@ -11,6 +11,7 @@ import pytest
 from daybreak.access import operators, passwords, sessions
 from daybreak.credentials import session_jwt
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, RequestError, Unauthenticated
+from daybreak.domain.identity import Grant
 from tests.unit.access.house import (
     ALPHA,
     BRAVO,
@@ -134,7 +135,7 @@ def test_logout_by_any_token_ends_them_all(house: House) -> None:
 @pytest.mark.parametrize(
     ("take_away", "code"),
     [
-        (lambda h: h.write(lambda s: s.directory.remove_grant(ROSA, ALPHA)), "not_your_account"),
+        (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "not_your_account"),
         (lambda h: h.account(ALPHA, active=False), "account_inactive"),
         (
             lambda h: h.write(
@@ -172,7 +173,7 @@ def test_a_seat_that_is_disabled_without_ending_its_sessions_is_shut_out_too(
 def test_a_revoked_grant_leaves_the_way_to_other_accounts_and_out(house: House) -> None:
     async def story() -> None:
         started = await house.start()
-        house.write(lambda stores: stores.directory.remove_grant(ROSA, ALPHA))
+        house.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
         who = await sessions.signed_in(house.services, started.token)
         assert [c.reach.account.client_id for c in await sessions.contexts(house.services, who)] == [BRAVO]
         switched = await sessions.switch(house.services, who, BRAVO, CALLER)
