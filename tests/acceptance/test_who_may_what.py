@@ -257,4 +257,12 @@ def test_the_location_never_follows_the_host_header(service: Service) -> None:
     forged = {"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}
     found = service.ask(token, NORTH, headers=forged)
     assert urlsplit(found.headers["Location"]).netloc == f"127.0.0.1:{service.port}"
-    assert "evil" not in service.get("/nowhere", headers=forged).text
+    paths = ("/nowhere", "/openapi.json", "/docs", "/dashboard/", "/dashboard/sign-in", f"/dashboard/{NORTH}/files")
+    answers = [
+        found,
+        service.get(f"/download/v1/files/{NORTH}", token=token, headers=forged),
+        *(service.get(path, headers=forged) for path in paths),
+    ]
+    for answer in answers:
+        assert "evil" not in answer.text, answer.url
+        assert "evil" not in str(answer.headers), answer.url
