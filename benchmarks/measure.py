@@ -41,6 +41,7 @@ class Measured:
     peak_bytes: int
     output_bytes: int
     told: Mapping[str, Any]
+    server_seconds: float = 0.0
 
 
 def run(
@@ -90,16 +91,21 @@ def run(
     return Used(wall, own + served, peak, said, served)
 
 
-def measure(way: str, source: Path, out: Path) -> Measured:
+def measure(way: str, source: Path, out: Path, *, servers: Sequence[int] = ()) -> Measured:
     """Runs `python -m benchmarks.ways WAY SOURCE OUT` into an empty folder. Raises CalledProcessError."""
-    used = run([sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)])
-    told: dict[str, Any] = json.loads(used.output.splitlines()[-1])
+    used = run([sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)], servers=servers)
+    return measured(used, out, json.loads(used.output.splitlines()[-1]))
+
+
+def measured(used: Used, out: Path, told: Mapping[str, Any]) -> Measured:
+    """What a way used that wrote into `out`; what it told of its own seconds and bytes goes before."""
     return Measured(
         told.get("wall_seconds", used.wall_seconds),
         told.get("cpu_seconds", used.cpu_seconds),
         used.peak_bytes,
         told.get("output_bytes", size_of(out)),
         told,
+        used.server_seconds,
     )
 
 

@@ -6,11 +6,10 @@ import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
+from benchmarks.comparison import picture, table
 from benchmarks.job import Job, Section
-from benchmarks.measure import Measured, measure, spread
-from benchmarks.picture import Bar, bars
+from benchmarks.measure import Measured, measure
 from benchmarks.source import make_source, read_once
 from benchmarks.verify import check, content_of_source
 
@@ -51,8 +50,12 @@ def _run(options: argparse.Namespace) -> Section:
         ways = options.ways.split(",") if options.ways else _BY_ORDER[order]
         found = _rounds(options.folder, source, ways, options.rounds)
         name = f"benchmarks-members-{order}"
-        pictures[name] = _picture(f"Members, {order} source: seconds on the wall", found)
-        parts += [f"### {order.capitalize()} source\n", _table(found), f"\n![Seconds by way](images/{name}.svg)\n"]
+        pictures[name] = picture(f"Members, {order} source: seconds on the wall", found, WAYS, _OURS)
+        parts += [
+            f"### {order.capitalize()} source\n",
+            table(found, WAYS, _OURS),
+            f"\n![Seconds by way](images/{name}.svg)\n",
+        ]
     body = f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + _NOTES
     return Section(body, pictures, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime"))
 
@@ -78,30 +81,6 @@ def _rounds(folder: Path, source: Path, ways: Sequence[str], rounds: int) -> dic
             print(f"round {number + 1}, {WAYS[way]}: {measured.wall_seconds:.1f} s", flush=True)
     shutil.rmtree(outs, ignore_errors=True)
     return found
-
-
-def _table(found: dict[str, list[Measured]]) -> str:
-    ours = found[_OURS] if _OURS in found else next(iter(found.values()))
-    lines = [
-        "| Way | Wall, s | CPU, s | Times ours, wall | Times ours, CPU | Peak MB | Output MB |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for way, measured in found.items():
-        walls, cores = [one.wall_seconds for one in measured], [one.cpu_seconds for one in measured]
-        lines.append(
-            f"| {WAYS[way]} | {spread(walls)} | {spread(cores)} "
-            f"| {median(walls) / median(one.wall_seconds for one in ours):.2f} "
-            f"| {median(cores) / median(one.cpu_seconds for one in ours):.2f} "
-            f"| {max(one.peak_bytes for one in measured) / 1e6:,.0f} "
-            f"| {measured[0].output_bytes / 1e6:,.0f} |"
-        )
-    return "\n".join(lines)
-
-
-def _picture(title: str, found: dict[str, list[Measured]]) -> str:
-    seconds = {way: median(one.wall_seconds for one in measured) for way, measured in found.items()}
-    shown = sorted(seconds, key=seconds.__getitem__)
-    return bars(title, [Bar(WAYS[way], seconds[way], f"{seconds[way]:.1f} s", way.startswith(_OURS)) for way in shown])
 
 
 _NOTES = """

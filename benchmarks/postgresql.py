@@ -7,32 +7,30 @@ with an even share of the rows, a script for each so that psql starts twice in a
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
 import psycopg
 
+from benchmarks.comparison import picture, table
 from benchmarks.job import Job, Section, Unavailable
-from benchmarks.measure import Used, run, size_of, spread
-from benchmarks.picture import Bar, bars
+from benchmarks.measure import Measured, measure, measured, run
 from benchmarks.source import AS_OF, make_source
 from benchmarks.verify import check, content_of_source
-from benchmarks.ways import MEMORY_BYTES, THREADS, export
 from daybreak.catalogue.models import load_models
 from daybreak.sources.dialects import in_dialect
-from daybreak.sources.postgresql import PostgresqlSource
 from tests.parts.postgresql import PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 
-_OURS = "daybreak"
-_COPIES = {
-    "pigz-6": (r"\copy into pigz -6", "pigz -6 -p 1"),
-    "pigz-1": (r"\copy into pigz -1", "pigz -1 -p 1"),
+_OURS = "daybreak-postgresql"
+WAYS = {
+    _OURS: "Daybreak (igzip 2)",
+    "pigz-6": r"\copy into pigz -6",
+    "pigz-1": r"\copy into pigz -1",
 }
+_COMPRESSORS = {"pigz-6": "pigz -6 -p 1", "pigz-1": "pigz -1 -p 1"}
+"""One thread each: more would cost a twentieth more, as two sessions keep both cores busy."""
 _SETTINGS = {
     "shared_buffers": "512MB",
     "work_mem": "64MB",
@@ -52,7 +50,7 @@ _SESSIONS = 2
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="Members")
     parser.add_argument("--leaders", type=int, default=5_000)
-    parser.add_argument("--ways", default=",".join((_OURS, *_COPIES)), help=f"some of: {_OURS}, {', '.join(_COPIES)}")
+    parser.add_argument("--ways", default=",".join(WAYS), help="some of: " + ", ".join(WAYS))
 
 
 def _run(options: argparse.Namespace) -> Section:
@@ -63,54 +61,56 @@ def _run(options: argparse.Namespace) -> Section:
         with running_postgresql(_SETTINGS) as server:
             fill_tables(server.url(), source)
             server.execute("CREATE INDEX ON members (leader_id)", "VACUUM ANALYZE")
-            found, output = _rounds(options, server, source)
+            found = _rounds(options, server, source)
             with psycopg.connect(server.url()) as connection:
                 version = connection.info.parameter_status("server_version")
     except LookupError as error:
         raise Unavailable("PostgreSQL is not installed (apt-get install postgresql)") from error
     body = (
         f"{options.rows:,} Members of {options.leaders:,} Leaders in a table of PostgreSQL on the same machine; "
-        f"a CSV and a JSON file, gzipped, of every Leader.\n\n{_table(found, output)}\n\n"
+        f"a CSV and a JSON file, gzipped, of every Leader.\n\n{table(found, WAYS, _OURS)}\n\n"
         f"![Seconds by way](images/benchmarks-postgresql.svg)\n{_NOTES}"
     )
-    picture = {"benchmarks-postgresql": _picture(found)}
-    return Section(body, picture, ("duckdb", "adbc-driver-postgresql", "isal"), (f"PostgreSQL {version}",))
+    pictures = {"benchmarks-postgresql": picture("Members from PostgreSQL: seconds on the wall", found, WAYS, _OURS)}
+    return Section(body, pictures, ("duckdb", "adbc-driver-postgresql", "isal"), (f"PostgreSQL {version}",))
 
 
-def _rounds(
-    options: argparse.Namespace, server: PostgreSQLServer, source: Path
-) -> tuple[dict[str, list[Used]], dict[str, int]]:
-    """What each way used, round by round, and the bytes of its files; the first round's rows are compared."""
+def _rounds(options: argparse.Namespace, server: PostgreSQLServer, source: Path) -> dict[str, list[Measured]]:
+    """What each way used, round by round; the first round's rows are compared with the source."""
     ways = options.ways.split(",")
-    found: dict[str, list[Used]] = {way: [] for way in ways}
-    output: dict[str, int] = {}
+    found: dict[str, list[Measured]] = {way: [] for way in ways}
     expected = content_of_source(source)
-    # The folder's own path may hold anything; the server's programs get a plain one.
-    out = (options.folder / "out").absolute()
+    outs = options.folder.absolute() / "out"
+    shutil.rmtree(outs, ignore_errors=True)
     for number in range(options.rounds):
         for way in ways:
-            shutil.rmtree(out, ignore_errors=True)
+            # Nothing is removed before the end: for minutes after, ext4 takes longer to make files.
+            out = outs / f"{way}-{number}"
             out.mkdir(parents=True)
-            command = _command(way, server, out, options.folder.absolute())
-            used = run(command, servers=[server.program.pid])
-            found[way].append(used)
-            output[way] = size_of(out)
+            found[way].append(_measure(way, server, out, options.folder.absolute()))
             if number == 0:
                 check(out, expected)
-            print(f"round {number + 1}, {_title(way)}: {used.wall_seconds:.1f} s", flush=True)
-    shutil.rmtree(out, ignore_errors=True)
-    return found, output
+            print(f"round {number + 1}, {WAYS[way]}: {found[way][-1].wall_seconds:.1f} s", flush=True)
+    shutil.rmtree(outs, ignore_errors=True)
+    return found
 
 
-def _command(way: str, server: PostgreSQLServer, out: Path, folder: Path) -> Sequence[str]:
+def _measure(way: str, server: PostgreSQLServer, out: Path, folder: Path) -> Measured:
+    servers = [server.program.pid]
     if way == _OURS:
-        return [sys.executable, "-m", "benchmarks.postgresql", server.url(), str(out)]
+        address = folder / "server-address"
+        address.write_text(server.url(), "utf-8")
+        return measure(way, address, out, servers=servers)
+    return measured(run(_copies(way, server, out, folder), servers=servers), out, {})
+
+
+def _copies(way: str, server: PostgreSQLServer, out: Path, folder: Path) -> Sequence[str]:
     own = server.binaries / "psql"
     psql = str(own) if own.exists() else "psql"
     sessions = []
     for number, leaders in enumerate(_even_shares(server)):
         script = folder / f"copy-{number}.sql"
-        script.write_text(_script(leaders, out, _COPIES[way][1]), "utf-8")
+        script.write_text(_script(leaders, out, _COMPRESSORS[way]), "utf-8")
         sessions.append(f"'{psql}' -X -q -v ON_ERROR_STOP=1 -d '{server.url()}' -f '{script}' & pids+=($!)")
     return ["bash", "-c", "\n".join([*sessions, 'for pid in "${pids[@]}"; do wait "$pid" || exit 1; done'])]
 
@@ -146,36 +146,6 @@ def _script(leaders: Sequence[str], out: Path, compressor: str) -> str:
     return "\n".join([*lines, "COMMIT;", ""])
 
 
-def _title(way: str) -> str:
-    return "Daybreak (igzip 2)" if way == _OURS else _COPIES[way][0]
-
-
-def _table(found: dict[str, list[Used]], output: dict[str, int]) -> str:
-    ours = found[_OURS] if _OURS in found else next(iter(found.values()))
-    lines = [
-        "| Way | Wall, s | CPU, s | of it the server | Times ours, wall | Times ours, CPU | Peak MB | Output MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for way, used in found.items():
-        walls, cores = [one.wall_seconds for one in used], [one.cpu_seconds for one in used]
-        lines.append(
-            f"| {_title(way)} | {spread(walls)} | {spread(cores)} | {spread([one.server_seconds for one in used])} "
-            f"| {median(walls) / median(one.wall_seconds for one in ours):.2f} "
-            f"| {median(cores) / median(one.cpu_seconds for one in ours):.2f} "
-            f"| {max(one.peak_bytes for one in used) / 1e6:,.0f} | {output[way] / 1e6:,.0f} |"
-        )
-    return "\n".join(lines)
-
-
-def _picture(found: dict[str, list[Used]]) -> str:
-    seconds = {way: median(one.wall_seconds for one in used) for way, used in found.items()}
-    shown = sorted(seconds, key=seconds.__getitem__)
-    return bars(
-        "Members from PostgreSQL: seconds on the wall",
-        [Bar(_title(way), seconds[way], f"{seconds[way]:.1f} s", way == _OURS) for way in shown],
-    )
-
-
 _NOTES = """
 - CPU counts the server's processes too; memory is that of the programs alone. The server has an index on the Leader,
   was analysed, and holds the table in its memory.
@@ -193,16 +163,3 @@ JOB = Job(
     _add_options,
     _run,
 )
-
-
-def main() -> None:
-    """`python -m benchmarks.postgresql URL OUT`: Daybreak's way."""
-    location, out = sys.argv[1], Path(sys.argv[2])
-    source = PostgresqlSource(
-        location, load_models(), memory_bytes=MEMORY_BYTES, threads=THREADS, temp_dir=out / "spill"
-    )
-    print(json.dumps(export(source, out)))
-
-
-if __name__ == "__main__":
-    main()

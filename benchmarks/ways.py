@@ -39,6 +39,18 @@ def daybreak(
     return export(reader, out, compression=compression, resources=resources)
 
 
+def daybreak_from_postgresql(source: Path, out: Path) -> dict[str, Any]:
+    """The same from PostgreSQL. `source` is a file with the server's address."""
+    from daybreak.catalogue.models import load_models
+    from daybreak.sources.postgresql import PostgresqlSource
+
+    location = source.read_text("utf-8")
+    reader = PostgresqlSource(
+        location, load_models(), memory_bytes=MEMORY_BYTES, threads=THREADS, temp_dir=out / "spill"
+    )
+    return export(reader, out)
+
+
 def export(
     reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
@@ -114,6 +126,7 @@ def _peer(way: Callable[..., None], **settings: Any) -> Way:
 
 BY_NAME: dict[str, Way] = {
     "daybreak": daybreak,
+    "daybreak-postgresql": daybreak_from_postgresql,
     "daybreak-sql": daybreak_in_sql,
     "daybreak-zlib-ng": lambda source, out: daybreak(source, out, compression="zlib-ng-4"),
     "limit": limit,

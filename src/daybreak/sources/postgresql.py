@@ -187,7 +187,8 @@ class PostgresqlReading:
         # The server's own hash of an identifier. NULL is in neither half by itself.
         half = f"uuid_hash(CAST({quoted(_identifier(resource))} AS uuid)) & 1"
         return [
-            partial(self._snapshot.stream, f"{select} WHERE {half} {which}") for which in ("= 0", "IS DISTINCT FROM 0")
+            partial(self._snapshot.stream, f"{select} WHERE {half} {which}", one_of_several=True)
+            for which in ("= 0", "IS DISTINCT FROM 0")
         ]
 
     def _check_rights(self) -> None:

@@ -61,8 +61,10 @@ class ServerSnapshot:
         self._streaming: set[AdbcConnection] = set()
 
     @contextmanager
-    def stream(self, sql: str) -> Iterator[ArrowStream]:
-        """The rows of one SELECT, for any thread. Raises SourceError, SourceUnavailable."""
+    def stream(self, sql: str, *, one_of_several: bool = False) -> Iterator[ArrowStream]:
+        """The rows of one SELECT, for any thread. `one_of_several` are read side by side: the server makes each in one
+        process, without workers that pass its rows on. Raises SourceError, SourceUnavailable.
+        """
         with server_faults("The source"):
             try:
                 connection = self._idle.popleft()
@@ -71,6 +73,7 @@ class ServerSnapshot:
             with self._lock:
                 self._streaming.add(connection)
             try:
+                _execute(connection, f"SET max_parallel_workers_per_gather TO {0 if one_of_several else 'DEFAULT'}")
                 with AdbcStatement(connection) as statement:
                     statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
                     statement.set_sql_query(sql)

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
 
+import nanoarrow
 import psycopg
 import pytest
 from cryptography import x509
@@ -28,7 +29,7 @@ from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export import export_resource, referential_faults
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql import PostgresqlSource
-from daybreak.sources.postgresql_snapshot import ServerSnapshot, reading_connection
+from daybreak.sources.postgresql_snapshot import ServerSnapshot, open_snapshot, reading_connection
 from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
@@ -270,6 +271,19 @@ def self_signed(host: str) -> tuple[bytes, bytes]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return certificate.public_bytes(serialization.Encoding.PEM), private
+
+
+def test_halves_are_made_without_parallel_workers(filled_database: str) -> None:
+    setting = "max_parallel_workers_per_gather"
+    with psycopg.connect(filled_database) as server:
+        usual = server.execute(f"SHOW {setting}".encode()).fetchall()
+    with open_snapshot(filled_database, timeout_seconds=0) as snapshot:
+        found = []
+        for one_of_several in (True, False):
+            asked = snapshot.stream(f"SELECT current_setting('{setting}')", one_of_several=one_of_several)
+            with asked as rows:
+                found.append(nanoarrow.ArrayStream(rows).read_all().to_pylist())
+    assert [tuple(row.values()) for rows in found for row in rows] == [("0",), *usual]
 
 
 def test_rows_without_an_identifier_are_not_lost(postgresql_url: str, parquet: Path, tmp_path: Path) -> None:
