@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,61 +13,69 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from daybreak.catalogue.columns import ColumnType
+import tests.parts.spark
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
 from daybreak.export.gzip_member import PART_BYTES
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink, WrittenFile
+from daybreak.ports import FileSink, ResourceReport, WrittenFile
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark import SparkReading, SparkSource, spark_session
 from tests.integration.sources.engines import AS_OF
-from tests.parts.presence import absent
+from tests.parts.spark import require_java, text_platform
 
 # Spark starts slowly on a busy machine.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 TEXTS = FORMATS[:3]
-SETTINGS = {
-    "spark.master": "local[2,3]",
-    "spark.default.parallelism": "8",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
-}
+SETTINGS = {**tests.parts.spark.SETTINGS, "spark.master": "local[2,3]", "spark.default.parallelism": "8"}
 SNAPSHOT = "00000000-0000-4000-8000-000000000001"
 
 
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("platform")
-    make_platform(folder, leaders=8, members=6000, messages=4000, as_of=AS_OF)
-    with closing(duckdb.connect()) as engine:
-        for table in SOURCE_TABLES:
-            columns = ", ".join(
-                f"CAST({c.name} AS VARCHAR) AS {c.name}" if c.type is ColumnType.UUID else c.name for c in table.columns
-            )
-            path = folder / f"{table.name}.parquet"
-            engine.execute(f"CREATE OR REPLACE TABLE rows AS SELECT {columns} FROM read_parquet('{path}')")
-            engine.execute(f"COPY rows TO '{path}'")
+    text_platform(folder, leaders=8, members=6000, messages=2000, as_of=AS_OF)
     return folder
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    if shutil.which("java") is None:
-        absent("Java", "apt-get install default-jre-headless")
-    session = spark_session(SETTINGS)
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    require_java()
+    session = spark_session({**SETTINGS, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))})
     yield session
     session.stop()
+
+
+def with_one_huge_leader(parquet: Path, folder: Path) -> Path:
+    """The platform once more, in which the largest Leader has taken over a third of the others' Members."""
+    folder.mkdir()
+    for path in parquet.glob("*.parquet"):
+        (folder / path.name).symlink_to(path)
+    (folder / "members.parquet").unlink()
+    members = f"read_parquet('{parquet}/members.parquet')"
+    largest = f"(SELECT leader_id FROM {members} GROUP BY leader_id ORDER BY count(*) DESC, leader_id LIMIT 1)"
+    leader = f"CASE WHEN member_id < '5' THEN {largest} ELSE leader_id END AS leader_id"
+    with closing(duckdb.connect()) as engine:
+        engine.execute(f"COPY (SELECT * REPLACE ({leader}) FROM {members}) TO '{folder}/members.parquet'")
+    return folder
+
+
+def embedded(
+    platform: Path, tmp_path: Path, formats: tuple[str, ...], resources: Sequence[str] = RESOURCE_NAMES
+) -> tuple[list[ManifestEntry], list[ResourceReport]]:
+    """What the embedded engine makes of these resources."""
+    source = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    entries: list[ManifestEntry] = []
+    sink = LocalDisk(tmp_path / "embedded").stage(SNAPSHOT)
+    with source.open(AS_OF) as reading:
+        reports = [export_resource(reading, name, formats, sink, on_entries=entries.extend) for name in resources]
+    return entries, reports
 
 
 def source_on(parquet: Path, **options: Any) -> SparkSource:
@@ -129,15 +136,11 @@ def exported(
 
 @pytest.mark.usefixtures("session")
 def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path) -> None:
-    embedded = DuckdbSource(parquet, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    expected: list[ManifestEntry] = []
-    ours = LocalDisk(tmp_path / "embedded").stage(SNAPSHOT)
-    with embedded.open(AS_OF) as reading:
-        reports = [export_resource(reading, name, FORMATS, ours, on_entries=expected.extend) for name in RESOURCE_NAMES]
+    expected, reports = embedded(parquet, tmp_path, FORMATS)
     found: list[ManifestEntry] = []
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     # Few rows a partition: big Leaders get a task of their own, small ones share.
-    with source_on(parquet, partition_rows=1500).open(AS_OF) as spark:
+    with source_on(parquet, partition_rows=2500).open(AS_OF) as spark:
         spark.check()
         for name, report in zip(RESOURCE_NAMES, reports, strict=True):
             assert report == spark.export_resource(
@@ -183,16 +186,15 @@ def test_unchanged_leaders_are_carried_and_a_second_writing_is_the_same(parquet:
 
 @pytest.mark.usefixtures("session")
 def test_a_leader_too_large_for_one_task_is_split_and_its_files_are_the_same(parquet: Path, tmp_path: Path) -> None:
-    whole = LocalDisk(tmp_path / "whole").stage(SNAPSHOT)
-    with source_on(parquet).open(AS_OF) as reading:
-        expected, _, _, report = exported(reading, whole, {}, TEXTS)
+    platform = with_one_huge_leader(parquet, tmp_path / "platform")
+    expected, (report,) = embedded(platform, tmp_path, TEXTS, ["members"])
     smallest, *_, largest = sorted((entry for entry in expected if entry.client_id), key=lambda entry: entry.rows)
-    assert largest.rows > report.rows * 0.45
+    assert largest.rows > report.rows * 0.6
     assert largest.formats["json"].content_bytes > PART_BYTES
     sink = LocalDisk(tmp_path / "split").stage(SNAPSHOT)
     broken = BrokenOnce(sink, tmp_path / "marks", (smallest.client_id, largest.client_id))
     broken.folder.mkdir()
-    with source_on(parquet, partition_rows=400).open(AS_OF) as reading:
+    with source_on(platform, partition_rows=400).open(AS_OF) as reading:
         found, _, rows, split_report = exported(reading, cast("FileSink", broken), {}, TEXTS)
         assert sorted(found, key=_leader) == sorted(expected, key=_leader)
         assert split_report == report
@@ -208,6 +210,19 @@ def test_a_leader_too_large_for_one_task_is_split_and_its_files_are_the_same(par
     for entry in found:
         for stored in entry.formats.values():
             store.check(stored.key, stored.bytes, stored.sha256)
+
+
+def test_tables_and_views_of_the_catalogue_give_the_same_files(
+    session: SparkSession, parquet: Path, tmp_path: Path
+) -> None:
+    expected, _ = embedded(parquet, tmp_path, FORMATS, ["members"])
+    session.sql("CREATE DATABASE platform")
+    for table in SOURCE_TABLES:
+        kind = "TABLE" if table.name in {"leaders", "members"} else "VIEW"
+        session.sql(f"CREATE {kind} platform.{table.name} AS SELECT * FROM parquet.`{parquet}/{table.name}.parquet`")
+    with source_on(Path("catalog:platform")).open(AS_OF) as reading:
+        found, *_ = exported(reading, LocalDisk(tmp_path / "spark").stage(SNAPSHOT), {})
+    assert sorted(found, key=_leader) == sorted(expected, key=_leader)
 
 
 @pytest.mark.usefixtures("session")
