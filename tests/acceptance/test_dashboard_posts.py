@@ -50,8 +50,8 @@ def add_people(service: Service) -> None:
 
     def add(stores: Stores) -> None:
         for email in (OLGA, OTTO):
-            stores.directory.put_seat(Seat(seat_id(email), email, hashed, operator=email == OLGA))
-            stores.directory.put_grant(Grant(seat_id(email), NORTH, ("owner",), data_export=True, async_rest_api=True))
+            stores.directory.put_seats(Seat(seat_id(email), email, hashed, operator=email == OLGA))
+            stores.directory.put_grants(Grant(seat_id(email), NORTH, ("owner",), data_export=True, async_rest_api=True))
         stores.seats.begin_second_factor(seat_id(OTTO), sealed, now)
         stores.seats.confirm_second_factor(
             seat_id(OTTO), 1, [totp.recovery_digest(c, seat_id=seat_id(OTTO)) for c in CODES], now
