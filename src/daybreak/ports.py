@@ -21,6 +21,7 @@ from daybreak.domain.identity import (
     ApiToken,
     Device,
     Grant,
+    Landing,
     Reach,
     Seat,
     Session,
@@ -55,6 +56,12 @@ class SeatStore(Protocol):
 
     def reach(self, seat_id: str) -> list[Reach]:
         """Every account with a grant of the seat, inactive ones too, ordered by account name."""
+
+    def reach_size(self, seat_id: str) -> int:
+        """How many those are."""
+
+    def landing(self, seat: Seat) -> Landing | None:
+        """Where a login begins; None when no account in reach is active."""
 
     def sealed_seed(self, seat_id: str) -> str | None:
         """The enrolled second factor's sealed seed."""

@@ -14,7 +14,7 @@ from daybreak.access.trail import event
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import Caller, Device, Reach, Seat, Session, is_id
+from daybreak.domain.identity import Caller, Device, Seat, Session, is_id
 from daybreak.ports import Stores
 
 Kind = Literal["api", "dashboard"]
@@ -112,13 +112,13 @@ class _Opening:
             # Changed while the password was verified.
             stores.audit.append(self._event("invalid_credentials"))
             return _invalid_credentials()
-        reach = [entry for entry in stores.seats.reach(seat.seat_id) if entry.account.active]
-        if not reach:
+        landing = stores.seats.landing(seat)
+        if landing is None:
             stores.audit.append(self._event("no_active_account"))
             return Forbidden("None of the accounts in reach of this seat is active.", code="no_active_account")
         if self.rehashed is not None:
             stores.seats.set_password_hash(seat.seat_id, self.rehashed, self.now)
-        owed = second_factor_owed(seat, required=any(entry.account.second_factor_required for entry in reach))
+        owed = second_factor_owed(seat, required=landing.second_factor_required)
         settings = self.services.settings
         session = Session(
             sid=self.services.new_id(),
@@ -134,7 +134,7 @@ class _Opening:
             device = device_of(self.services, seat, self.known, self.caller, self.now)
             stores.sessions.remember_device(device)
             session = replace(session, device_id=device.device_id)
-            self.first = first_context(seat, reach)
+            self.first = landing.client_id
             stores.seats.set_last_client(seat.seat_id, self.first)
         stores.sessions.start(session)
         # Success forgives what was mistyped before, for this seat from this address alone.
@@ -189,12 +189,6 @@ def device_of(services: AccessServices, seat: Seat, known: Device | None, caller
         first_seen_at=known.first_seen_at if known else now,
         last_seen_at=now,
     )
-
-
-def first_context(seat: Seat, reach: list[Reach]) -> str:
-    """The account used last, else the first by name; `reach` holds active ones, by name."""
-    clients = [entry.account.client_id for entry in reach]
-    return seat.last_client_id if seat.last_client_id in clients else clients[0]
 
 
 def _could_be_email(text: str) -> bool:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from daybreak.access import throttle
-from daybreak.access.login import SessionStarted, device_of, first_context, started
+from daybreak.access.login import SessionStarted, device_of, started
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import SignedIn, Waiting, require_recent, waiting
 from daybreak.access.trail import event
@@ -297,8 +297,8 @@ class _Completion:
     proof: Proof
 
     def write(self, stores: Stores) -> SessionStarted | RequestError:
-        reach = [entry for entry in stores.seats.reach(self.seat.seat_id) if entry.account.active]
-        if not reach:
+        landing = stores.seats.landing(self.seat)
+        if landing is None:
             return Forbidden("None of the accounts in reach of this seat is active.", code="no_active_account")
         known = (
             stores.sessions.device(self.device_id, self.seat.seat_id)
@@ -322,10 +322,9 @@ class _Completion:
             amr=complete.amr,
         ):
             return Unauthenticated("This login is over. Sign in again.", code="session_ended")
-        client_id = first_context(self.seat, reach)
-        stores.seats.set_last_client(self.seat.seat_id, client_id)
-        stores.audit.append(self.event("second_factor", "ok", client_id))
-        return started(self.services, complete, client_id, device.device_id, self.now)
+        stores.seats.set_last_client(self.seat.seat_id, landing.client_id)
+        stores.audit.append(self.event("second_factor", "ok", landing.client_id))
+        return started(self.services, complete, landing.client_id, device.device_id, self.now)
 
     def event(self, action: str, result: str, client_id: str | None = None) -> AuditEvent:
         return event(

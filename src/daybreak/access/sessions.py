@@ -7,6 +7,7 @@ from datetime import datetime
 
 from daybreak.access import throttle
 from daybreak.access.authorization import account_fault, session_fault
+from daybreak.access.reach import reach_of
 from daybreak.access.services import AccessServices
 from daybreak.access.trail import event
 from daybreak.credentials import session_jwt
@@ -144,7 +145,7 @@ async def waiting(services: AccessServices, token: str) -> Waiting:
 
 async def contexts(services: AccessServices, who: SignedIn) -> list[Context]:
     """Every active account in the seat's reach, by name."""
-    reach = await services.state.aread(lambda stores: stores.seats.reach(who.seat.seat_id))
+    reach = await reach_of(services.state, who.seat.seat_id)
     return [Context(entry, current=entry.account.client_id == who.client_id) for entry in reach if entry.account.active]
 
 

@@ -84,6 +84,15 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a login of a seat begins: on the active account used last, else on the first by name; and whether any
+    active account in reach requires a second factor."""
+
+    client_id: str
+    second_factor_required: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """Where a login came from."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import Reach, Seat
+from daybreak.domain.identity import Landing, Reach, Seat
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,
@@ -65,6 +65,25 @@ class SqlSeats:
         reached = [Reach(account_of(row[:width]), grant_of(row[width:])) for row in rows]
         # Sorted here: the databases' own orders of names differ.
         return sorted(reached, key=lambda reach: (reach.account.name.casefold(), reach.account.client_id))
+
+    def reach_size(self, seat_id: str) -> int:
+        return self._connection.execute(
+            sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
+        ).scalar_one()
+
+    def landing(self, seat: Seat) -> Landing | None:
+        active = (
+            sa.select(accounts.c.second_factor_required)
+            .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
+            .where(grants.c.seat_id == seat.seat_id, accounts.c.active)
+        )
+        if self._connection.execute(active.limit(1)).first() is None:
+            return None
+        required = self._connection.execute(active.where(accounts.c.second_factor_required).limit(1)).first()
+        last = seat.last_client_id
+        if last is None or self._connection.execute(active.where(accounts.c.client_id == last)).first() is None:
+            last = next(each.account.client_id for each in self.reach(seat.seat_id) if each.account.active)
+        return Landing(last, required is not None)
 
     # --- Second factor ---------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from daybreak.access import second_factor, sessions
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login
+from daybreak.access.reach import beside_requests
 from daybreak.web.answers import (
     CodeRequest,
     ContextList,
@@ -79,7 +80,11 @@ class _AuthEndpoints:
     async def contexts(self, request: Request) -> Response:
         who = await session_of(request, self._services)
         found = await sessions.contexts(self._services.access, who)
-        return json_answer(ContextList(tuple(context_view(context) for context in found)))
+
+        def answer() -> Response:
+            return json_answer(ContextList(tuple(context_view(context) for context in found)))
+
+        return await beside_requests(len(found), answer)
 
     async def switch(self, request: Request) -> Response:
         who = await session_of(request, self._services)

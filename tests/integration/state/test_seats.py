@@ -1,5 +1,8 @@
 """Seats, their passwords and their second factors, on both databases."""
 
+from dataclasses import replace
+
+from daybreak.domain.identity import Landing, Seat
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, two_accounts, uuid
 
@@ -23,6 +26,23 @@ def test_a_seat_reaches_its_accounts_in_the_order_of_their_names_inactive_ones_t
     assert (reached[0].grant.roles, reached[0].grant.data_export) == (("owner", "admin"), True)
     assert (reached[1].account.active, reached[1].grant.async_rest_api) == (False, True)
     assert state.read(lambda stores: stores.seats.reach(uuid(99))) == []
+
+
+def test_a_login_begins_on_the_active_account_used_last_else_on_the_first_by_name(state: Database) -> None:
+    def landing(of: Seat = SEAT) -> Landing | None:
+        return state.read(lambda stores: stores.seats.landing(of))
+
+    state.write(two_accounts)
+    assert state.read(lambda stores: stores.seats.reach_size(SEAT.seat_id)) == 2
+    assert landing() == Landing(ANN.client_id, second_factor_required=True)
+    last = replace(SEAT, last_client_id=BEA.client_id)
+    assert landing(last) == Landing(BEA.client_id, second_factor_required=True)
+    assert landing(replace(SEAT, last_client_id=uuid(9))) == landing()
+    state.write(lambda stores: stores.directory.put_accounts(replace(BEA, active=False)))
+    assert landing(last) == Landing(ANN.client_id, second_factor_required=False)
+    state.write(lambda stores: stores.directory.put_accounts(replace(ANN, active=False)))
+    assert landing(last) is None
+    assert landing(seat(3)) is None
 
 
 def test_what_is_set_on_a_seat_is_there_afterwards(state: Database) -> None:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from daybreak.access import second_factor, sessions
 from daybreak.access.authorization import session_fault
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login
+from daybreak.access.reach import reach_of
 from daybreak.domain.errors import Conflict, DaybreakError, Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Seat, SessionStanding
 from daybreak.web.dashboard.desk import Desk, go_to, render
@@ -90,7 +91,7 @@ class _Gate:
         if standing.session.awaiting_second_factor:
             raise SecondFactorNeeded
         seat_id = standing.seat.seat_id
-        reach = await self._services.state.aread(lambda stores: tuple(stores.seats.reach(seat_id)))
+        reach = await reach_of(self._services.state, seat_id)
         client_id = first_account(standing.seat, standing.session, reach)
         if client_id is None:
             if any(entry.account.active for entry in reach):
@@ -311,13 +312,13 @@ class _Gate:
         if enrolment is None:
             # Signing in begins it; when that was undone since, signing in again begins another.
             raise SignInNeeded(had_session=True)
-        reach = await self._services.state.aread(lambda stores: stores.seats.reach(waiting.seat.seat_id))
+        landing = await self._services.state.aread(lambda stores: stores.seats.landing(waiting.seat))
         context = {
             **self._common(waiting.sid),
             "next": next_path,
             "seat": waiting.seat,
             **enrolment_context(enrolment),
-            "forced": any(each.account.active and each.account.second_factor_required for each in reach),
+            "forced": landing is not None and landing.second_factor_required,
         }
         return self._refusable(request, "enrol.html", context, refused)
 

@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account, session_fault
+from daybreak.access.reach import reach_of
 from daybreak.access.sessions import SignedIn, enter
 from daybreak.domain.errors import Forbidden, InvalidRequest, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Principal, Reach, Seat, Session, SessionStanding
-from daybreak.ports import Stores
 from daybreak.web.dashboard import cross_site
 from daybreak.web.dashboard.desk import Desk, render
 from daybreak.web.dashboard.forms import read_form
@@ -120,11 +120,7 @@ async def open_visit(desk: Desk, request: Request, client_id: str) -> Visit:
     if sid is None:
         raise SignInNeeded(had_session=False)
 
-    def read(stores: Stores) -> tuple[SessionStanding | None, tuple[Reach, ...]]:
-        standing = stores.sessions.standing(sid, client_id or None)
-        return standing, tuple(stores.seats.reach(standing.seat.seat_id)) if standing is not None else ()
-
-    standing, reach = await services.state.aread(read)
+    standing = await services.state.aread(lambda stores: stores.sessions.standing(sid, client_id or None))
     now = services.clock()
     fault = session_fault(standing, now)
     if isinstance(fault, Unauthenticated) or standing is None or standing.session.kind != "dashboard":
@@ -133,6 +129,7 @@ async def open_visit(desk: Desk, request: Request, client_id: str) -> Visit:
         raise SecondFactorNeeded
     facts = facts_of(request)
     facts.subject, facts.client_id = f"session:{sid}", client_id
+    reach = await reach_of(services.state, standing.seat.seat_id)
     visit = Visit(desk, request, now, facts.caller, standing.session, standing.seat, client_id, standing, reach)
     if client_id:
         closed = account_fault(standing.account, standing.grant, standing.session)

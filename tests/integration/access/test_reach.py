@@ -1,0 +1,43 @@
+"""Somebody with very many accounts does not hold up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from daybreak.access import reach
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports import Stores
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
+
+SEAT = Seat("a" * 8 + "-0000-4000-8000-000000000001", "support@example.org")
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_long_reach_is_read_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(reach, "_LONG", 20)
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    migrate(url)
+    state = open_state(url)
+    clients = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(count)]
+
+    def fill(stores: Stores) -> None:
+        stores.directory.put_accounts(*(Account(each, each, "Ltd", "+15550100", "toll_free") for each in clients))
+        stores.directory.put_seats(SEAT)
+        stores.directory.put_grants(*(Grant(SEAT.seat_id, each, ("analyst",)) for each in clients))
+
+    async def story() -> tuple[list[str], bool]:
+        found = await reach.reach_of(state, SEAT.seat_id)
+        here = threading.get_ident()
+        elsewhere = await reach.beside_requests(len(found), threading.get_ident) != here
+        return [each.account.client_id for each in found], elsewhere
+
+    try:
+        state.write(fill)
+        assert asyncio.run(story()) == (clients, count > 20)
+    finally:
+        state.close()
