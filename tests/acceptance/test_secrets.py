@@ -80,6 +80,40 @@ def test_keys_rotate_and_no_request_fails(own: World) -> None:
     assert states == ["verify_only", "verify_only", "signing", "next"]
 
 
+def test_what_was_signed_with_a_keyring_ends_with_it(own: World) -> None:
+    """A keyring that others have read is replaced while the service runs; what workers have seen as good is good no
+    longer.
+    """
+    with serving(own, workers=2) as service, requests.Session() as browser:
+        session, waiting = service.token(MAYA, NORTH), service.log_in(CARL).json()["token"]
+        secret, _ = own.mint_token(MAYA, NORTH)
+        link = service.link(session, NORTH)
+        _sign_in(service, browser)
+        files = f"{service.address}/dashboard/{NORTH}/files"
+
+        def asked() -> list[tuple[int, ...]]:
+            """Often enough that both workers are asked."""
+            return [
+                (
+                    service.ask(session, NORTH).status_code,
+                    service.request("POST", f"{AUTH}/login/callback/mfa", token=waiting, json={}).status_code,
+                    service.get(link).status_code,
+                    service.get(files, headers={"Cookie": cookies}).status_code,
+                    service.ask(secret, NORTH).status_code,
+                )
+                for _ in range(6)
+            ]
+
+        cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        assert set(asked()) == {(302, 400, 200, 200, 302)}
+        new = own.keyring_file.with_name("new.json")
+        keyring.create(new, datetime.now(UTC), os.urandom)
+        new.replace(own.keyring_file)
+        assert set(asked()) == {(401, 401, 403, 303, 302)}, "an API token is not signed"
+        fresh = service.token(MAYA, NORTH)
+        assert {service.ask(fresh, NORTH).status_code for _ in range(6)} == {302}
+
+
 def test_no_secret_is_in_the_log_the_database_or_an_error(dumped: World) -> None:
     mistyped = "a password that was mistyped"
     seen: list[str] = []
@@ -150,7 +184,8 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     signature = re.search(r"signature=([0-9a-f]{64})", link)
     assert signature is not None
     secrets |= {session, other, waiting, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
-    return secrets | _enrol(service) | _sign_in(service)
+    with requests.Session() as browser:
+        return secrets | _enrol(service) | _sign_in(service, browser)
 
 
 def _enrol(service: Service) -> set[str]:
@@ -166,14 +201,13 @@ def _enrol(service: Service) -> set[str]:
     return {token, shown["manual_key"], seed.hex(), f'"{code}"', *codes, *(each.replace("-", "") for each in codes)}
 
 
-def _sign_in(service: Service) -> set[str]:
+def _sign_in(service: Service, browser: requests.Session) -> set[str]:
     """Signs in to the dashboard: its cookies and what protects its forms."""
-    with requests.Session() as browser:
-        address = f"{service.address}/dashboard/sign-in"
-        token = form_token(browser.get(address, timeout=PATIENCE_SECONDS))
-        sent = {"csrf": token, "email": MAYA, "password": PASSWORD, "next": ""}
-        assert browser.post(address, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
-        found = {token, *(value for value in browser.cookies.values() if value)}
+    address = f"{service.address}/dashboard/sign-in"
+    token = form_token(browser.get(address, timeout=PATIENCE_SECONDS))
+    sent = {"csrf": token, "email": MAYA, "password": PASSWORD, "next": ""}
+    assert browser.post(address, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
+    found = {token, *(value for value in browser.cookies.values() if value)}
     assert len(found) > 1
     return found
 
