@@ -97,6 +97,8 @@ class Progress:
         """The share of an earlier run's time that lies behind, None without one."""
         if self._whole <= 0:
             return None
+        if self._phase == "complete":
+            return 1.0
         if self._phase not in _BEFORE_THE_END:
             done = sum(self._seconds.values())
         else:
