@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,22 +41,20 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
     import structlog
 
     terminal = file is None and sys.stderr.isatty()
-    shared: list[Any] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
     if settings.log_format == "console" or (settings.log_format == "auto" and terminal):
         colors = terminal and "NO_COLOR" not in os.environ
-        last: list[Any] = [
+        processors: list[Any] = [
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
             _show_what_a_terminal_would_obey,
             structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
         ]
     else:
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json_line)]
+        processors = [structlog.processors.format_exc_info, _json_line]
     write = _to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     structlog.configure(
-        processors=[*shared, *last],
+        processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=lambda *_names: _Lines(write),
         cache_logger_on_first_use=True,
@@ -64,8 +63,9 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
 
 
-def _json_line(event: MutableMapping[str, Any], **_options: Any) -> str:
+def _json_line(_logger: object, level: str, event: MutableMapping[str, Any]) -> str:
     """An event in one line of plain ASCII, which no terminal obeys; what JSON has no form for, as its text."""
+    event["level"], event["timestamp"] = level, datetime.now(UTC).isoformat().replace("+00:00", "Z")
     with suppress(UnicodeEncodeError):
         line = msgspec.json.encode(event, enc_hook=repr)
         if line.isascii():

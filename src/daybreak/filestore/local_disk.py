@@ -167,8 +167,8 @@ class LocalDisk:
             raise FileStoreError(f"The folder {self._root} does not give back what was written to it.")
 
     def _path(self, key: str) -> Path:
-        snapshot_id, name = split_key(key)
-        return self._snapshots / snapshot_id / name
+        split_key(key)
+        return self._root / key
 
 
 class LocalSink:

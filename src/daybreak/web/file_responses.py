@@ -190,10 +190,7 @@ class StoredBytes(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Opens the file before the answer starts: one that is gone is a problem, not a stump."""
-        try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as fault:
-            raise FileStoreError(f"{self._path} cannot be read: {fault.strerror}") from fault
+        handle = _open(self._path)
         try:
             await send(
                 {
@@ -244,11 +241,21 @@ class _Bodiless(Response):
         self.headers["Content-Length"] = str(size)
 
 
-def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
+def _open(path: Path) -> int:
     try:
-        content = path.read_bytes()
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as fault:
         raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+
+
+def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
+    handle = _open(path)
+    try:
+        content = os.read(handle, size + 1)
+    except OSError as fault:
+        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+    finally:
+        os.close(handle)
     if len(content) != size:
         raise FileDamaged(f"{path} has {len(content)} octets, not {size}")
     return Response(content, headers=dict(headers))

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
+from functools import lru_cache
 from typing import Literal
 
 Verdict = Literal["go_on", "not_modified", "failed"]
 
 
+@lru_cache(64)  # the files of a snapshot have one date
 def http_date(instant: datetime) -> str:
     """`Sun, 22 Nov 2026 04:00:00 GMT`; fractions of a second are dropped."""
     return format_datetime(instant.astimezone(UTC).replace(microsecond=0), usegmt=True)
 
 
-def parse_http_date(text: str) -> datetime | None:
-    """The instant of an HTTP date; None when it is not one."""
+def parse_http_date(text: str | None) -> datetime | None:
+    """The instant of an HTTP date; None when it is not one, or not there."""
+    if text is None:
+        return None
     try:
         found = parsedate_to_datetime(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
@@ -34,13 +38,13 @@ def judge(headers: Mapping[str, str], *, etag: str, modified: datetime) -> Verdi
         if not _names(if_match, etag, strong=True):
             return "failed"
     else:
-        limit = parse_http_date(headers.get("if-unmodified-since", ""))
+        limit = parse_http_date(headers.get("if-unmodified-since"))
         if limit is not None and modified > limit:
             return "failed"
     if_none_match = headers.get("if-none-match")
     if if_none_match is not None:
         return "not_modified" if _names(if_none_match, etag, strong=False) else "go_on"
-    since = parse_http_date(headers.get("if-modified-since", ""))
+    since = parse_http_date(headers.get("if-modified-since"))
     if since is not None and modified <= since:
         return "not_modified"
     return "go_on"
