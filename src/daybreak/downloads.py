@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+import msgspec
+
 from daybreak.access.authorization import (
     TABLE,
     account_fault,
@@ -58,8 +60,7 @@ class DownloadServices:
     random: Callable[[int], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFile:
+class NamedFile(msgspec.Struct, frozen=True):
     """A file by its name: one resource in one format."""
 
     resource: Resource
@@ -71,8 +72,7 @@ class NamedFile:
         return self.resource.file_name(self.format)
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedLink:
+class IssuedLink(msgspec.Struct, frozen=True):
     """A link and what it opens."""
 
     url: str
@@ -81,8 +81,7 @@ class IssuedLink:
     file: CurrentFile
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
+class OpenedFile(msgspec.Struct, frozen=True):
     """What a good link opens."""
 
     client_id: str

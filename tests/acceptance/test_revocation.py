@@ -1,10 +1,10 @@
 """What is taken away is gone on the next request, in every worker, for links that are out as well."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from daybreak.credentials import passwords
 from daybreak.domain.identity import Grant, Seat

@@ -2,10 +2,10 @@
 
 import json
 import uuid
-from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES

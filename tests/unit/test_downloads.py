@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from msgspec.structs import replace as changed_to
 
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
@@ -189,7 +190,7 @@ def test_no_snapshot_and_no_such_leader_are_told_with_the_time_to_wait(
     house.now[0] += timedelta(seconds=1)
     who = house.run(principal(house))
     with pytest.raises(NotFound, match="does not know this account"):
-        link(house, services, replace(who, account=replace(who.account, client_id=FOREIGN)), client_id=FOREIGN)
+        link(house, services, changed_to(who, account=changed_to(who.account, client_id=FOREIGN)), client_id=FOREIGN)
 
 
 @pytest.mark.parametrize(

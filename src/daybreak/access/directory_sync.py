@@ -8,8 +8,10 @@ sessions and API tokens in the same transaction, with an audit event each.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError

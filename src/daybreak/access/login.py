@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.authorization import second_factor_owed

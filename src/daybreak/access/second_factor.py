@@ -7,9 +7,11 @@ counted before the code is looked at.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.login import SessionStarted, device_of, started

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from daybreak.access import throttle
 from daybreak.access.authorization import account_fault, session_fault
 from daybreak.access.reach import reach_of
@@ -18,8 +20,7 @@ from daybreak.domain.identity import Caller, Device, Principal, Reach, Seat, Ses
 from daybreak.ports import Stores
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
+class SignedIn(msgspec.Struct, frozen=True):
     """A session that stands, on the account its token names; the account may be closed to it."""
 
     session: Session

@@ -1,7 +1,6 @@
 """`daybreakd audit`: the trail of who did what."""
 
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -76,6 +75,8 @@ def audit(
 
 def _show(events: "list[AuditEvent]", *, as_lines: bool) -> None:
     import sys
+
+    from msgspec.structs import asdict
 
     if as_lines:
         for event in events:

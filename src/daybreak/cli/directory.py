@@ -72,7 +72,7 @@ def sync(
 
 def import_directory(settings: "Settings", text: str, *, dry_run: bool = False) -> "DirectoryChanges":
     """Reads a document and writes what differs, in one transaction. Raises OperatorError with every fault."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from daybreak.access.directory_file import read_directory
     from daybreak.access.directory_sync import apply_changes, directory_changes

@@ -65,12 +65,12 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
 
 def _json_line(_logger: object, level: str, event: MutableMapping[str, Any]) -> str:
     """An event in one line of plain ASCII, which no terminal obeys; what JSON has no form for, as its text."""
-    event["level"], event["timestamp"] = level, datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    event["level"], event["timestamp"] = level, datetime.now(UTC)
     with suppress(UnicodeEncodeError):
         line = msgspec.json.encode(event, enc_hook=repr)
         if line.isascii():
             return line.decode("ascii")
-    return json.dumps(event, default=repr, separators=(",", ":"))
+    return json.dumps(msgspec.to_builtins(event, enc_hook=repr), separators=(",", ":"))
 
 
 def _to_standard_error(line: str) -> None:

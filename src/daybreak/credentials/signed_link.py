@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.identity import is_id
 
@@ -33,8 +35,7 @@ _KINDS = {"session": "1", "token": "2"}
 _KIND_OF = {digit: kind for kind, digit in _KINDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTarget:
+class LinkTarget(msgspec.Struct, frozen=True):
     """What a link opens. `resource` is its name without any format; `subject` is the credential it
     came from, `session:<uuid>` or `token:<uuid>`.
     """

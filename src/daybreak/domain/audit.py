@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class AuditEvent:
+
+class AuditEvent(msgspec.Struct, frozen=True):
     """Who did what, when, from where, with which result. Append-only; holds no secret.
 
     `actor` is an email, `operator` or `service`; `action` is a dotted name such as `login`,
@@ -26,5 +26,5 @@ class AuditEvent:
     address: str = ""
     user_agent: str = ""
     request_id: str = ""
-    details: Mapping[str, object] = field(default_factory=dict)
+    details: Mapping[str, object] = msgspec.field(default_factory=dict)
     event_id: int | None = None

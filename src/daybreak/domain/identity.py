@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+import msgspec
 
 ROLES = ("owner", "admin", "analyst")
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
@@ -19,8 +20,7 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class BillingState:
+class BillingState(msgspec.Struct, frozen=True):
     """`onboarding_billing_state` of an account."""
 
     billing_provided: bool = False
@@ -29,8 +29,7 @@ class BillingState:
     trial_started: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(msgspec.Struct, frozen=True):
     """A Leader as a customer. `client_id` is lower-case UUID text."""
 
     client_id: str
@@ -43,7 +42,7 @@ class Account:
     campaign_messages_monthly_used: int = 0
     api_tokens_enabled: bool = False
     second_factor_required: bool = False
-    billing: BillingState = field(default_factory=BillingState)
+    billing: BillingState = msgspec.field(default_factory=BillingState)
 
     @property
     def name(self) -> str:
@@ -51,8 +50,7 @@ class Account:
         return f"{self.first_name} {self.last_name}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What one seat may do on one account."""
 
     seat_id: str
@@ -62,8 +60,7 @@ class Grant:
     async_rest_api: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(msgspec.Struct, frozen=True):
     """A person who signs in. `password_hash` is None until a password is set."""
 
     seat_id: str
@@ -75,16 +72,14 @@ class Seat:
     last_client_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """One account in reach of a seat, with the seat's grant on it."""
 
     account: Account
     grant: Grant
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(msgspec.Struct, frozen=True):
     """Where a login of a seat begins: on the active account used last, else on the first by name; and whether any
     active account in reach requires a second factor."""
 
@@ -92,8 +87,7 @@ class Landing:
     second_factor_required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """Where a login came from."""
 
     device_id: str
@@ -104,8 +98,7 @@ class Device:
     last_seen_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """One login. `sid` is shared by every token derived from it. While `awaiting_second_factor`
     it opens nothing but the second-factor call, and `expires_at` is ten minutes away."""
 
@@ -122,8 +115,7 @@ class Session:
     reauthenticated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStanding:
+class SessionStanding(msgspec.Struct, frozen=True):
     """All that one statement says about a session on one account: session, seat, account, grant.
 
     `account` and `grant` are None when the account is unknown or the seat has no grant on it.
@@ -135,8 +127,7 @@ class SessionStanding:
     grant: Grant | None
 
 
-@dataclass(frozen=True, slots=True)
-class ApiToken:
+class ApiToken(msgspec.Struct, frozen=True):
     """A stored API token; the secret itself is never kept (SHA-256 hex `digest` at rest)."""
 
     token_id: str
@@ -153,8 +144,7 @@ class ApiToken:
     created_by_email: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenStanding:
+class TokenStanding(msgspec.Struct, frozen=True):
     """All that one statement says about an API token: token, seat, account, grant (None = gone)."""
 
     token: ApiToken
@@ -163,8 +153,7 @@ class TokenStanding:
     grant: Grant | None
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Whoever a good credential stands for, on the account the credential is bound to.
 
     `subject` is `session:<sid>` or `token:<token_id>`: what a signed link carries, so that the end
@@ -180,8 +169,7 @@ class Principal:
     token: ApiToken | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """Where a request comes from, for throttles and the audit trail."""
 
     address: str

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
+import msgspec
+
 
 class SnapshotState(StrEnum):
     """building -> complete -> published -> retired; or held, discarded, failed on the way."""
@@ -46,8 +48,7 @@ class Snapshot:
     accepted_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFormat:
+class StoredFormat(msgspec.Struct, frozen=True):
     """One file in the store. `key` is its object key; digests are lower-case hex SHA-256."""
 
     bytes: int
@@ -73,8 +74,7 @@ class ManifestEntry:
     formats: Mapping[str, StoredFormat]
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentFile:
+class CurrentFile(msgspec.Struct, frozen=True):
     """One file of the published snapshot, as the download path looks it up."""
 
     snapshot_id: str

@@ -14,9 +14,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -38,8 +38,7 @@ _SLOW_SECONDS = 0.05
 _CHECKED_AT_MOST = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
+class _Identity(msgspec.Struct, frozen=True):
     """A file on disk as it was when its digest was right."""
 
     inode: int
@@ -160,8 +159,7 @@ def file_response(
     return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers, whole=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """Octets to send: `before`, then `length` octets of the file from `start`."""
 
     before: bytes

@@ -9,8 +9,8 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
@@ -46,8 +46,7 @@ _TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
 _log = structlog.get_logger("daybreak.web")
 
 
-@dataclass(slots=True)
-class _Exchange:
+class _Exchange(msgspec.Struct):
     """What went out on one request."""
 
     send: Send
@@ -55,7 +54,7 @@ class _Exchange:
     length: int = 0
     begun: bool = False
     route: str = "unmatched"
-    started: float = field(default_factory=time.perf_counter)
+    started: float = msgspec.field(default_factory=time.perf_counter)
 
     def noting(self, message: Message) -> Awaitable[None]:
         """As `send`; from then on there is no other answer."""

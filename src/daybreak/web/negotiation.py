@@ -8,15 +8,15 @@ clients unpack. A format that compresses by itself has the file alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from daybreak.catalogue.formats import Format
 from daybreak.catalogue.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Representation:
+class Representation(msgspec.Struct, frozen=True):
     """What one client gets of a stored file. `tag` tells its ETag from the other's."""
 
     content_type: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import Scope
 
@@ -20,8 +20,7 @@ _HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
-@dataclass(slots=True)
-class RequestFacts:
+class RequestFacts(msgspec.Struct):
     """`address` is the client's own, proxies that are trusted taken away; `secure` when it came by
     https; `subject` and `client_id` are filled in once known, for the access log.
     """

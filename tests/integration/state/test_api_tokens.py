@@ -1,8 +1,7 @@
 """API tokens, on both databases."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import Grant

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace as changed_to
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import BillingState, Grant
@@ -29,7 +30,7 @@ def test_a_directory_comes_back_as_it_was_put_in_and_again(state: Database) -> N
 
 def test_what_is_put_again_is_changed(state: Database) -> None:
     state.write(two_accounts)
-    changed = replace(ANN, active=False, api_tokens_enabled=True, billing=BillingState(trial_started=True))
+    changed = changed_to(ANN, active=False, api_tokens_enabled=True, billing=BillingState(trial_started=True))
     state.write(lambda stores: stores.directory.put_accounts(changed))
     assert state.read(lambda stores: stores.directory.account(ANN.client_id)) == changed
     state.write(lambda stores: stores.directory.put_grants(Grant(SEAT.seat_id, ANN.client_id, ("analyst",))))
@@ -40,9 +41,9 @@ def test_a_seat_that_is_put_again_keeps_its_password_and_its_operator_role(state
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
     state.write(lambda stores: stores.seats.set_last_client(SEAT.seat_id, BEA.client_id))
-    moved = replace(SEAT, email="Moved@example.org", password_hash=None, disabled=True)
+    moved = changed_to(SEAT, email="Moved@example.org", password_hash=None, disabled=True)
     state.write(lambda stores: stores.directory.put_seats(moved))
-    assert state.read(lambda stores: stores.seats.by_email("moved@EXAMPLE.org")) == replace(
+    assert state.read(lambda stores: stores.seats.by_email("moved@EXAMPLE.org")) == changed_to(
         moved, password_hash=SEAT.password_hash, operator=True, last_client_id=BEA.client_id
     )
 
@@ -64,7 +65,7 @@ def test_a_grant_needs_its_seat_and_its_account(state: Database) -> None:
 def test_accounts_are_ordered_alike_on_both_databases(state: Database) -> None:
     ids = ["0a-b", "0aa", "0A", "0-z", "é"]
     for client_id in ids:
-        state.write(lambda stores, it=client_id: stores.directory.put_accounts(replace(account(1), client_id=it)))  # type: ignore[misc]
+        state.write(lambda stores, it=client_id: stores.directory.put_accounts(changed_to(account(1), client_id=it)))  # type: ignore[misc]
     loaded = state.read(lambda stores: stores.directory.load())
     assert [one.client_id for one in loaded.accounts] == sorted(ids)
 

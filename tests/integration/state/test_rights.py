@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.ports import Node, Stores, ThrottleRule

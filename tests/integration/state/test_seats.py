@@ -1,6 +1,6 @@
 """Seats, their passwords and their second factors, on both databases."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from daybreak.domain.identity import Landing, Seat
 from daybreak.state.database import Database

@@ -9,12 +9,14 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from daybreak.access.hashing import PasswordHashing
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from daybreak.credentials.keyring import Key, Keyring
 from daybreak.credentials.signed_link import LinkTarget, Refused, sign, verify
