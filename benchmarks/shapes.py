@@ -64,16 +64,18 @@ def _run(options: argparse.Namespace) -> Section:
     abouts |= {"same": "the same on the next day, nothing changed", "tenth": "the day after, a tenth changed"}
     found: dict[str, list[Run]] = defaultdict(list)
     exports: dict[str, list[float]] = defaultdict(list)
-    out = options.folder / "out"
+    # Nothing is removed before the end: ext4 takes longer to make files for minutes after many were removed.
+    made = options.folder / "made"
+    shutil.rmtree(made, ignore_errors=True)
     for number in range(options.rounds):
-        for name, run in _round(options.folder / "service", sources, changed):
+        for name, run in _round(made / f"{number}", sources, changed):
             found[name].append(run)
             print(f"round {number + 1}, {abouts[name]}: {run.used.wall_seconds:.1f} s", flush=True)
         for name in (_NOTHING, *_TINY):
+            out = made / f"{number}" / f"export-{name}"
             out.mkdir(parents=True)
             exports[name].append(measure("daybreak", sources[name], out).wall_seconds)
-            shutil.rmtree(out)
-    shutil.rmtree(options.folder / "service", ignore_errors=True)
+    shutil.rmtree(made)
     picture = bars(
         "Whole runs: seconds on the wall",
         [Bar(abouts[name], _wall(runs), f"{_wall(runs):.1f} s", ours=True) for name, runs in found.items()],
@@ -83,9 +85,9 @@ def _run(options: argparse.Namespace) -> Section:
     return Section(body, {"benchmarks-shapes": picture}, ("duckdb", "isal"))
 
 
-def _round(service: Path, sources: dict[str, Path], changed: Path) -> Iterator[tuple[str, Run]]:
+def _round(services: Path, sources: dict[str, Path], changed: Path) -> Iterator[tuple[str, Run]]:
     for name, source in sources.items():
-        config = make_service(service)
+        config = make_service(services / name)
         yield name, snapshot_run(config, source, AS_OF)
     # The service of the last one, "even", goes on.
     yield "same", snapshot_run(config, sources["even"], AS_OF + _DAY)
