@@ -43,9 +43,11 @@ def stream(batches: Iterator[pa.RecordBatch]) -> AbstractContextManager[ArrowStr
 
 
 def test_rows_wider_than_memory_land_in_portions(tmp_path: Path) -> None:
-    """A vector of 2,048 such rows would be 2 GB."""
-    arrivals = [lambda first=first: stream(rows(first, 60, MEGABYTE)) for first in (0, 1000)]
-    with open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
+    """A vector of 2,048 such rows would be 2 GB. Each stream alone is more than the engine may hold, so that one way
+    fails whenever they meet.
+    """
+    arrivals = [lambda first=first: stream(rows(first, 150, MEGABYTE)) for first in (0, 1000)]
+    with open_landing(memory_bytes=100 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
         with pytest.raises(RunError, match=r"snapshot\.memory_limit"):
             landing.land(COMMUNITIES, arrivals)
         select = landing.land(COMMUNITIES, arrivals, repeatable=True)
@@ -53,7 +55,7 @@ def test_rows_wider_than_memory_land_in_portions(tmp_path: Path) -> None:
             found = cursor.execute(
                 f'SELECT count(*), count(DISTINCT "COMMUNITY_ID"), sum(strlen("COMMUNITY_NAME")) FROM ({select})'
             ).fetchall()
-    assert found == [(120, 120, 120 * MEGABYTE)]
+    assert found == [(300, 300, 300 * MEGABYTE)]
 
 
 def test_a_stream_that_breaks_leaves_no_table(tmp_path: Path) -> None:
