@@ -18,6 +18,27 @@ from daybreak.state.records import (
     seat_of,
 )
 from daybreak.state.schema import accounts, grants, recovery_codes, seats
+from daybreak.state.statements import PreparedRead
+
+
+def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
+    # Not as parameters: a prepared read takes none but its own.
+    return sa.case((condition, sa.literal_column("1", sa.Integer)), else_=sa.literal_column("0", sa.Integer))
+
+
+_BY_EMAIL = PreparedRead(seats, SEAT_COLUMNS, seats.c.email_folded == sa.bindparam("email"))
+_BY_ID = PreparedRead(seats, SEAT_COLUMNS, seats.c.seat_id == sa.bindparam("seat_id"))
+# How many active accounts are in reach, whether one requires a second factor, whether one is the one used last.
+_LANDING = PreparedRead(
+    grants.join(accounts, accounts.c.client_id == grants.c.client_id),
+    (
+        sa.func.count(),
+        sa.func.max(_one_if(accounts.c.second_factor_required)),
+        sa.func.max(_one_if(accounts.c.client_id == sa.bindparam("last_client_id"))),
+    ),
+    grants.c.seat_id == sa.bindparam("seat_id"),
+    accounts.c.active,
+)
 
 
 def folded(email: str) -> str:
@@ -32,11 +53,11 @@ class SqlSeats:
         self._connection = connection
 
     def by_email(self, email: str) -> Seat | None:
-        row = self._connection.execute(sa.select(*SEAT_COLUMNS).where(seats.c.email_folded == folded(email))).first()
+        row = _BY_EMAIL.first(self._connection, email=folded(email))
         return None if row is None else seat_of(row)
 
     def by_id(self, seat_id: str) -> Seat | None:
-        row = self._connection.execute(sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == seat_id)).first()
+        row = _BY_ID.first(self._connection, seat_id=seat_id)
         return None if row is None else seat_of(row)
 
     def list_all(self) -> list[Seat]:
@@ -72,18 +93,15 @@ class SqlSeats:
         ).scalar_one()
 
     def landing(self, seat: Seat) -> Landing | None:
-        active = (
-            sa.select(accounts.c.second_factor_required)
-            .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
-            .where(grants.c.seat_id == seat.seat_id, accounts.c.active)
-        )
-        if self._connection.execute(active.limit(1)).first() is None:
+        row = _LANDING.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
+        assert row is not None  # sums of nothing are a row too
+        active, required, last_is_active = row
+        if not active:
             return None
-        required = self._connection.execute(active.where(accounts.c.second_factor_required).limit(1)).first()
-        last = seat.last_client_id
-        if last is None or self._connection.execute(active.where(accounts.c.client_id == last)).first() is None:
-            last = next(each.account.client_id for each in self.reach(seat.seat_id) if each.account.active)
-        return Landing(last, required is not None)
+        if seat.last_client_id is not None and last_is_active:
+            return Landing(seat.last_client_id, bool(required))
+        first = next(each.account.client_id for each in self.reach(seat.seat_id) if each.account.active)
+        return Landing(first, bool(required))
 
     # --- Second factor ---------------------------------------------------------------------------
 
