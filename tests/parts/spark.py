@@ -65,9 +65,11 @@ class Cluster:
         found: dict[str, int] = {}
         for worker in self.workers:
             for child in psutil.Process(worker.pid).children():
-                words = child.cmdline()
-                if "--executor-id" in words:
-                    found[words[words.index("--executor-id") + 1]] = child.pid
+                # A worker also starts what is over at once: that has no command line any more.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    words = child.cmdline()
+                    if "--executor-id" in words:
+                        found[words[words.index("--executor-id") + 1]] = child.pid
         return found
 
 
