@@ -75,8 +75,8 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(folder: Path, *, workers: int) -> Iterator[Cluster]:
-    """A standalone cluster of `pyspark`'s own programs: each worker has a core and an address of this machine of its
-    own, because Spark tries no task a second time on the host of the first. `folder` takes what executors write.
+    """A standalone cluster of `pyspark`'s own programs: each worker has a core and, as on a host of its own, an address
+    of this machine to itself. `folder` takes what executors write.
     """
     require_java()
     start, deploy = _HOME / "bin/spark-class", "org.apache.spark.deploy"
