@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,6 +40,13 @@ _LANDING = PreparedRead(
     grants.c.seat_id == sa.bindparam("seat_id"),
     accounts.c.active,
 )
+
+
+@lru_cache(maxsize=64)
+def _changing(names: tuple[str, ...]) -> sa.Update:
+    """Sets these columns of one seat."""
+    given: dict[str, sa.BindParameter[object]] = {name: sa.bindparam(f"new_{name}") for name in names}
+    return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**given)
 
 
 def folded(email: str) -> str:
@@ -194,4 +202,5 @@ class SqlSeats:
         return resealed
 
     def _change(self, seat_id: str, **values: Any) -> None:
-        self._connection.execute(sa.update(seats).where(seats.c.seat_id == seat_id).values(**values))
+        given = {f"new_{name}": value for name, value in values.items()}
+        self._connection.execute(_changing(tuple(values)), {"of_seat": seat_id, **given})

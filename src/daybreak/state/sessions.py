@@ -20,6 +20,7 @@ _STANDING = PreparedRead(
     sessions.c.sid == sa.bindparam("sid"),
 )
 _WIDTH = len(SESSION_COLUMNS)
+_START = sa.insert(sessions)
 
 
 class SqlSessions:
@@ -30,19 +31,20 @@ class SqlSessions:
 
     def start(self, session: Session) -> None:
         self._connection.execute(
-            sa.insert(sessions).values(
-                sid=session.sid,
-                seat_id=session.seat_id,
-                started_at=session.started_at,
-                expires_at=session.expires_at,
-                amr=session.amr,
-                awaiting_second_factor=session.awaiting_second_factor,
-                device_id=session.device_id,
-                ended_at=session.ended_at,
-                end_reason=session.end_reason,
-                kind=session.kind,
-                reauthenticated_at=session.reauthenticated_at,
-            )
+            _START,
+            {
+                "sid": session.sid,
+                "seat_id": session.seat_id,
+                "started_at": session.started_at,
+                "expires_at": session.expires_at,
+                "amr": session.amr,
+                "awaiting_second_factor": session.awaiting_second_factor,
+                "device_id": session.device_id,
+                "ended_at": session.ended_at,
+                "end_reason": session.end_reason,
+                "kind": session.kind,
+                "reauthenticated_at": session.reauthenticated_at,
+            },
         )
 
     def pass_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -65,17 +66,21 @@ def upsert(
     """
     if not rows:
         return
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    insert = make(table)
-    changed = [name for name in rows[0] if name not in keys] if change is None else list(change)
+    names = tuple(rows[0])
+    changed = tuple(name for name in names if name not in keys) if change is None else tuple(change)
+    connection.execute(_upserting(connection.dialect.name, table, tuple(keys), changed, tuple(only_if)), list(rows))
+
+
+@lru_cache(maxsize=64)
+def _upserting(
+    dialect: str, table: sa.Table, keys: tuple[str, ...], changed: tuple[str, ...], only_if: tuple[str, ...]
+) -> sa.Executable:
+    insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
     guard = sa.and_(*(table.c[name] == insert.excluded[name] for name in only_if)) if only_if else None
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=list(keys),
-            set_={name: insert.excluded[name] for name in changed},
-            where=guard,
-        ),
-        list(rows),
+    return insert.on_conflict_do_update(
+        index_elements=list(keys),
+        set_={name: insert.excluded[name] for name in changed},
+        where=guard,
     )
 
 

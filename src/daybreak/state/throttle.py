@@ -7,7 +7,7 @@ the window, rounded up, so a row stays small; an attempt may then count that muc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -24,6 +24,26 @@ _CLOCK_DIFFERENCE = 60 * _SECOND
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Hits = list[list[int]]
+
+# Made once: a login costs the writer's thread more to put its statements together than the database to do them.
+_COUNT = (
+    sa.update(throttle)
+    .where(throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w"))
+    .values(hits=sa.bindparam("new_hits"), over_at=sa.bindparam("new_over_at"))
+)
+_CLEAR = sa.delete(throttle).where(throttle.c.key == sa.bindparam("k"))
+
+
+def _locking(make: Callable[[sa.Table], sqlite.Insert] | Callable[[sa.Table], postgresql.Insert]) -> sa.Executable:
+    """Inserts a row, or takes the lock of the one that is there and leaves it as it is; returns its hits."""
+    return (
+        make(throttle)
+        .on_conflict_do_update(index_elements=["key", "window_seconds"], set_={"hits": throttle.c.hits})
+        .returning(throttle.c.hits)
+    )
+
+
+_LOCK = {"sqlite": _locking(sqlite.insert), "postgresql": _locking(postgresql.insert)}
 
 
 def _microseconds(instant: datetime) -> int:
@@ -87,12 +107,7 @@ class SqlThrottle:
             changes.append({"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(live), "new_over_at": over_at})
         if worst is not None:
             return worst[1]
-        self._connection.execute(
-            sa.update(throttle)
-            .where(throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w"))
-            .values(hits=sa.bindparam("new_hits"), over_at=sa.bindparam("new_over_at")),
-            changes,
-        )
+        self._connection.execute(_COUNT, changes)
         return None
 
     def retry_after_seconds(self, rule: ThrottleRule, now: datetime) -> int:
@@ -106,7 +121,7 @@ class SqlThrottle:
         return max(1, -(-wait_us // _SECOND)) if wait_us else 0
 
     def clear(self, key: str) -> None:
-        self._connection.execute(sa.delete(throttle).where(throttle.c.key == key))
+        self._connection.execute(_CLEAR, {"k": key})
 
     def forget(self, before: datetime) -> int:
         return self._connection.execute(sa.delete(throttle).where(throttle.c.over_at < before)).rowcount
@@ -114,14 +129,10 @@ class SqlThrottle:
     def _lock(self, rules: Sequence[ThrottleRule], now: datetime) -> dict[tuple[str, int], _Hits]:
         """The stored attempts of each rule, its row locked until the transaction ends: the insert
         of a row that is there already changes nothing, but waits for whoever holds it."""
-        make = sqlite.insert if self._connection.dialect.name == "sqlite" else postgresql.insert
+        lock = _LOCK[self._connection.dialect.name]
         stored: dict[tuple[str, int], _Hits] = {}
         for rule in rules:
-            insert = make(throttle).values(key=rule.key, window_seconds=rule.window_seconds, hits=[], over_at=now)
-            hits = self._connection.execute(
-                insert.on_conflict_do_update(
-                    index_elements=["key", "window_seconds"], set_={"hits": throttle.c.hits}
-                ).returning(throttle.c.hits)
-            ).scalar_one()
+            row = {"key": rule.key, "window_seconds": rule.window_seconds, "hits": [], "over_at": now}
+            hits = self._connection.execute(lock, row).scalar_one()
             stored[rule.key, rule.window_seconds] = json_of(hits)
         return stored
