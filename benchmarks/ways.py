@@ -20,7 +20,7 @@ from benchmarks.machine import cores
 from benchmarks.source import AS_OF
 
 if TYPE_CHECKING:
-    from daybreak.ports import EmbeddedReading, RowSource
+    from daybreak.ports.sources import EmbeddedReading, RowSource
 
 THREADS = cores()
 MEMORY_BYTES = 500_000_000

@@ -22,7 +22,9 @@ from typing import Any
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink, FileStore, ReferentialFault, ResourceReport, ResourceRows, RowSource, State
+from daybreak.ports.files import FileSink, FileStore
+from daybreak.ports.sources import ReferentialFault, ResourceReport, ResourceRows, RowSource
+from daybreak.ports.state import State
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.workshop import Workshop
 from daybreak.state.database import open_state

@@ -14,7 +14,7 @@ from daybreak.credentials import keyring, passwords
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from daybreak.access.directory_sync import DirectoryChanges
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import KeyringFile
-    from daybreak.ports import FileStore, Node, Reading, RowSource
+    from daybreak.ports.files import FileStore
+    from daybreak.ports.sources import Reading, RowSource
+    from daybreak.ports.state import Node
     from daybreak.snapshots.plan import RunPlan
     from daybreak.snapshots.workshop import Workshop
     from daybreak.state.database import Database
@@ -333,7 +335,7 @@ def build(settings: Settings) -> Wired:
 
 def this_node(roles: tuple[str, ...]) -> Callable[[datetime], "Node"]:
     """How this node shows itself to others, at an instant."""
-    from daybreak.ports import Node
+    from daybreak.ports.state import Node
 
     node_id, host, started_at = new_id(), socket.gethostname(), now_utc()
     return lambda now: Node(node_id, host, daybreak.__version__, started_at, now, roles)

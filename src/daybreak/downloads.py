@@ -31,7 +31,7 @@ from daybreak.domain.snapshot import (
     Freshness,
     ManifestEntry,
 )
-from daybreak.ports import State, Stores
+from daybreak.ports.state import State, Stores
 from daybreak.snapshots.freshness import freshness as snapshot_freshness
 
 LINK_PATH = "/download/v1/links"

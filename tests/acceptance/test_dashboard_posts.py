@@ -18,7 +18,7 @@ import requests
 
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.identity import Grant, Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.web.dashboard.routes import dashboard_routes
 from tests.acceptance.service import PATIENCE_SECONDS, Service
 from tests.acceptance.test_waiting_login import form_token

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from daybreak.credentials import passwords
 from daybreak.domain.identity import Grant, Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from tests.acceptance.service import AUTH, Service, at_once
 from tests.acceptance.world import ACCOUNTS, GIVEN, GUESS, NORTH, SOUTH, TWIN, seat_id, totp_code
 

@@ -13,7 +13,7 @@ import requests
 
 from daybreak.credentials import passwords
 from daybreak.domain.identity import Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
 from tests.acceptance.world import (
     ACCOUNTS,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.identity import Account, Grant
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from tests.acceptance.service import AUTH, Service, at_once
 from tests.acceptance.world import (
     ACCOUNTS,

@@ -24,7 +24,8 @@ from daybreak.credentials import api_token, keyring, passwords, totp
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileStore, State, Stores
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
 from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.migrate import migrate
 from daybreak.state.schema import sessions

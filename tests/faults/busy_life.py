@@ -20,7 +20,7 @@ from pathlib import Path
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink
+from daybreak.ports.files import FileSink
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_by_hand, run_day

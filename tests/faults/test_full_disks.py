@@ -16,7 +16,7 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import FileStoreError, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.run import run_by_hand, run_day
 from daybreak.snapshots.schedule import last_due, publication_of

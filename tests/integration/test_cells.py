@@ -14,7 +14,8 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
-from daybreak.ports import EmbeddedReading, WrittenFile
+from daybreak.ports.files import WrittenFile
+from daybreak.ports.sources import EmbeddedReading
 from daybreak.sources.duckdb import DuckdbSource
 from tests.reference.compute import compute, rows_of_leader
 from tests.reference.platforms import Table, platforms, write_duckdb, write_parquet

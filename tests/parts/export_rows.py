@@ -14,7 +14,8 @@ from typing import Any
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.export.engine import open_engine
-from daybreak.ports import ResourceRows, WrittenFile
+from daybreak.ports.files import WrittenFile
+from daybreak.ports.sources import ResourceRows
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

@@ -28,7 +28,7 @@ from daybreak.downloads import (
     file_at,
     file_named,
 )
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from tests.unit.access.house import (
     ALPHA,
     BRAVO,

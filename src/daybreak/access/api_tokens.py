@@ -20,7 +20,7 @@ from daybreak.domain.errors import (
     Unavailable,
 )
 from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, is_id
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 MAXIMUM_NAME_LENGTH = 80
 MAXIMUM_LIVE_TOKENS = 20

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import PHONE_NUMBER_TYPES, ROLES, Account, BillingState, Grant, Seat
-from daybreak.ports import Directory
+from daybreak.ports.access_stores import Directory
 
 MISSING: Final = object()
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

@@ -17,7 +17,7 @@ from daybreak.access.directory_fields import MISSING, Fields, read_account, read
 from daybreak.credentials.passwords import weakness
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports import Directory
+from daybreak.ports.access_stores import Directory
 
 
 @dataclass(frozen=True, slots=True)

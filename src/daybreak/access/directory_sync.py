@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports import Directory, Stores
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.state import Stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from daybreak.ports import State
+from daybreak.ports.state import State
 
 # People look back on their sessions and tokens for a while: "was that me?"
 _SESSIONS_KEPT = timedelta(days=30)

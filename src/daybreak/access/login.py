@@ -17,7 +17,7 @@ from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
 from daybreak.domain.identity import Caller, Device, Seat, Session, is_id
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 Kind = Literal["api", "dashboard"]
 

@@ -15,7 +15,7 @@ from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 
 def seat_named(stores: Stores, email: str) -> Seat:

@@ -9,7 +9,7 @@ from daybreak.access.trail import event
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, Unauthenticated
 from daybreak.domain.identity import Caller
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 
 async def change_own(services: AccessServices, who: SignedIn, *, current: str, new: str, caller: Caller) -> int:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from daybreak.access.directory_fields import MISSING, Fields, read_account, read_grant, read_seat, whole
 from daybreak.domain.identity import Account, Grant
-from daybreak.ports import Directory
+from daybreak.ports.access_stores import Directory
 
 Row = Mapping[str, object]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from daybreak.domain.identity import Reach
-from daybreak.ports import State
+from daybreak.ports.state import State
 
 T = TypeVar("T")
 

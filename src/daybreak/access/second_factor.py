@@ -28,7 +28,7 @@ from daybreak.domain.errors import (
     Unavailable,
 )
 from daybreak.domain.identity import Caller, Seat, Session, is_id
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 Proof = Literal["otp", "recovery"]
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from daybreak.access.hashing import PasswordHashing
 from daybreak.access.throttle import Limits
 from daybreak.credentials.keyring import KeyringFile
-from daybreak.ports import State
+from daybreak.ports.state import State
 
 
 @dataclass(frozen=True, slots=True)

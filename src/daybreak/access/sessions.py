@@ -17,7 +17,7 @@ from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Device, Principal, Reach, Seat, Session, SessionStanding, is_id
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 
 
 class SignedIn(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ from datetime import datetime
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
-from daybreak.ports import State, Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import State, Stores
 
 
 @dataclass(frozen=True, slots=True)

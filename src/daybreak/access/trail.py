@@ -9,7 +9,7 @@ from datetime import datetime
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, Principal, Seat
-from daybreak.ports import State
+from daybreak.ports.state import State
 
 UNKNOWN_ACTOR = "unknown"
 _FLUSH_SECONDS = 0.25

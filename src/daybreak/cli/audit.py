@@ -10,7 +10,7 @@ from daybreak.cli.output import is_terminal, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
     from daybreak.domain.audit import AuditEvent
-    from daybreak.ports import State
+    from daybreak.ports.state import State
 
 _LOOK_SECONDS = 1.0
 _AT_ONCE = 1000

@@ -143,7 +143,7 @@ def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     from daybreak.bootstrap import access_services, now_utc, open_keyring, open_state
     from daybreak.credentials import totp
     from daybreak.demo.directory import ROLE_OWNER
-    from daybreak.ports import Stores
+    from daybreak.ports.state import Stores
 
     state, keyring = open_state(settings), open_keyring(settings)
     services = access_services(settings, state, keyring)

@@ -14,7 +14,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from daybreak.access.directory_sync import DirectoryChanges
     from daybreak.domain.identity import Seat
-    from daybreak.ports import Directory
+    from daybreak.ports.access_stores import Directory
     from daybreak.settings import Settings
 
 app = App(name="directory", help="Accounts, seats and what seats may do.", help_epilogue=examples_of("directory"))
@@ -78,7 +78,7 @@ def import_directory(settings: "Settings", text: str, *, dry_run: bool = False) 
     from daybreak.access.directory_sync import apply_changes, directory_changes
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.credentials import passwords
-    from daybreak.ports import Directory
+    from daybreak.ports.access_stores import Directory
 
     read = read_directory(text)
     state = open_state(settings)

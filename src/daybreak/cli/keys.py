@@ -10,7 +10,7 @@ from daybreak.cli.options import Config, settings_of
 from daybreak.cli.output import note, say, say_table, shown_instant
 
 if TYPE_CHECKING:
-    from daybreak.ports import Stores
+    from daybreak.ports.state import Stores
 
 app = App(name="keys", help="The keyring.", help_epilogue=examples_of("keys"))
 

@@ -16,7 +16,7 @@ from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
     from daybreak.domain.identity import Seat
-    from daybreak.ports import Stores
+    from daybreak.ports.state import Stores
 
 T = TypeVar("T")
 app = App(name="seat", help="Passwords, second factors and roles of seats.", help_epilogue=examples_of("seat"))

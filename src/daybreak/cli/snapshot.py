@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from daybreak.domain.snapshot import Snapshot
-    from daybreak.ports import State
+    from daybreak.ports.state import State
     from daybreak.settings import Settings
 
 app = App(name="snapshot", help="Runs and what came of them.", help_epilogue=examples_of("snapshot"))

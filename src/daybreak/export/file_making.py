@@ -26,7 +26,7 @@ from daybreak.export.content import Piece, TextFormat
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, crc32, trailer
 from daybreak.export.splitting import Run
 from daybreak.export.survey import LeaderRows
-from daybreak.ports import FileSink
+from daybreak.ports.files import FileSink
 
 _TASK_BYTES = 512 << 10
 _TASK_FILES = 64

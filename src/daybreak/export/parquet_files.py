@@ -23,7 +23,7 @@ from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.engine import open_engine
 from daybreak.export.lines import quoted
 from daybreak.export.survey import LeaderRows
-from daybreak.ports import FileSink
+from daybreak.ports.files import FileSink
 
 PARQUET = "parquet"
 _PIECE_BYTES = 1 << 20

@@ -26,7 +26,8 @@ from daybreak.export.lines import quoted
 from daybreak.export.resource_export import recipe_of, report_of, shaped_relation
 from daybreak.export.splitting import Run, runs
 from daybreak.export.survey import LeaderSums, leader_sums, surveyed
-from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import EmbeddedReading, ResourceReport
 
 Key = tuple[str | None, ...]
 """A row's place in the order, as text: for the types that keys have, texts are in the order of their values."""

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from daybreak.export.engine import engine_faults
 from daybreak.export.lines import quoted
-from daybreak.ports import EmbeddedReading, ReferentialFault
+from daybreak.ports.sources import EmbeddedReading, ReferentialFault
 
 _HOME = {"MEMBER_ID": "members", "CAMPAIGN_ID": "campaigns", "COMMUNITY_ID": "communities"}
 _GUESTS = (

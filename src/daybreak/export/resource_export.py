@@ -21,7 +21,8 @@ from daybreak.export.parquet_files import PARQUET, ParquetFiles
 from daybreak.export.passes import wide_last
 from daybreak.export.splitting import runs
 from daybreak.export.survey import LeaderRows, Survey, survey
-from daybreak.ports import EmbeddedReading, FileSink, ResourceReport
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import EmbeddedReading, ResourceReport
 
 _ENTRIES_AT_ONCE = 2000
 

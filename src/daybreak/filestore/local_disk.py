@@ -21,7 +21,7 @@ from pathlib import Path
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durable import sync_folder, sync_tree
 from daybreak.filestore.keys import is_snapshot_id, relative_name, snapshot_folder, split_key
-from daybreak.ports import FileSink, StoreLink, WrittenFile
+from daybreak.ports.files import FileSink, StoreLink, WrittenFile
 
 _UNFINISHED = ".unfinished"
 _READ_BYTES = 1 << 20

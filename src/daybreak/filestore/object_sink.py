@@ -18,7 +18,7 @@ from daybreak.catalogue.formats import FORMATS
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import Bucket
 from daybreak.filestore.keys import relative_name, snapshot_folder
-from daybreak.ports import WrittenFile
+from daybreak.ports.files import WrittenFile
 
 PART_BYTES = 8 << 20
 _WAITING_BYTES = 64 << 20

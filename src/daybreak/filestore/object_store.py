@@ -29,7 +29,7 @@ from daybreak.filestore.machine_keys import MachineKeys
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
 from daybreak.filestore.refusals import DELETE, LIST, READ, WRITE, Need, first_line, translated
-from daybreak.ports import FileSink, StoreLink
+from daybreak.ports.files import FileSink, StoreLink
 
 _UPLOADS = 16
 _PARTS_AT_ONCE = 3

@@ -19,7 +19,7 @@ import structlog
 
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports import Node, Stores
+from daybreak.ports.state import Node, Stores
 from daybreak.snapshots.lateness import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean

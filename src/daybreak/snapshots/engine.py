@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.ports import DistributedReading, EmbeddedReading, Reading, ReferentialFault, ResourceReport
+from daybreak.ports.sources import DistributedReading, EmbeddedReading, Reading, ReferentialFault, ResourceReport
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.watched_sink import WatchedSink
 

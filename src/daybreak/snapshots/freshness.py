@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-from daybreak.ports import SnapshotStore
+from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.snapshots.schedule import answers, last_due, next_publication, publication_of, run_of
 
 # Publication itself takes a moment: until then nothing is called late.

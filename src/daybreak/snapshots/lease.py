@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 
 from daybreak.domain.errors import RunError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports import State, Stores
+from daybreak.ports.state import State, Stores
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.schedule import STOPPED
 

@@ -12,7 +12,8 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.ports import Reading, ResourceReport, Stores
+from daybreak.ports.sources import Reading, ResourceReport
+from daybreak.ports.state import Stores
 from daybreak.snapshots.engine import export, faults_between
 from daybreak.snapshots.guard import Finding, leader_drops, null_growth, row_drops
 from daybreak.snapshots.lease import Lease

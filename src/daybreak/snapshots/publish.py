@@ -8,7 +8,7 @@ from datetime import datetime
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict, OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports import State, Stores
+from daybreak.ports.state import State, Stores
 
 _ACTOR = "service"
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports import FileStore, State, Stores
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.publish import discard_within, superseded
 

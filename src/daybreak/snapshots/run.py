@@ -18,7 +18,7 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.making import Making
 from daybreak.snapshots.progress import Progress

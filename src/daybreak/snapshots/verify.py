@@ -14,7 +14,8 @@ from itertools import islice
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.ports import FileStore, State, Stores
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
 
 # Small files are read in bunches: handing one to a thread costs more than reading it.
 _AT_ONCE = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from daybreak.ports import FileSink, WrittenFile
+from daybreak.ports.files import FileSink, WrittenFile
 from daybreak.snapshots.progress import Progress
 
 

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from daybreak.ports import FileStore, RowSource, State
+from daybreak.ports.files import FileStore
+from daybreak.ports.sources import RowSource
+from daybreak.ports.state import State
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.room import Scratch
 

@@ -23,7 +23,7 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line, open_engine
 from daybreak.export.lines import literal, quoted
-from daybreak.ports import ResourceRows
+from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -92,7 +92,7 @@ class DuckdbSource:
 
 
 class DuckdbReading:
-    """One reading of a DuckDB source; a `daybreak.ports.EmbeddedReading`."""
+    """One reading of a DuckDB source; a `daybreak.ports.sources.EmbeddedReading`."""
 
     def __init__(
         self,

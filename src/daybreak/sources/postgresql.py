@@ -23,7 +23,7 @@ from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.lines import quoted
-from daybreak.ports import ResourceRows
+from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.dialects import in_dialect
 from daybreak.sources.landing import Arrival, Landing, open_landing
@@ -106,7 +106,7 @@ class PostgresqlSource:
 
 
 class PostgresqlReading:
-    """One reading; a `daybreak.ports.EmbeddedReading`."""
+    """One reading; a `daybreak.ports.sources.EmbeddedReading`."""
 
     def __init__(
         self, snapshot: ServerSnapshot, landing: Landing, as_of: datetime, models: Mapping[str, Model]

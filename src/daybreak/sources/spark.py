@@ -36,7 +36,8 @@ from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.parquet_files import PARQUET
 from daybreak.export.referential import reference_checks
-from daybreak.ports import FileSink, ReferentialFault, ResourceReport
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ReferentialFault, ResourceReport
 from daybreak.sources.contract import Columns, model_faults, table_faults
 from daybreak.sources.dialects import in_dialect
 from daybreak.sources.spark_faults import spark_faults, words_of
@@ -137,7 +138,7 @@ class SparkSource:
 
 
 class SparkReading:
-    """One reading; a `daybreak.ports.DistributedReading`."""
+    """One reading; a `daybreak.ports.sources.DistributedReading`."""
 
     def __init__(
         self,

@@ -24,7 +24,8 @@ from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
 from daybreak.export.content import line_columns, text_format
 from daybreak.export.ranges import join_ranges, range_lines
-from daybreak.ports import FileSink, ResourceReport, ResourceRows
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ResourceReport, ResourceRows
 from daybreak.sources.landing import Landing, open_landing
 from daybreak.sources.spark_ranges import figures_row, joined_leaders, lines_row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports import Directory
+from daybreak.ports.access_stores import Directory
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.ports import Node
+from daybreak.ports.state import Node
 from daybreak.state.schema import nodes
 from daybreak.state.statements import upsert
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.failures import is_disconnect, translated, wants_rerun
 from daybreak.state.postgresql_connections import (
     BoundedAsyncConnection,

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.failures import translated
 from daybreak.state.sqlite_file import engine_of, in_transaction
 from daybreak.state.stores import SqlStores

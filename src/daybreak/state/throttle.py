@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from daybreak.ports import ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
 from daybreak.state.columns import json_of
 from daybreak.state.schema import throttle
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from daybreak.domain.errors import DaybreakError
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.failures import busy, unavailable
 from daybreak.state.sqlite_file import in_transaction
 from daybreak.state.stores import SqlStores

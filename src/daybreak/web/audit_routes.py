@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import FieldFault, InvalidRequest
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.web.authentication import principal_of
 from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, RequestError
 from daybreak.domain.snapshot import CurrentFile
-from daybreak.ports import FileStore
+from daybreak.ports.files import FileStore
 from daybreak.web.negotiation import Representation
 from daybreak.web.preconditions import http_date, judge, range_stands
 from daybreak.web.problems import RangeNotSatisfiable

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from daybreak.access.services import AccessServices
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.downloads import DownloadServices
-from daybreak.ports import FileStore, State
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State
 
 MetricsAccess = Literal["off", "loopback", "anyone"]
 

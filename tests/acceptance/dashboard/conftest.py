@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from daybreak.ports import State
+from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
 from tests.acceptance.dashboard import stage
 from tests.parts.processes import running

@@ -32,7 +32,7 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import Node, State, Stores
+from daybreak.ports.state import Node, State, Stores
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState

@@ -6,7 +6,8 @@ from pathlib import Path
 from daybreak.access.housekeeping import tidy
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Device
-from daybreak.ports import Node, Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Node, Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 from tests.integration.state.values import ANN, NOW, SEAT, session, token, two_accounts, uuid

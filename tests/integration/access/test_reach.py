@@ -10,7 +10,7 @@ import pytest
 
 from daybreak.access import reach
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
 

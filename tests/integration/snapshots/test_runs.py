@@ -22,7 +22,8 @@ from daybreak.domain.errors import (
 )
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink, ReferentialFault
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ReferentialFault
 from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.publish import accept, discard

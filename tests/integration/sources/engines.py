@@ -11,7 +11,8 @@ from threading import Lock
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
-from daybreak.ports import EmbeddedReading, WrittenFile
+from daybreak.ports.files import WrittenFile
+from daybreak.ports.sources import EmbeddedReading
 
 AS_OF = datetime(2026, 11, 20, 3, 12, tzinfo=UTC)
 

@@ -22,7 +22,8 @@ from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource
 from daybreak.export.gzip_member import PART_BYTES
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports import FileSink, ResourceReport, WrittenFile
+from daybreak.ports.files import FileSink, WrittenFile
+from daybreak.ports.sources import ResourceReport
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark import SparkReading, SparkSource, spark_session
 from tests.integration.sources.engines import AS_OF

@@ -16,7 +16,8 @@ import alembic.command
 import psycopg
 
 from daybreak.domain.errors import Unavailable
-from daybreak.ports import Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
 from tests.integration.state.values import DAY, LEASE_SECONDS, NOW, SEAT, run

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import Grant
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
 

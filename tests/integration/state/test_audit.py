@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from daybreak.state.postgresql_state import blocking_engine
 from daybreak.state.sqlite_file import engine_of

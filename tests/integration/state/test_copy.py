@@ -7,7 +7,8 @@ import pytest
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
-from daybreak.ports import Node, Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Node, Stores
 from daybreak.state.copy import copy_state
 from daybreak.state.database import Database
 from tests.integration.state.test_sessions import DEVICE, SID

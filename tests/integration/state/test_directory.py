@@ -8,7 +8,8 @@ from msgspec.structs import replace as changed_to
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import BillingState, Grant
-from daybreak.ports import Directory, Node
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.state import Node
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, NOW, SEAT, account, seat, two_accounts, uuid
 

@@ -19,7 +19,7 @@ import pytest
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from tests.integration.state.values import NOW, PATIENT_SECONDS, SEAT, two_accounts
 from tests.parts.postgresql import PostgreSQLServer

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.ports import Node, Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Node, Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate, require_current
 from tests.integration.state.values import (

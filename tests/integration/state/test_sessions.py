@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from daybreak.domain.identity import Device, Grant
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, session, two_accounts, uuid
 

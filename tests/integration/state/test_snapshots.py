@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import DAY, LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 

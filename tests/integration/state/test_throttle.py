@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.ports import Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import NOW
 

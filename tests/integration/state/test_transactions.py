@@ -9,7 +9,8 @@ import pytest
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import Seat
-from daybreak.ports import Stores, ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import NOW, SEAT, seat, two_accounts, uuid
 

@@ -24,7 +24,7 @@ from daybreak.access.services import AccessServices, AccessSettings
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Account, Caller, Grant, Seat
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
 

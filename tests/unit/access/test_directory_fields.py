@@ -12,7 +12,7 @@ from daybreak.access.directory_file import read_directory
 from daybreak.access.platform_directory import directory_from_rows
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, BillingState, Grant, Seat
-from daybreak.ports import Directory
+from daybreak.ports.access_stores import Directory
 
 CLIENT = "aaaaaaaa-0000-4000-8000-000000000001"
 SEAT = "bbbbbbbb-0000-4000-8000-000000000001"

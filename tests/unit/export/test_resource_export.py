@@ -22,7 +22,8 @@ from daybreak.domain.errors import FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, file_making, gzip_member, line_stream
 from daybreak.export.line_stream import record_batches
-from daybreak.ports import ResourceReport, WrittenFile
+from daybreak.ports.files import WrittenFile
+from daybreak.ports.sources import ResourceReport
 from tests.parts.export_rows import MemorySink, made_up_reading, naughty_strings
 
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]

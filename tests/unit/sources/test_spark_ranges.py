@@ -17,7 +17,7 @@ from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, file_making
 from daybreak.export.content import line_columns, text_format
 from daybreak.export.ranges import join_ranges, range_lines
-from daybreak.ports import ResourceReport
+from daybreak.ports.sources import ResourceReport
 from daybreak.sources.spark_ranges import figures_row, joined_leaders, lines_row
 from daybreak.sources.spark_task import SparkTask
 from tests.parts.export_rows import AS_OF, MemorySink, made_up_reading, naughty_strings

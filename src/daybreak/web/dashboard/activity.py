@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import InvalidRequest
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.web.dashboard.desk import Desk
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import FORMULA_STARTS

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.ports import FileStore
+from daybreak.ports.files import FileStore
 
 PREVIEW_ROWS = 50
 _PREVIEW_BYTES = 4 << 20

@@ -16,7 +16,7 @@ from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
-from daybreak.ports import Stores
+from daybreak.ports.state import Stores
 from daybreak.web.dashboard import presentation
 from daybreak.web.dashboard.desk import Desk, is_part, render
 from daybreak.web.dashboard.doorway import account_page

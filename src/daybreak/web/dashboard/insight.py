@@ -19,7 +19,8 @@ from daybreak.access.authorization import require
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, Unavailable
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.ports import FileStore, Stores
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import Stores
 from daybreak.web.dashboard.desk import Desk
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import csv_rows, json_records

@@ -14,7 +14,8 @@ from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import Account
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-from daybreak.ports import Directory, Stores
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.state import Stores
 from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.publish import accept, discard
 from daybreak.web.dashboard import run_words

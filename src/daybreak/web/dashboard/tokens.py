@@ -23,7 +23,7 @@ from daybreak.domain.errors import (
     Unavailable,
 )
 from daybreak.domain.identity import ApiToken
-from daybreak.ports import ThrottleRule
+from daybreak.ports.access_stores import ThrottleRule
 from daybreak.web.dashboard.desk import Desk, go_to
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.files import curl_line

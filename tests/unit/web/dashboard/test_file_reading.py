@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.ports import FileStore
+from daybreak.ports.files import FileStore
 from daybreak.web.dashboard.file_reading import first_rows, lines, spreadsheet_safe, unpacked
 
 RESOURCE = resource_named("custom_member_data")

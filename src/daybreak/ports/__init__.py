@@ -1,0 +1,1 @@
+"""The seams of the service: Protocols that adapters fill and services use."""
