@@ -140,7 +140,6 @@ def run_plan(settings: Settings) -> "RunPlan":
         compression=COMPRESSIONS[snapshot.compression],
         threads=thread_count(settings),
         memory_limit_bytes=snapshot.memory_limit,
-        models_dir=snapshot.models_dir,
         publish_at=snapshot.publish_at,
         keep=snapshot.keep,
         link_lifetime=settings.access.link_lifetime,

@@ -19,6 +19,7 @@ from cyclopts import Parameter
 
 from daybreak.cli.output import note, say, say_table, shown_bytes, shown_seconds
 from daybreak.domain.errors import OperatorError
+from daybreak.snapshots.report import count, figure
 
 if TYPE_CHECKING:
     from daybreak.demo.directory import DemoDirectory
@@ -187,8 +188,9 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
         return
     note("Making the nine files of every Leader.")
     made = run_once(settings, as_of=as_of)
-    rows, files, seconds = (float(str(made.report.get(name) or 0)) for name in ("rows", "files", "seconds"))
-    note(f"  {rows:,.0f} rows in {files:,.0f} files, {shown_seconds(seconds)}; {made.snapshot_id} is {made.state}")
+    rows, files = count(made.report, "rows"), count(made.report, "files")
+    took = shown_seconds(figure(made.report, "seconds"))
+    note(f"  {rows:,} rows in {files:,} files, {took}; {made.snapshot_id} is {made.state}")
 
 
 def _check(stage: _Stage) -> int:

@@ -5,9 +5,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from daybreak.cli.output import note, shown_bytes, shown_seconds
+from daybreak.snapshots.report import count
 
 _TOLD_EVERY_SECONDS = 10.0
 
@@ -36,8 +37,8 @@ def watching_run(*, logged: bool = False) -> Iterator[Watch]:
 
         def show(progress: Mapping[str, object]) -> None:
             share = progress.get("share")
-            number, count = _count(progress, "resource_number"), max(_count(progress, "resources"), 1)
-            done = share if isinstance(share, float) else max(number - 1, 0) / count
+            number, resources = count(progress, "resource_number"), max(count(progress, "resources"), 1)
+            done = share if isinstance(share, float) else max(number - 1, 0) / resources
             bars.update(task, description=_what(progress), total=1.0, completed=done, figures=_figures(progress))
 
         yield show
@@ -72,24 +73,19 @@ def _log(progress: Mapping[str, object]) -> None:
 def _what(progress: Mapping[str, object]) -> str:
     resource = progress.get("resource")
     if resource:
-        return f"{resource} ({_count(progress, 'resource_number')}/{_count(progress, 'resources')})"
+        return f"{resource} ({count(progress, 'resource_number')}/{count(progress, 'resources')})"
     return str(progress.get("phase") or "opening")
 
 
 def _figures(progress: Mapping[str, object]) -> str:
     parts = [
-        f"{_count(progress, 'rows'):,} rows",
-        f"{_count(progress, 'files'):,} files",
-        shown_bytes(_count(progress, "bytes")),
+        f"{count(progress, 'rows'):,} rows",
+        f"{count(progress, 'files'):,} files",
+        shown_bytes(count(progress, "bytes")),
     ]
-    rate, left = _count(progress, "rows_per_second"), progress.get("seconds_left")
+    rate, left = count(progress, "rows_per_second"), progress.get("seconds_left")
     if rate:
         parts.append(f"{rate:,} rows/s")
     if isinstance(left, int | float):
         parts.append(f"{shown_seconds(left)} left")
     return ", ".join(parts)
-
-
-def _count(progress: Mapping[str, object], name: str) -> int:
-    value: Any = progress.get(name)
-    return int(value) if isinstance(value, int | float) else 0

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -11,6 +11,7 @@ from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, instant, settings_of
 from daybreak.cli.output import note, say, say_json, say_table, shown_bytes, shown_instant, shown_seconds
 from daybreak.domain.errors import OperatorError
+from daybreak.snapshots.report import count, figure, resources_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -144,14 +145,14 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
     ):
         if value:
             say(f"{name + ':':18}{value}")
-    resources = snapshot.report.get("resources")
-    if isinstance(resources, Mapping) and resources:
+    resources = resources_of(snapshot.report)
+    if resources:
         say()
         say_table(
             ("RESOURCE", "ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"),
             [
-                (name, f"{figures['rows']:,}", figures.get("leaders"), figures.get("carried"),
-                 shown_bytes(figures.get("bytes", 0)), shown_seconds(figures.get("seconds", 0)))
+                (name, f"{count(figures, 'rows'):,}", figures.get("leaders"), figures.get("carried"),
+                 shown_bytes(count(figures, "bytes")), shown_seconds(figure(figures, "seconds")))
                 for name, figures in resources.items()
             ],
             numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
@@ -277,9 +278,9 @@ def _found(runs: "list[Snapshot]", beginning: str) -> "Snapshot":
 def _say_result(snapshot: "Snapshot") -> None:
     report = snapshot.report
     say(
-        f"{snapshot.snapshot_id} {snapshot.state}: {_number(report, 'rows'):,.0f} rows, "
-        f"{_number(report, 'files'):,.0f} files, {shown_bytes(_number(report, 'bytes'))}, "
-        f"{shown_seconds(_number(report, 'seconds'))}"
+        f"{snapshot.snapshot_id} {snapshot.state}: {count(report, 'rows'):,} rows, "
+        f"{count(report, 'files'):,} files, {shown_bytes(count(report, 'bytes'))}, "
+        f"{shown_seconds(figure(report, 'seconds'))}"
     )
     if snapshot.failure:
         note(f"daybreakd: {snapshot.failure}")
@@ -310,8 +311,8 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
     report = each.report
     figures: tuple[object, ...] = ("", "", "")
     if report.get("rows") is not None:
-        size = shown_bytes(_number(report, "bytes"))
-        figures = (f"{_number(report, 'rows'):,.0f}", f"{_number(report, 'files'):,.0f}", size)
+        size = shown_bytes(count(report, "bytes"))
+        figures = (f"{count(report, 'rows'):,}", f"{count(report, 'files'):,}", size)
     shown = "" if took is None else shown_seconds(took)
     state = "lapsed" if _lapsed(each, now) else each.state
     return each.snapshot_id, state, shown_instant(each.as_of), shown_instant(each.published_at), shown, *figures
@@ -321,8 +322,3 @@ def _as_json(each: "Snapshot") -> dict[str, object]:
     from dataclasses import asdict
 
     return asdict(each)
-
-
-def _number(report: Mapping[str, object], name: str) -> float:
-    value = report.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0

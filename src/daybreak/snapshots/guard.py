@@ -12,6 +12,7 @@ from typing import Literal
 
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.snapshots.plan import GuardRules
+from daybreak.snapshots.report import count, part, resources_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,10 @@ class Finding:
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
     """Resources that lost too large a share of their rows. Takes two run reports."""
     for resource, old in resources_of(before).items():
-        old_rows, new_rows = _count(old, "rows"), _count(resources_of(now).get(resource, {}), "rows")
-        share = rules.drop_share_of(resource)
-        if old_rows >= max(rules.drop_least_rows, 1) and old_rows - new_rows > share * old_rows:
-            lost = (old_rows - new_rows) / old_rows
-            detail = f"{resource} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {share:.0%})."
+        old_rows, new_rows = count(old, "rows"), count(resources_of(now).get(resource, {}), "rows")
+        if old_rows >= max(rules.drop_least_rows, 1) and old_rows - new_rows > rules.drop_share * old_rows:
+            lost, limit = (old_rows - new_rows) / old_rows, f"{rules.drop_share:.0%}"
+            detail = f"{resource} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {limit})."
             yield Finding("rows", resource, detail, before=old_rows, now=new_rows)
 
 
@@ -45,14 +45,14 @@ def null_growth(before: Mapping[str, object], now: Mapping[str, object], rules: 
     """Columns whose share of NULLs grew too much. Takes two run reports."""
     for resource, new in resources_of(now).items():
         old = resources_of(before).get(resource, {})
-        old_rows, new_rows = _count(old, "rows"), _count(new, "rows")
+        old_rows, new_rows = count(old, "rows"), count(new, "rows")
         if min(old_rows, new_rows) < max(rules.drop_least_rows, 1):
             continue
-        old_nulls, new_nulls = _mapping(old.get("nulls")), _mapping(new.get("nulls"))
+        old_nulls, new_nulls = part(old.get("nulls")), part(new.get("nulls"))
         for column in new_nulls:
             if column not in old_nulls:
                 continue
-            was, is_now = _count(old_nulls, column) / old_rows, _count(new_nulls, column) / new_rows
+            was, is_now = count(old_nulls, column) / old_rows, count(new_nulls, column) / new_rows
             if is_now - was > rules.null_share:
                 detail = f"{resource}.{column} is NULL in {is_now:.0%} of the rows where it was in {was:.0%}."
                 yield Finding("nulls", resource, detail, column=column, before=round(was, 4), now=round(is_now, 4))
@@ -76,17 +76,3 @@ def leader_drops(
             lost = (old.rows - rows) / old.rows
             detail = f"Leader {old.client_id} has {rows} rows of {resource} where it had {old.rows}: {lost:.0%} fewer."
             yield Finding("leader_rows", resource, detail, client_id=old.client_id, before=old.rows, now=rows)
-
-
-def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
-    """The report's figures by resource."""
-    return {name: _mapping(entry) for name, entry in _mapping(report.get("resources")).items()}
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(figures: Mapping[str, object], name: str) -> int:
-    value = figures.get(name)
-    return int(value) if isinstance(value, int | float) else 0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time, timedelta
-from pathlib import Path
 from typing import Literal
 
 
@@ -13,24 +11,20 @@ from typing import Literal
 class GuardRules:
     """When a complete snapshot is held back until an operator decides. Shares are between 0 and 1.
 
-    `drop_share`: a resource may lose that share of its rows against the served snapshot (`resource_drop_share` for
-    single resources); resources under `drop_least_rows` rows are left out. `leader_drop_share`: the same for one Leader
-    that had at least `leader_least_rows` rows. `null_share`: the share of NULLs in a column may grow by so much.
+    `drop_share`: a resource may lose that share of its rows against the served snapshot; resources under
+    `drop_least_rows` rows are left out. `leader_drop_share`: the same for one Leader that had at least
+    `leader_least_rows` rows. `null_share`: the share of NULLs in a column may grow by so much.
     `referential`: rows that point at nothing, and counts that do not add up, hold it back.
     """
 
     enabled: bool = True
     drop_share: float = 0.3
     drop_least_rows: int = 100
-    resource_drop_share: Mapping[str, float] = field(default_factory=dict)
     leader_drop_share: float = 0.7
     leader_least_rows: int = 10_000
     null_share: float = 0.2
     referential: bool = True
     findings_limit: int = 100
-
-    def drop_share_of(self, resource: str) -> float:
-        return self.resource_drop_share.get(resource, self.drop_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +43,6 @@ class RunPlan:
     compression: str = "igzip-2"
     threads: int = 2
     memory_limit_bytes: int = 1 << 30
-    models_dir: Path | None = None
     publish_at: time = time(4)
     keep: int = 7
     link_lifetime: timedelta = timedelta(minutes=15)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from daybreak.snapshots.guard import resources_of
+from daybreak.snapshots.report import figure, resources_of
 
 _SHARE_LEAST = 0.02
 _BEFORE_THE_END = frozenset({"cleaning up", "opening", "writing"})
@@ -34,9 +34,9 @@ class Progress:
         self._place = 0
         self._rows = self._rows_before = self._bytes = self._files = self._carried = 0
         figures = resources_of(expected)
-        self._seconds = {name: _figure(figures.get(name, {}), "seconds") for name in resources}
-        self._rows_expected = {name: _figure(figures.get(name, {}), "rows") for name in resources}
-        self._whole = _figure(expected, "seconds")
+        self._seconds = {name: figure(figures.get(name, {}), "seconds") for name in resources}
+        self._rows_expected = {name: figure(figures.get(name, {}), "rows") for name in resources}
+        self._whole = figure(expected, "seconds")
 
     def enter(self, phase: str) -> None:
         """Begins a phase, in the words of the report's `phases`."""
@@ -107,8 +107,3 @@ class Progress:
             part = (self._rows - self._rows_before) / self._rows_expected[self._resource]
             done += self._seconds[self._resource] * min(part, 1.0)
         return min(done / self._whole, 0.99)
-
-
-def _figure(figures: Mapping[str, object], name: str) -> float:
-    value = figures.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0

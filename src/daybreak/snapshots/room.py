@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daybreak.domain.errors import RunError
+from daybreak.snapshots.report import figure
 
 SPARE_BYTES = 64 << 20
 # Files of both formats against what the same rows take in a columnar source; measured at 1.4 to 1.9.
@@ -68,11 +69,11 @@ def expected_need(
     """From the reports of the last complete runs, newest first, the bytes of the source, and the builder's memory.
     `carries`: unchanged files are carried over.
     """
-    known = [report for report in reports if _figure(report, "bytes")]
-    anew = _figure(known[0], "bytes") * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
-    written = [_figure(report, "bytes_written") for report in known if "bytes_written" in report]
+    known = [report for report in reports if figure(report, "bytes")]
+    anew = figure(known[0], "bytes") * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
+    written = [figure(report, "bytes_written") for report in known if "bytes_written" in report]
     files = min(max(written) * _GROWTH, anew) if written and carries else anew
-    scratch = [_figure(report, "scratch_bytes") for report in known if "scratch_bytes" in report]
+    scratch = [figure(report, "scratch_bytes") for report in known if "scratch_bytes" in report]
     aside = max(scratch) * _GROWTH if scratch else max(input_bytes - memory_bytes, 0)
     return Need(int(files), int(anew), int(aside))
 
@@ -105,11 +106,6 @@ def require_room(need: Need, free_bytes: int | None, scratch: Scratch | None) ->
 def _standing(folder: Path) -> Path:
     """The folder, or the nearest one above it that is there already."""
     return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-
-
-def _figure(report: Mapping[str, object], name: str) -> float:
-    value = report.get(name)
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _megabytes(size_bytes: int) -> str:

@@ -7,13 +7,14 @@ special case: the day is claimed in the database, and a day that is done is done
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.report import figure, resources_of
 
 _DAY = timedelta(days=1)
 _LEAD_MOST = timedelta(hours=20)
@@ -81,18 +82,18 @@ def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
     if not reports:
         return None
     rest = 0.0
-    latest = {name: max(_number(entry.get("rows")), 1.0) for name, entry in _resources(reports[0])}
+    latest = {name: max(figure(entry, "rows"), 1.0) for name, entry in resources_of(reports[0]).items()}
     slowest = dict.fromkeys(latest, 0.0)
     for report in reports:
-        seconds_left = _number(report.get("seconds"))
-        for name, entry in _resources(report):
-            seconds, rows = _number(entry.get("seconds")), max(_number(entry.get("rows")), 1.0)
+        seconds_left = figure(report, "seconds")
+        for name, entry in resources_of(report).items():
+            seconds, rows = figure(entry, "seconds"), max(figure(entry, "rows"), 1.0)
             seconds_left -= seconds
             if name in latest and rows >= latest[name] * _COMPARABLE:
                 slowest[name] = max(slowest[name], seconds / rows)
         rest = max(rest, seconds_left)
     work = sum(slowest[name] * rows * _GROWTH for name, rows in latest.items())
-    longest = max(_number(report.get("seconds")) for report in reports)
+    longest = max(figure(report, "seconds") for report in reports)
     return timedelta(seconds=max(work + max(rest, 0.0), longest))
 
 
@@ -171,12 +172,3 @@ def _try_day(day: date, now: datetime, plan: RunPlan, history: Sequence[Snapshot
 
 def _alive(run: Snapshot, now: datetime) -> bool:
     return run.state is SnapshotState.BUILDING and run.lease_until is not None and run.lease_until > now
-
-
-def _resources(report: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
-    resources = report.get("resources")
-    return list(resources.items()) if isinstance(resources, Mapping) else []
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

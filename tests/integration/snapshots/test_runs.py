@@ -24,9 +24,9 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault
-from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.publish import accept, discard
+from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.room import Scratch
 from daybreak.snapshots.run import run_by_hand

@@ -13,7 +13,7 @@ import duckdb
 from daybreak.catalogue.models import load_models
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.guard import resources_of
+from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.snapshots.workshop import Workshop

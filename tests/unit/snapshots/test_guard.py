@@ -37,11 +37,6 @@ def test_small_resources_and_growth_are_left_alone() -> None:
     assert list(row_drops(report(1000), report(5000), RULES)) == []
 
 
-def test_a_resource_may_have_a_share_of_its_own() -> None:
-    rules = GuardRules(drop_share=0.3, resource_drop_share={"members": 0.01})
-    assert len(list(row_drops(report(1000), report(980), rules))) == 1
-
-
 def test_a_column_that_turned_to_null_is_found() -> None:
     (found,) = null_growth(report(100, EMAIL=10), report(100, EMAIL=31), RULES)
     assert (found.kind, found.column, found.before, found.now) == ("nulls", "EMAIL", 0.1, 0.31)

@@ -16,8 +16,8 @@ from daybreak.domain.identity import Account
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports.access_stores import Directory
 from daybreak.ports.state import Stores
-from daybreak.snapshots.guard import resources_of
 from daybreak.snapshots.publish import accept, discard
+from daybreak.snapshots.report import count, figure, resources_of
 from daybreak.web.dashboard import run_words
 from daybreak.web.dashboard.desk import Desk, go_to, render
 from daybreak.web.dashboard.doorway import operator_page
@@ -108,8 +108,8 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
     resources = [
         {
             "title": resource.title,
-            "rows": run_words.whole(figures[resource.name].get("rows")),
-            "seconds": run_words.seconds(figures[resource.name].get("seconds")),
+            "rows": count(figures[resource.name], "rows"),
+            "seconds": figure(figures[resource.name], "seconds"),
         }
         for resource in RESOURCES
         if resource.name in figures
@@ -125,7 +125,7 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
         "findings": run_words.findings_of(run),
         "facts": run_words.facts_of(run),
         "resources": resources,
-        "longest": max((run_words.seconds(entry.get("seconds")) for entry in figures.values()), default=0),
+        "longest": max((figure(entry, "seconds") for entry in figures.values()), default=0),
         "error": error,
         "reason": reason,
         "leave": f"{visit.desk.root}{_path(visit, f'runs/{snapshot_id}')}" if visit.request.method == "POST" else "",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 
 from daybreak.domain.snapshot import Snapshot
-from daybreak.snapshots.guard import resources_of
+from daybreak.snapshots.report import count, resources_of
 from daybreak.snapshots.schedule import publication_of
 from daybreak.web.dashboard.presentation import instant, number, size, span, width
 
@@ -19,10 +19,10 @@ def building_view(run: Snapshot, now: datetime) -> dict[str, object]:
     words = [str(told.get("phase") or "starting")]
     if told.get("resource"):
         words.append(f"{told['resource']} ({told.get('resource_number')} of {told.get('resources')})")
-    if isinstance(told.get("rows"), int):
-        words.append(f"{number(whole(told['rows']))} rows")
-    if isinstance(told.get("bytes"), int):
-        words.append(size(whole(told["bytes"])))
+    if "rows" in told:
+        words.append(f"{number(count(told, 'rows'))} rows")
+    if "bytes" in told:
+        words.append(size(count(told, "bytes")))
     if done_share is not None:
         words.insert(0, f"{done_share:.0%}".replace("%", " %"))
     return {
@@ -81,17 +81,7 @@ def took(run: Snapshot) -> timedelta | None:
 def rows_of(run: Snapshot) -> int | None:
     """Rows over all resources; None when the report has none."""
     figures = resources_of(run.report)
-    return sum(whole(entry.get("rows")) for entry in figures.values()) if figures else None
-
-
-def whole(value: object) -> int:
-    """A figure of a report; 0 when it is none."""
-    return value if isinstance(value, int) else 0
-
-
-def seconds(value: object) -> float:
-    """A duration of a report; 0 when it is none."""
-    return float(value) if isinstance(value, int | float) else 0.0
+    return sum(count(entry, "rows") for entry in figures.values()) if figures else None
 
 
 def lateness(snapshot: Snapshot, publish_at: time) -> str:
