@@ -290,7 +290,7 @@ class Wired:
     async def aclose(self) -> None:
         """Writes what the audit trail still holds and closes the state database."""
         await self.services.downloads.trail.aclose()
-        self.services.access.hashing.close()
+        self.services.access.close()
         await self.state.aclose()
 
 

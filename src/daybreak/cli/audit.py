@@ -1,6 +1,7 @@
 """`daybreakd audit`: the trail of who did what."""
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -10,7 +11,6 @@ from daybreak.cli.output import is_terminal, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
     from daybreak.domain.audit import AuditEvent
-    from daybreak.ports.state import State
 
 _LOOK_SECONDS = 1.0
 _AT_ONCE = 1000
@@ -34,14 +34,13 @@ def audit(
     from daybreak.access.operators import seat_named
     from daybreak.bootstrap import now_utc, open_state
 
-    state: State = open_state(settings_of(config))
     as_lines = json or follow or not is_terminal()
     client_id = account.lower() if account is not None else None
     start = None
     if since is not None:
         start = now_utc() - span(since, "--since") if since[-1:] in set("smhdw") else instant(since, "--since")
     end = instant(until, "--until") if until is not None else None
-    try:
+    with closing(open_state(settings_of(config))) as state:
         seat_id = state.read(lambda stores: seat_named(stores, seat).seat_id) if seat is not None else None
 
         def read(after_id: int | None, *, newest_first: bool, count: int) -> "list[AuditEvent]":
@@ -69,8 +68,6 @@ def audit(
             events = read(last, newest_first=False, count=_AT_ONCE)
             _show(events, as_lines=True)
             last = events[-1].event_id if events else last
-    finally:
-        state.close()
 
 
 def _show(events: "list[AuditEvent]", *, as_lines: bool) -> None:

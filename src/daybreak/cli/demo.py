@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -146,9 +147,7 @@ def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     from daybreak.demo.directory import ROLE_OWNER
     from daybreak.ports.state import Stores
 
-    state, keyring = open_state(settings), open_keyring(settings)
-    services = access_services(settings, state, keyring)
-    owner = directory.seat(ROLE_OWNER)
+    keyring, owner = open_keyring(settings), directory.seat(ROLE_OWNER)
 
     def work(stores: Stores) -> str:
         now = now_utc()
@@ -167,22 +166,16 @@ def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
         api_tokens.add_by_operator(stores, minted.token, now, actor="demo")
         return minted.secret
 
-    try:
+    with closing(open_state(settings)) as state, closing(access_services(settings, state, keyring)) as services:
         return state.write(work)
-    finally:
-        services.hashing.close()
-        state.close()
 
 
 def _snapshot(settings: "Settings", as_of: datetime) -> None:
     from daybreak.bootstrap import open_state
     from daybreak.cli.snapshot import run_once
 
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         served = state.read(lambda stores: stores.snapshots.current())
-    finally:
-        state.close()
     if served is not None:
         note(f"Using the snapshot {served.snapshot_id} that is there.")
         return
@@ -216,11 +209,8 @@ def _check(stage: _Stage) -> int:
 def _served_as_of(stage: _Stage) -> datetime:
     from daybreak.bootstrap import open_state
 
-    state = open_state(stage.settings)
-    try:
+    with closing(open_state(stage.settings)) as state:
         served = state.read(lambda stores: stores.snapshots.current())
-    finally:
-        state.close()
     return served.as_of if served is not None else stage.as_of
 
 

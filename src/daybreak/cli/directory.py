@@ -1,6 +1,7 @@
 """`daybreakd directory`: accounts, seats and what seats may do."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,11 +43,8 @@ def export(*, config: Config = None) -> None:
     from daybreak.access.directory_file import write_directory
     from daybreak.bootstrap import open_state
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         sys.stdout.write(write_directory(state.read(lambda stores: stores.directory.load())))
-    finally:
-        state.close()
 
 
 @app.command
@@ -62,11 +60,8 @@ def sync(
     from daybreak.bootstrap import open_state, sync_directory
 
     settings = settings_of(config)
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         changes = sync_directory(settings, state, dry_run=dry_run, accept_removals=accept_removals, actor="operator")
-    finally:
-        state.close()
     _say_changes(changes, dry_run=dry_run)
 
 
@@ -81,7 +76,6 @@ def import_directory(settings: "Settings", text: str, *, dry_run: bool = False) 
     from daybreak.ports.access_stores import Directory
 
     read = read_directory(text)
-    state = open_state(settings)
 
     def hashed(current: "Directory") -> "Directory":
         known = {seat.seat_id: seat.password_hash for seat in current.seats}
@@ -95,15 +89,13 @@ def import_directory(settings: "Settings", text: str, *, dry_run: bool = False) 
 
         return Directory(read.directory.accounts, tuple(map(with_hash, read.directory.seats)), read.directory.grants)
 
-    try:
+    with closing(open_state(settings)) as state:
         current = state.read(lambda stores: stores.directory.load())
         # Hashed and compared before the transaction: a hundred passwords take seconds, and a writer holds up everybody.
         changes = directory_changes(current, hashed(current), whole=False)
         if not dry_run and not changes.is_empty:
             state.write(lambda stores: apply_changes(stores, changes, now_utc(), "operator"))
         return changes
-    finally:
-        state.close()
 
 
 def _say_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,13 +75,10 @@ def _encoder(settings: "Settings") -> str:
 def _state(settings: "Settings") -> str:
     from daybreak.bootstrap import open_state
 
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         accounts, seats = state.read(
             lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
         )
-    finally:
-        state.close()
     hint = "" if accounts and seats else "; next `daybreakd directory import FILE`"
     return f"{accounts:,} accounts, {seats:,} seats{hint}"
 
@@ -123,11 +121,8 @@ def _clock(settings: "Settings") -> str:
     now = now_utc()
     if now < _EARLIEST:
         raise OperatorError(f"the clock says {shown_instant(now)} UTC: set it, and run an NTP service.")
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         newest = state.read(lambda stores: stores.snapshots.recent(1))
-    finally:
-        state.close()
     if newest and newest[0].started_at > now + timedelta(minutes=1):
         started = shown_instant(newest[0].started_at)
         raise OperatorError(f"the clock says {shown_instant(now)} UTC, but a run started at {started}: it went back.")
@@ -138,11 +133,8 @@ def _freshness(settings: "Settings") -> str:
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.freshness import freshness
 
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         fresh = state.read(lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
-    finally:
-        state.close()
     due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
         return f"nothing is served yet, {due}; for files now `daybreakd snapshot run`"

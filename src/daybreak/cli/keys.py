@@ -1,6 +1,7 @@
 """`daybreakd keys`: the keyring."""
 
 import secrets
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cyclopts import App
@@ -40,8 +41,7 @@ def rotate(*, config: Config = None) -> None:
 
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         rotated = ring.rotate(
             now_utc(),
             secrets.token_bytes,
@@ -50,8 +50,6 @@ def rotate(*, config: Config = None) -> None:
         )
         keyring.save(settings.keys.file, rotated)
         sealed = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
-    finally:
-        state.close()
     say(f"{rotated.signing_kid} signs now.")
     note(f"{sealed} second-factor seeds sealed anew. Copy {settings.keys.file} to every other node.")
 

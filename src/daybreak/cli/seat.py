@@ -3,6 +3,7 @@
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -29,11 +30,8 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
     """List seats by email: whether each may sign in, has a password and a second factor, is an operator."""
     from daybreak.bootstrap import open_state
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         seats = state.read(lambda stores: stores.seats.list_all())
-    finally:
-        state.close()
     if json:
         say_json(
             [
@@ -174,11 +172,8 @@ def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datet
     from daybreak.access.operators import seat_named
     from daybreak.bootstrap import now_utc, open_state
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         return state.write(lambda stores: work(stores, seat_named(stores, email), now_utc()))
-    finally:
-        state.close()
 
 
 def _new_password() -> str:

@@ -1,6 +1,7 @@
 """`daybreakd serve` and `daybreakd migrate`."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -93,13 +94,10 @@ def _run_builder(settings: "Settings", *, builds: bool) -> None:
     from daybreak.bootstrap import open_state, this_node, workshop
     from daybreak.snapshots.builder import beat_until_stopped, run_builder, stop_on_signals
 
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         shop = workshop(settings, state)
         if builds:
             run_builder(shop, this_node(("builder", "web")))
         else:
             stop_on_signals(shop.stop)
             beat_until_stopped(shop, this_node(("web",)))
-    finally:
-        state.close()

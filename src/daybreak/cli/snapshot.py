@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -69,9 +70,8 @@ def run_once(
     from daybreak.snapshots.run import run_by_hand
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    state = open_state(settings)
     try:
-        with watching_run(logged=logged) as watch:
+        with closing(open_state(settings)) as state, watching_run(logged=logged) as watch:
             shop = workshop(settings, state, watch)
             # Ctrl-C ends a run at its next file and leaves nothing behind; a second one ends the process.
             stop_on_signals(shop.stop)
@@ -79,7 +79,6 @@ def run_once(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        state.close()
 
 
 @app.command(name="list")
@@ -94,17 +93,14 @@ def list_(
     from daybreak.snapshots.freshness import freshness
 
     settings = settings_of(config)
-    state = open_state(settings)
     now = now_utc()
-    try:
+    with closing(open_state(settings)) as state:
         runs, fresh = state.read(
             lambda stores: (
                 stores.snapshots.recent(limit),
                 freshness(stores.snapshots, now, settings.snapshot.publish_at),
             )
         )
-    finally:
-        state.close()
     if json:
         say_json([_as_json(each) for each in runs])
         return
@@ -123,11 +119,8 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
     """Show one run: its report by resource, and what the guard found."""
     from daybreak.bootstrap import open_state
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         snapshot = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
-    finally:
-        state.close()
     if json:
         say_json(_as_json(snapshot))
         return
@@ -172,8 +165,7 @@ def verify(
     from daybreak.snapshots.verify import verify_snapshot
 
     settings = settings_of(config)
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         if snapshot_id is None:
             served = state.read(lambda stores: stores.snapshots.current())
             if served is None:
@@ -182,8 +174,6 @@ def verify(
         else:
             found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=thread_count(settings))
-    finally:
-        state.close()
     for damage in result.damaged:
         say(f"damaged: {damage.resource}.{damage.format} of {damage.client_id or 'all without rows'}: {damage.reason}")
     say(
@@ -198,8 +188,7 @@ def watch(*, config: Config = None) -> int:
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.cli.progress import watching_run
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         runs = state.read(lambda stores: stores.snapshots.recent(50))
         current = next((each for each in runs if each.state == "building" and not _lapsed(each, now_utc())), None)
         if current is None:
@@ -211,8 +200,6 @@ def watch(*, config: Config = None) -> int:
                 show_progress(current.progress)
                 time.sleep(_LOOK_SECONDS)
                 current = _again(state, current)
-    finally:
-        state.close()
     if current.state == "building":
         _note_ended_badly([current], now_utc())
         return 1
@@ -242,12 +229,9 @@ def discard(
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.publish import discard as given_up
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
         given_up(state, found.snapshot_id, reason, now_utc())
-    finally:
-        state.close()
     say(f"{found.snapshot_id} is discarded.")
 
 
@@ -259,12 +243,9 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.publish import accept
 
-    state = open_state(settings)
-    try:
+    with closing(open_state(settings)) as state:
         found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
         return accept(state, found.snapshot_id, reason, now_utc())
-    finally:
-        state.close()
 
 
 def _found(runs: "list[Snapshot]", beginning: str) -> "Snapshot":

@@ -1,5 +1,6 @@
 """`daybreakd token`: API tokens."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,9 +33,10 @@ def create(
 
     settings = settings_of(config)
     expires_at = now_utc() + span(expires, "--expires") if expires is not None else None
-    state = open_state(settings)
-    services = access_services(settings, state, open_keyring(settings))
-    try:
+    with (
+        closing(open_state(settings)) as state,
+        closing(access_services(settings, state, open_keyring(settings))) as services,
+    ):
         owner = state.read(lambda stores: seat_named(stores, seat))
         reach = {each.account.client_id: each for each in state.read(lambda stores: stores.seats.reach(owner.seat_id))}
         found = reach.get(account.lower())
@@ -55,9 +57,6 @@ def create(
             raise OperatorError(f"A token would open nothing: {'; '.join(missing)}.")
         minted = api_tokens.mint(services, owner, found.account.client_id, name=name, expires_at=expires_at)
         state.write(lambda stores: api_tokens.add_by_operator(stores, minted.token, now_utc(), actor="operator"))
-    finally:
-        services.hashing.close()
-        state.close()
     note(f"{minted.token.token_id} for {found.account.name}; keep it now, it is not shown again:")
     say(minted.secret)
 
@@ -74,16 +73,13 @@ def list_(
     from daybreak.access.operators import seat_named
     from daybreak.bootstrap import now_utc, open_state
 
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
                 client_id=account.lower() if account is not None else None,
                 seat_id=seat_named(stores, seat).seat_id if seat is not None else None,
             )
         )
-    finally:
-        state.close()
     now = now_utc()
 
     def standing(token: "ApiToken") -> str:
@@ -147,8 +143,7 @@ def revoke(
 
     if (token_id is None) == (leaked is None):
         raise OperatorError("Give the id of a token, or --leaked FILE.")
-    state = open_state(settings_of(config))
-    try:
+    with closing(open_state(settings_of(config))) as state:
         if leaked is not None:
             try:
                 report = leaked.read_text("utf-8", "replace")
@@ -167,6 +162,4 @@ def revoke(
                 stores, standing.token, now_utc(), actor="operator", reason=reason
             )
         )
-    finally:
-        state.close()
     say(f"{token_id} is revoked." if was_live else f"{token_id} was revoked before.")
