@@ -129,6 +129,11 @@ def source_schema() -> str:
             "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant). A `?` marks "
             "what may be NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
         ),
+        (
+            "A folder of Parquet has a file `TABLE.parquet` for each table, or a folder `TABLE/` or `TABLE.parquet/` "
+            "with its parts, also below folders named `column=value`. Names that begin with `.` or `_` are passed "
+            "over. A part may lack columns that may be NULL; a column without any value needs no type.\n"
+        ),
         "# Source tables\n",
     ]
     for table in SOURCE_TABLES:

@@ -119,7 +119,7 @@ class SourceSettings:
     location: str = setting(
         TEXT,
         None,
-        "`duckdb`: a DuckDB file, or a folder with `TABLE.parquet` or `TABLE/*.parquet`. `postgresql`: a connection "
+        "`duckdb`: a DuckDB file, or a folder with `TABLE.parquet` or parts in `TABLE/`. `postgresql`: a connection "
         "address, `postgresql://reader@host/database`. `spark`: a folder or address of Parquet, or `catalog:NAME`.",
         secret=True,
     )

@@ -1,14 +1,14 @@
 """The embedded engine as a source: a DuckDB file, or a folder of Parquet files.
 
 A DuckDB file is attached read only, which also keeps writers of other processes out while it is
-read. Of a folder (`TABLE.parquet` or `TABLE/*.parquet`) the list of files is fixed at opening, and
-a reading in which one of them changed is not used. Once the source is in place the engine is locked:
+read. Of a folder of Parquet the list of files is fixed at opening, and a reading in which one of
+them changed is not used. Once the source is in place the engine is locked:
 no SQL of a model reaches a file, an extension or a setting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -25,29 +25,23 @@ from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line, open
 from daybreak.export.lines import literal, quoted
 from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
+from daybreak.sources.parquet_folder import FileState, TableFiles, tables_in
 
+# What writers call a column in which they saw no value at all.
+_NO_TYPE = '"NULL"'
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
-    ColumnType.UUID: ("UUID", "VARCHAR"),
-    ColumnType.TEXT: ("VARCHAR", "ENUM"),
+    ColumnType.UUID: ("UUID", "VARCHAR", _NO_TYPE),
+    ColumnType.TEXT: ("VARCHAR", "ENUM", _NO_TYPE),
     ColumnType.BIGINT: (
-        "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UINTEGER", "USMALLINT", "UTINYINT",
+        "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "HUGEINT", "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT",
+        "DECIMAL", _NO_TYPE,
     ),
-    ColumnType.BOOLEAN: ("BOOLEAN",),
-    ColumnType.DATE: ("DATE",),
+    ColumnType.BOOLEAN: ("BOOLEAN", _NO_TYPE),
+    ColumnType.DATE: ("DATE", _NO_TYPE),
     ColumnType.TIMESTAMP: (
-        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _NO_TYPE,
     ),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _FileState:
-    """A Parquet file as it was at opening."""
-
-    path: Path
-    size: int
-    modified_ns: int
-    inode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +64,14 @@ class DuckdbSource:
     @contextmanager
     def open(self, as_of: datetime) -> Iterator[DuckdbReading]:
         """Opens the source for one reading. Raises SourceError, SourceUnavailable (transient)."""
-        files = _parquet_files(self.location)
+        tables = _parquet_tables(self.location)
         connection = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         try:
-            if files is None:
+            if tables is None:
                 _attach(connection, self.location)
             else:
-                _show_parquet(connection, files)
-            states = tuple(state for parts in (files or {}).values() for state in parts)
+                _show_parquet(connection, tables)
+            states = tuple(state for table in tables or () for state in table.parts)
             _lock(connection, [state.path for state in states])
             yield DuckdbReading(connection, self.location, as_of, self.models, states)
         finally:
@@ -100,7 +94,7 @@ class DuckdbReading:
         location: Path,
         as_of: datetime,
         models: Mapping[str, Model],
-        files: tuple[_FileState, ...],
+        files: tuple[FileState, ...],
     ) -> None:
         self._connection = connection
         self._location = location
@@ -160,7 +154,7 @@ class DuckdbReading:
 
     def confirm(self) -> None:
         """Raises SourceUnavailable when a Parquet file changed since opening."""
-        changed = [str(state.path) for state in self._files if _state_or_none(state.path) != state]
+        changed = [str(state.path) for state in self._files if not state.stands()]
         if changed:
             raise SourceUnavailable(
                 "These files changed while they were read; the run is not used:\n  " + "\n  ".join(changed)
@@ -175,20 +169,8 @@ class DuckdbReading:
             cursor.close()
 
 
-def _state_or_none(path: Path) -> _FileState | None:
-    try:
-        return _state(path)
-    except OSError:
-        return None
-
-
-def _state(path: Path) -> _FileState:
-    status = path.stat()
-    return _FileState(path, status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-def _parquet_files(location: Path) -> dict[str, list[_FileState]] | None:
-    """Parquet files by lower-case table name; None when the location is a file."""
+def _parquet_tables(location: Path) -> list[TableFiles] | None:
+    """The tables of a folder of Parquet; None when the location is a file. Raises SourceError, SourceUnavailable."""
     if location.is_file():
         return None
     if not location.is_dir():
@@ -196,15 +178,10 @@ def _parquet_files(location: Path) -> dict[str, list[_FileState]] | None:
         raise SourceError(
             f"source.location: {location} {what}: name a DuckDB file, or a folder with TABLE.parquet files."
         )
-    files: dict[str, list[_FileState]] = {}
-    for entry in sorted(location.iterdir()):
-        if entry.is_dir():
-            parts = sorted(entry.glob("*.parquet"))
-            if parts:
-                files.setdefault(entry.name.lower(), []).extend(map(_state, parts))
-        elif entry.suffix == ".parquet":
-            files.setdefault(entry.stem.lower(), []).append(_state(entry))
-    return files
+    try:
+        return tables_in(location)
+    except OSError as error:
+        raise SourceUnavailable(f"The source {location} cannot be listed: {error}") from error
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
@@ -221,17 +198,50 @@ def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
         raise SourceError(f"The source {location} cannot be opened: {first_line(error)}") from error
 
 
-def _show_parquet(connection: duckdb.DuckDBPyConnection, files: Mapping[str, list[_FileState]]) -> None:
-    """One view per table in the schema `source`. Parts may have their columns in any order."""
+def _show_parquet(connection: duckdb.DuckDBPyConnection, tables: Sequence[TableFiles]) -> None:
+    """One view per table in the schema `source`. Parts may have their columns in any order, and lack what may be NULL.
+
+    Raises SourceError, also when a part lacks a column that must be given.
+    """
     connection.execute("CREATE SCHEMA source")
-    for table, states in files.items():
-        paths = ", ".join(literal(str(state.path)) for state in states)
+    faults: list[str] = []
+    for table in tables:
+        paths = ", ".join(literal(str(part.path)) for part in table.parts)
+        kinds = {
+            column.name: ENGINE_TYPES[column.type] for column in _columns(table.name) if column.name in table.split_by
+        }
+        split = f", hive_partitioning = {bool(table.split_by)}"
+        if kinds:
+            split += ", hive_types = {" + ", ".join(f"{literal(name)}: {kind}" for name, kind in kinds.items()) + "}"
         try:
             connection.execute(
-                f"CREATE VIEW source.{quoted(table)} AS SELECT * FROM read_parquet([{paths}], union_by_name = true)"
+                f"CREATE VIEW source.{quoted(table.name)} AS "
+                f"SELECT * FROM read_parquet([{paths}], union_by_name = true{split})"
             )
+            faults += _lacking(connection, table) if len(table.parts) > 1 else []
         except duckdb.Error as error:
-            raise SourceError(f"Table {table} cannot be read: {first_line(error)}") from error
+            raise SourceError(f"Table {table.name} cannot be read: {first_line(error)}") from error
+    if faults:
+        raise SourceError("The parts of the source are not as expected:\n  " + "\n  ".join(faults))
+
+
+def _lacking(connection: duckdb.DuckDBPyConnection, table: TableFiles) -> list[str]:
+    """A line for each column that must be given and is in other parts of the table, but not in this one."""
+    rows = connection.execute(
+        "SELECT file_name, list(DISTINCT lower(name)) FROM parquet_schema($1) GROUP BY file_name ORDER BY file_name",
+        [[str(part.path) for part in table.parts]],
+    ).fetchall()
+    somewhere = {name for _, names in rows for name in names}
+    return [
+        f"column {table.name}.{column.name} is missing in {file}"
+        for file, names in rows
+        for column in _columns(table.name)
+        if not column.nullable and column.name in somewhere.difference(names, table.split_by)
+    ]
+
+
+def _columns(table: str) -> tuple[Column, ...]:
+    return next((known.columns for known in SOURCE_TABLES if known.name == table), ())
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:

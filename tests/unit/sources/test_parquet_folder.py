@@ -1,0 +1,167 @@
+"""Folders of Parquet as writers leave them: parts, folders that carry a column, files that are no table."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from daybreak.domain.errors import SourceError
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import export_resource
+from daybreak.sources.parquet_folder import FileState, tables_in
+from tests.parts.export_rows import MemorySink
+from tests.unit.sources.test_duckdb import LEADER, MEMBER, fill, make_platform, reading, to_parquet, write_parquet
+
+OTHER = LEADER[:-1] + "b"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A platform of two Leaders with a Member each."""
+    platform = make_platform(tmp_path / "platform.duckdb")
+    fill(
+        platform,
+        f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL), ('{OTHER}', 'Two', NULL, NULL)",
+        "INSERT INTO members (member_id, leader_id, phone_number, subscription_state) "
+        f"VALUES ('{MEMBER}', '{LEADER}', '+1', 'live'), ('{MEMBER[:-1]}b', '{OTHER}', '+2', 'live')",
+    )
+    return to_parquet(platform, tmp_path / "folder")
+
+
+def rows_of_members(folder: Path, temp: Path) -> dict[str, int]:
+    """Rows by Leader that a reading finds, the whole way through the contract."""
+    entries: list[ManifestEntry] = []
+    with reading(folder, temp) as opened:
+        opened.check()
+        export_resource(opened, "members", ("csv",), MemorySink(), on_entries=entries.extend)
+        opened.confirm()
+    return {entry.client_id: entry.rows for entry in entries if entry.client_id}
+
+
+def as_parts(folder: Path, *names: str) -> None:
+    """The file of members as several, each with one of its rows."""
+    whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_parquet(f"SELECT * FROM '{whole}' ORDER BY member_id LIMIT 1 OFFSET {number}", folder / name)
+
+
+def by_leader(folder: Path) -> None:
+    """As Spark, Hive and DuckDB split a table by a column: it stands in the names of folders and in no file."""
+    whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (FROM '{whole}') TO '{folder}/members' (FORMAT parquet, PARTITION_BY (leader_id))")
+
+
+def with_what_is_no_part(folder: Path) -> None:
+    as_parts(folder, "members/part-0.parquet", "members/part-1.parquet")
+    for name in (".part-0.parquet", "_unfinished.parquet", "_temporary/0/part-0.parquet", "_SUCCESS", "part-0.crc"):
+        (folder / "members" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "members" / name).write_bytes(b"not to be read")
+
+
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda folder: as_parts(folder, "members/a.parquet", "members/b.parquet"),
+        lambda folder: as_parts(folder, "members.parquet/part-0.snappy.parquet", "members.parquet/part-1.PARQUET"),
+        lambda folder: (folder / "members.parquet").rename(folder / "Members.PARQUET"),
+        by_leader,
+        with_what_is_no_part,
+    ],
+    ids=["parts", "named as a file", "upper case", "split by Leader", "leftovers"],
+)
+def test_every_way_of_writing_a_table_gives_its_rows(
+    folder: Path, tmp_path: Path, arrange: Callable[[Path], object]
+) -> None:
+    arrange(folder)
+    assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
+
+
+def test_a_column_in_the_names_of_folders_has_its_type(folder: Path, tmp_path: Path) -> None:
+    whole = (folder / "campaigns.parquet").rename(folder / "_whole.parquet")
+    with duckdb.connect() as connection:
+        rows = f"SELECT * REPLACE ('{LEADER}'::UUID AS leader_id, true AS is_test, '007' AS text)"
+        connection.execute(
+            f"COPY ({rows} FROM (SELECT 1) LEFT JOIN '{whole}' ON true) TO '{folder}/campaigns' "
+            "(FORMAT parquet, PARTITION_BY (is_test, text))"
+        )
+    with reading(folder, tmp_path) as opened:
+        found = opened.cursor().execute("SELECT typeof(is_test), is_test, text FROM campaigns").fetchall()
+    assert found == [("BOOLEAN", True, "007")]
+
+
+def as_delta_table(folder: Path) -> None:
+    as_parts(folder, "members/a.parquet")
+    (folder / "members" / "_delta_log").mkdir()
+
+
+def twice(folder: Path) -> None:
+    (folder / "Members").mkdir()
+    (folder / "Members" / "old.parquet").hardlink_to(folder / "members.parquet")
+
+
+@pytest.mark.parametrize(
+    ("arrange", "said"),
+    [
+        (twice, "Table members is there twice"),
+        (lambda folder: as_parts(folder, "members/a.parquet", "members/more/b.parquet"), "part of no table"),
+        (lambda folder: as_parts(folder, "members/a.parquet", "members/x=1/b.parquet"), "split by the same columns"),
+        (as_delta_table, "is a Delta table"),
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(
+    folder: Path, tmp_path: Path, arrange: Callable[[Path], object], said: str
+) -> None:
+    arrange(folder)
+    with pytest.raises(SourceError, match=said), reading(folder, tmp_path):
+        pass
+
+
+def test_a_part_may_lack_what_may_be_null_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+    as_parts(folder, "members/a.parquet")
+    part = folder / "members" / "b.parquet"
+    columns = "member_id, leader_id, phone_number, subscription_state"
+    write_parquet(f"SELECT {columns} FROM '{folder}/_whole.parquet' WHERE leader_id = '{OTHER}'", part)
+    assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
+    write_parquet(f"SELECT member_id, phone_number FROM '{folder}/_whole.parquet'", part)
+    with pytest.raises(SourceError) as caught, reading(folder, tmp_path):
+        pass
+    assert f"column members.leader_id is missing in {part}" in caught.value.message
+    assert f"column members.subscription_state is missing in {part}" in caught.value.message
+
+
+def test_a_column_without_any_value_needs_no_type(folder: Path, tmp_path: Path) -> None:
+    path = folder / "members.parquet"
+    table = pq.read_table(path)
+    for name in ("email", "date_of_birth", "first_activated_at"):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, pa.field(name, pa.null()), pa.nulls(table.num_rows))
+    pq.write_table(table, path)
+    empty = pq.read_schema(folder / "link_hits.parquet")
+    pq.write_table(pa.table({name: pa.nulls(0) for name in empty.names}), folder / "link_hits.parquet")
+    assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
+
+
+@pytest.mark.parametrize("kind", ["UBIGINT", "DECIMAL(38,0)", "UTINYINT"])
+def test_counts_are_any_whole_number(folder: Path, tmp_path: Path, kind: str) -> None:
+    path = folder / "outbound_messages.parquet"
+    whole = path.rename(folder / "_whole.parquet")
+    write_parquet(f"SELECT * REPLACE (CAST(200 AS {kind}) AS unit_count) FROM (SELECT 1) LEFT JOIN '{whole}' ON true",
+                  path)  # fmt: skip
+    with reading(folder, tmp_path) as opened:
+        opened.check()
+        assert opened.cursor().execute("SELECT unit_count FROM outbound_messages").fetchall() == [(200,)]
+
+
+def test_a_file_stands_until_it_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "leaders.parquet"
+    path.write_bytes(b"one")
+    (table,) = tables_in(tmp_path)
+    assert table.parts == (FileState.of(path),)
+    assert table.parts[0].stands()
+    path.unlink()
+    assert not table.parts[0].stands()
