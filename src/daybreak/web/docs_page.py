@@ -16,6 +16,7 @@ h3 { font: 600 1rem/1.4 ui-monospace, monospace; margin: 1.5rem 0 .25rem; overfl
 h3 span { display: inline-block; min-width: 4.2rem; }
 p { margin: .25rem 0 .6rem; }
 code, pre { font: .92em ui-monospace, monospace; background: var(--soft); border-radius: .25rem; padding: .1em .3em; }
+code { overflow-wrap: anywhere; }
 pre { padding: .8rem 1rem; overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid var(--line); }

@@ -219,6 +219,13 @@ def test_long_words_stay_on_the_page(visitor: Callable[..., Page], service: Serv
             assert wide <= 0, f"{path} is wider than {size} by {wide}"
 
 
+def test_a_phone_shows_the_tab_of_the_page(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor(stage.OPERATOR, viewport=PHONE)
+    for path in OPERATOR_PAGES:
+        page.goto(service.operator(path))
+        expect(page.locator(".nav [aria-current]")).to_be_in_viewport(ratio=1)
+
+
 def test_the_readers_own_time_stands_beside_utc(visitor: Callable[..., Page], service: Service) -> None:
     page = visitor(timezone_id="Asia/Kathmandu")
     line = page.locator(".dawn-line")

@@ -32,6 +32,16 @@ def test_the_bare_address_leads_to_sign_in_and_to_the_files(page: Page, service:
     page.wait_for_url(f"**/dashboard/{stage.NORTHLIGHT}/files")
 
 
+def test_a_mistyped_address_is_a_page_too(page: Page, service: Service, console_messages: list[str]) -> None:
+    answer = page.goto(f"{service.base}/dashboard/{stage.NORTHLIGHT}/fils")
+    assert answer is not None
+    assert answer.status == 404
+    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
+    page.get_by_role("link", name="To your files").click()
+    page.wait_for_url("**/dashboard/sign-in**")
+    forget_failed_loads(console_messages, 404)
+
+
 def test_unknown_seat_reads_like_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
     sign_in(page, service, "nobody@example.org")
     expect(page.get_by_text("Email or password is not right.")).to_be_visible()

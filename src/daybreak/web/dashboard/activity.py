@@ -39,7 +39,11 @@ ACTIONS: Mapping[str, str] = {
     "session.ended_others": "Other sessions ended",
     "token.created": "API token created",
     "token.revoked": "API token revoked",
+    "account.added": "Account added",
+    "account.changed": "Account changed",
+    "account.deactivated": "Account deactivated",
     "grant.changed": "Permissions changed",
+    "grant.removed": "Access taken away",
     "link.issued": "Download link given",
     "file.fetched": "File fetched",
 }

@@ -32,6 +32,7 @@ _HEADINGS: Mapping[str, str] = {
     "not_your_account": "Not your account",
     "account_inactive": "This account is inactive",
     "not_an_operator": "For operators",
+    "not_found": "Nothing is here",
     "no_active_account": "No account to show",
     "second_factor_required": "A second factor is needed",
     "cross_site": "The form was not accepted",

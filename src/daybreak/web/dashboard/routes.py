@@ -5,9 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.domain.errors import NotFound
 from daybreak.web.dashboard.activity import activity_pages
 from daybreak.web.dashboard.assets import asset_response
 from daybreak.web.dashboard.desk import Desk, open_desk
+from daybreak.web.dashboard.doorway import gate_page
 from daybreak.web.dashboard.files import file_pages
 from daybreak.web.dashboard.insight import insight_pages
 from daybreak.web.dashboard.operator import operator_pages
@@ -30,7 +32,12 @@ def dashboard_routes(services: Services) -> list[Route]:
         *insight_pages(desk),
         *activity_pages(desk),
         *file_pages(desk),
+        methods("/dashboard/{rest:path}", GET=gate_page(desk, _nothing)),
     ]
+
+
+async def _nothing(_request: Request) -> Response:
+    raise NotFound("There is no such page. Its address may have been cut short or mistyped.")
 
 
 def _static_route(desk: Desk) -> Route:

@@ -49,6 +49,12 @@
     if (once) history.replaceState(null, "", once.dataset.leave);
   });
 
+  // --- On a phone the tab of this page may lie beside the screen -------------------------------
+  addEventListener("DOMContentLoaded", () => {
+    const tab = document.querySelector(".nav [aria-current]");
+    if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+  });
+
   // --- Menus close by Escape and by a click beside them ------------------------------------------
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
