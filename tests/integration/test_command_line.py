@@ -118,6 +118,11 @@ def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDir
     assert "no snapshot begins" in command("snapshot", "show", "ffffffff", code=1)
     assert "only a complete or held one" in command("snapshot", "discard", first[0], code=1)
     assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=1)
+    assert "lies ahead" in command("snapshot", "run", "--as-of", "9999-01-01", code=1)
+    assert "would not be published" in command("snapshot", "run", "--as-of", "2026-11-20T03:59:59Z", code=1)
+    assert lines(command("snapshot", "list")) == listed, "nothing was run for these"
+    for words in (("snapshot", "list"), ("audit",)):
+        assert "--limit" in command(*words, "--limit", "-1", code=2)
     assert command("snapshot", "watch") == ""
 
 

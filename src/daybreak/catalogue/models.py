@@ -58,7 +58,7 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
             raise OperatorError(
                 f"snapshot.models_dir: {path.name} replaces nothing; the models are {', '.join(RESOURCE_NAMES)}."
             )
-        sql = path.read_text("utf-8").strip().rstrip(";")
+        sql = path.read_text("utf-8-sig").strip().rstrip(";")
         models[path.stem] = Model(path.stem, sql, str(path))
     return models
 

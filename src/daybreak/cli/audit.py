@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import AsJson, Config, instant, settings_of, span
+from daybreak.cli.options import AsJson, Config, Limit, instant, settings_of, span
 from daybreak.cli.output import is_terminal, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def audit(
     action: Annotated[str | None, Parameter(help="Only this action, such as login or file.fetched.")] = None,
     since: Annotated[str | None, Parameter(help="From this instant on, or a time back such as 2h or 7d.")] = None,
     until: Annotated[str | None, Parameter(help="Before this instant.")] = None,
-    limit: Annotated[int, Parameter(help="The newest so many.")] = 100,
+    limit: Limit = 100,
     follow: Annotated[
         bool, Parameter(name=["--follow", "-f"], negative="", help="Go on with what happens from now.")
     ] = False,

@@ -31,7 +31,7 @@ def import_(
 ) -> None:
     """Add and change what the document names; what it does not name stays. Doing it twice changes nothing."""
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as fault:
         raise OperatorError(f"{file} cannot be read: {fault}.") from fault
     _say_changes(import_directory(settings_of(config), text, dry_run=dry_run), dry_run=dry_run)

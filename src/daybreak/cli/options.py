@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from daybreak.domain.errors import OperatorError
 
@@ -21,6 +22,7 @@ Config = Annotated[
         help=f"The configuration file; else the variable DAYBREAK_CONFIG, else ./{DEFAULT_FILE}.",
     ),
 ]
+Limit = Annotated[int, Parameter(help="The newest so many.", validator=Number(gte=1))]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
 
 

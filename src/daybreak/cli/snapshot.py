@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, instant, settings_of
+from daybreak.cli.options import AsJson, Config, Limit, instant, settings_of
 from daybreak.cli.output import note, say, say_json, say_table, shown_bytes, shown_instant, shown_seconds
 from daybreak.domain.errors import OperatorError
 from daybreak.snapshots.report import count, figure, resources_of
@@ -30,7 +30,11 @@ _LOOK_SECONDS = 1.0
 def run(
     *,
     as_of: Annotated[
-        str | None, Parameter(help="The instant the files show, such as 2026-11-20T04:00:00Z; else now.")
+        str | None,
+        Parameter(
+            help="The instant the files show, such as 2026-11-20T04:00:00Z; not ahead, nor before the one that is "
+            "served. Else now."
+        ),
     ] = None,
     full: Annotated[
         bool, Parameter(help="Write every file anew, also of Leaders that did not change.", negative="")
@@ -42,7 +46,7 @@ def run(
     config: Config = None,
 ) -> int:
     """Make a snapshot now and publish it as soon as it is complete, at low priority: requests go first. Exit code 1
-    when the guard holds it back.
+    when it is not published, as when the guard holds it back.
     """
     from daybreak.cli.logs import configure_logging
     from daybreak.snapshots.builder import take_low_priority
@@ -55,7 +59,7 @@ def run(
     if snapshot.state == "held" and force is not None:
         snapshot = _accept(settings, snapshot.snapshot_id, force)
     _say_result(snapshot)
-    return 1 if snapshot.state == "held" else 0
+    return 0 if snapshot.state == "published" else 1
 
 
 def run_once(
@@ -84,7 +88,7 @@ def run_once(
 @app.command(name="list")
 def list_(
     *,
-    limit: Annotated[int, Parameter(help="The newest so many.")] = 20,
+    limit: Limit = 20,
     config: Config = None,
     json: AsJson = False,
 ) -> None:

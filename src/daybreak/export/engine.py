@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.domain.errors import RunError, SourceError
+from daybreak.domain.errors import OperatorError, RunError, SourceError
 
 ENGINE_TYPES = {
     ColumnType.UUID: "UUID",
@@ -24,8 +24,16 @@ ENGINE_TYPES = {
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
-    """An empty engine in memory: UTC, bounded memory, spilling to `temp_dir`, no downloads."""
-    temp_dir.mkdir(parents=True, exist_ok=True)
+    """An empty engine in memory: UTC, bounded memory, spilling to `temp_dir`, no downloads.
+
+    Raises OperatorError when the folder cannot be made.
+    """
+    try:
+        temp_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OperatorError(
+            f"Nothing can be spilled in {temp_dir}: {error.strerror}. Set snapshot.temp_dir to a folder."
+        ) from error
     connection = duckdb.connect(
         ":memory:",
         config={

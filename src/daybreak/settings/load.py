@@ -81,7 +81,7 @@ def _location(read: Mapping[str, object], folder: Path) -> object:
 
 def _from_file(path: Path, faults: list[Fault]) -> dict[str, object]:
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         raise SettingsFault(str(path), [Fault("file", "is not there: make one with `daybreakd init`")]) from None
     except OSError as fault:

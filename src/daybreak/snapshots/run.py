@@ -16,7 +16,7 @@ from itertools import count
 import structlog
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, RunFenced, Unavailable
+from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, OperatorError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
@@ -32,8 +32,11 @@ _RETRY_MOST_SECONDS = 60.0
 
 def run_by_hand(workshop: Workshop, *, as_of: datetime | None = None, full: bool = False) -> Snapshot:
     """Makes a snapshot now and publishes it as soon as it is complete; gives it as it then stands (published, or held
-    by the guard). `full` writes every file anew. Raises the error that ended the last attempt.
+    by the guard). `full` writes every file anew. Raises OperatorError for an `as_of` that lies ahead or before what is
+    served, else the error that ended the last attempt.
     """
+    if as_of is not None:
+        _check_instant(workshop, as_of)
 
     def begin() -> Snapshot:
         now = workshop.clock()
@@ -60,6 +63,18 @@ def run_day(workshop: Workshop, day: date) -> Snapshot | None:
         )
 
     return _attempts(workshop, begin, full=False)
+
+
+def _check_instant(workshop: Workshop, as_of: datetime) -> None:
+    """What would be published of a time ahead would keep every true snapshot from being newer."""
+    if as_of > workshop.clock():
+        raise OperatorError(f"{as_of:%Y-%m-%d %H:%M:%S} UTC lies ahead: no snapshot can show that instant yet.")
+    served = workshop.state.read(lambda stores: stores.snapshots.current())
+    if served is not None and served.as_of > as_of:
+        raise OperatorError(
+            f"What is served shows {served.as_of:%Y-%m-%d %H:%M:%S} UTC already: a snapshot as of "
+            f"{as_of:%Y-%m-%d %H:%M:%S} UTC would not be published."
+        )
 
 
 def _fresh(workshop: Workshop, now: datetime, as_of: datetime, day: date | None) -> Snapshot:

@@ -148,6 +148,11 @@ def test_a_file_that_is_missing_or_not_toml_says_so(tmp_path: Path) -> None:
     assert "TOML" in faults(written(tmp_path, "base_url = "), {})["file"]
 
 
+def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) -> None:
+    path = written(tmp_path, '\ufeff[source]\nlocation = "platform"\n')
+    assert load_settings(path, {}).source.location == str(tmp_path / "platform")
+
+
 def test_variables_of_others_are_left_alone() -> None:
     load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_CONFIG": "a", "DAYBREAK_TOKEN": "b", "PATH": "c"})
 

@@ -14,7 +14,7 @@ import pytest
 
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, referential_faults
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
@@ -127,6 +127,12 @@ def test_what_is_no_source_is_said_so(tmp_path: Path) -> None:
         pass
     (tmp_path / "notes.txt").write_text("not a database at all" * 1000, "utf-8")
     with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "notes.txt", tmp_path):
+        pass
+
+
+def test_a_place_for_spilling_that_is_none_is_said_so(platform: Path, tmp_path: Path) -> None:
+    (tmp_path / "spill").write_text("a file", "utf-8")
+    with pytest.raises(OperatorError, match=r"snapshot\.temp_dir"), reading(platform, tmp_path):
         pass
 
 
