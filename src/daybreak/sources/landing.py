@@ -44,7 +44,9 @@ Arrival = Callable[[], AbstractContextManager[ArrowStream]]
 
 
 class StreamBroken(SourceUnavailable):
-    """A stream ended before its rows did; nothing of it is kept."""
+    """A stream ended before its rows did; nothing of it is kept. Who opened it may know the server's code for why."""
+
+    sqlstate: str | None = None
 
 
 class Landing:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from threading import Lock
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -22,6 +23,7 @@ from psycopg import conninfo
 
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.sources.landing import ArrowStream, StreamBroken
+from daybreak.sources.lent_stream import LentStream
 
 # Bounded waits for a server that is gone; both drivers take libpq's own parameters.
 _CONNECTION = {
@@ -41,10 +43,10 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 # A sixteenth of the driver's own: buffers are used again, which is a tenth less work and less memory.
 _BATCH_BYTES = 1 << 20
-# Gone or going away (08, 57, 53), cancelled by the replica's recovery or a conflict (40).
-_TRANSIENT_CLASSES = ("08", "40", "53", "57")
+# Gone, going away or cancelled (08, 57), short of something (53), cancelled by the replica's recovery or a conflict
+# (40), a lock that was not to be had in time (55P03).
+_TRANSIENT = ("08", "40", "53", "57", "55P03")
 _STATEMENT_CANCELLED = "57014"
-_TIMED_OUT = "due to statement timeout"
 
 
 class ServerSnapshot:
@@ -65,7 +67,7 @@ class ServerSnapshot:
         """The rows of one SELECT, for any thread. `one_of_several` are read side by side: the server makes each in one
         process, without workers that pass its rows on. Raises SourceError, SourceUnavailable.
         """
-        with server_faults("The source"):
+        with server_faults("The source", timeout_seconds=self._timeout_seconds):
             try:
                 connection = self._idle.popleft()
             except IndexError:
@@ -78,7 +80,12 @@ class ServerSnapshot:
                     statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
                     statement.set_sql_query(sql)
                     rows, _ = statement.execute_query()
-                    yield rows
+                    with closing(LentStream(rows)) as lent:
+                        try:
+                            yield lent
+                        except StreamBroken as broken:
+                            broken.sqlstate = lent.sqlstate()
+                            raise
             except BaseException:
                 with self._lock:
                     self._streaming.discard(connection)
@@ -158,33 +165,27 @@ def reading_connection(location: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @contextmanager
-def server_faults(what: str) -> Iterator[None]:
-    """Both drivers' errors as ours, transient when another try may help; `what` begins the message."""
+def server_faults(what: str, *, timeout_seconds: float = 0) -> Iterator[None]:
+    """Both drivers' errors as ours, by the server's code for them: transient when another try may help. `what` begins
+    the message. The code of a cancelled statement is the same whoever cancelled it, and the words are in the server's
+    language: it ran into its `timeout_seconds` when they are over.
+    """
+    began = monotonic()
     try:
         yield
-    except psycopg.Error as error:
-        raise _fault(what, error.sqlstate, error) from error
-    except StreamBroken as error:
-        # The state is lost on the way through the engine; the words are not.
-        if _TIMED_OUT in error.message:
-            raise _fault(what, _STATEMENT_CANCELLED, error) from error
-        raise
-    except adbc_driver_manager.Error as error:
-        raise _fault(what, error.sqlstate, error) from error
+    except (psycopg.Error, adbc_driver_manager.Error, StreamBroken) as error:
+        message = f"{what} (PostgreSQL): {first_line(error)}"
+        sqlstate = error.sqlstate
+        if sqlstate == _STATEMENT_CANCELLED and 0 < timeout_seconds <= monotonic() - began:
+            raise SourceError(f"{message} Raise source.statement_timeout or give the server an index.") from error
+        if sqlstate is None or sqlstate.startswith(_TRANSIENT):
+            raise SourceUnavailable(message) from error
+        raise SourceError(message) from error
 
 
 def first_line(error: Exception) -> str:
     """The first line of what a driver says."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _fault(what: str, sqlstate: str | None, error: Exception) -> SourceError:
-    message = f"{what} (PostgreSQL): {first_line(error)}"
-    if sqlstate == _STATEMENT_CANCELLED and _TIMED_OUT in str(error):
-        return SourceError(f"{message} Raise source.statement_timeout or give the server an index.")
-    if sqlstate is None or sqlstate.startswith(_TRANSIENT_CLASSES):
-        return SourceUnavailable(message)
-    return SourceError(message)
 
 
 def _missing_from(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ import pytest
 
 from daybreak.catalogue.models import Model, load_models
 from daybreak.demo.platform import make_platform
-from daybreak.domain.errors import SourceUnavailable
+from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_by_hand
+from daybreak.sources.landing import StreamBroken
 from daybreak.sources.postgresql import PostgresqlSource
 from daybreak.state.migrate import migrate
 from tests.integration.sources.engines import AS_OF
@@ -93,6 +94,71 @@ def test_a_stream_whose_back_end_is_ended_leaves_nothing(
             assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
         # The snapshot stands.
         assert reading.rows("communities").select
+
+
+def failing_members(fault: str) -> str:
+    """All Members, and after them an error."""
+    members = load_models()["members"].sql
+    return (
+        f"SELECT * FROM ({members}) AS sent UNION ALL SELECT failing.* FROM ({members}) AS failing, "
+        f"(SELECT {fault} AS fault OFFSET 0) AS never WHERE CAST(never.fault AS TEXT) IS NOT NULL"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "sqlstate"),
+    [
+        ("CAST(random() AS INTEGER) / (CAST(random() AS INTEGER) * 0)", "22012"),
+        ("CAST('not a number' || CAST(random() AS TEXT) AS INTEGER)", "22P02"),
+    ],
+)
+def test_an_error_in_mid_stream_that_would_come_again_ends_the_run(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, fault: str, sqlstate: str
+) -> None:
+    source = source_on(postgresql_server.url(filled_database), tmp_path, failing_members(fault))
+    with source.open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+        reading.rows("members")
+    assert not isinstance(caught.value, SourceUnavailable)
+    assert not caught.value.transient
+    cause = caught.value.__cause__
+    assert isinstance(cause, StreamBroken)
+    assert cause.sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(("function", "sqlstate"), [("pg_cancel_backend", "57014"), ("pg_terminate_backend", "57P01")])
+def test_a_stream_that_somebody_ends_may_be_tried_again(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, function: str, sqlstate: str
+) -> None:
+    """Whoever cancels a statement gives it the same code as its timeout does."""
+    url = postgresql_server.url(filled_database)
+    source = replace(source_on(url, tmp_path, gated_members()), statement_timeout_seconds=3600)
+    with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
+        landing = pool.submit(reading.rows, "members")
+        first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
+        keeper.execute(f"SELECT {function}(%s)".encode(), [first])
+        with pytest.raises(SourceUnavailable) as caught:
+            landing.result()
+    assert caught.value.transient
+    cause = caught.value.__cause__
+    assert isinstance(cause, StreamBroken)
+    assert cause.sqlstate == sqlstate
+
+
+def test_a_stream_over_its_time_is_not_tried_again(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    url = postgresql_server.url(filled_database)
+    source = replace(source_on(url, tmp_path, gated_members()), statement_timeout_seconds=1)
+    with (
+        closed_gate(url),
+        source.open(AS_OF) as reading,
+        pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
+    ):
+        reading.rows("members")
+    assert not caught.value.transient
+    cause = caught.value.__cause__
+    assert isinstance(cause, StreamBroken)
+    assert cause.sqlstate == "57014"
 
 
 def test_a_server_that_stops_at_once_never_yields_a_published_file(
