@@ -194,13 +194,13 @@ def watch(*, config: Config = None) -> int:
 
     with closing(open_state(settings_of(config))) as state:
         runs = state.read(lambda stores: stores.snapshots.recent(50))
-        current = next((each for each in runs if each.state == "building" and not _lapsed(each, now_utc())), None)
+        current = next((each for each in runs if each.under_way(now_utc())), None)
         if current is None:
             _note_ended_badly(runs, now_utc())
             note("No run is under way.")
             return 0
         with watching_run() as show_progress:
-            while current.state == "building" and not _lapsed(current, now_utc()):
+            while current.under_way(now_utc()):
                 show_progress(current.progress)
                 time.sleep(_LOOK_SECONDS)
                 current = _again(state, current)
@@ -276,17 +276,12 @@ def _say_result(snapshot: "Snapshot") -> None:
         )
 
 
-def _lapsed(run: "Snapshot", now: "datetime") -> bool:
-    """Whether nobody makes the run any more, though it was never ended."""
-    return run.state == "building" and run.lease_until is not None and run.lease_until < now
-
-
 def _note_ended_badly(runs: "Sequence[Snapshot]", now: "datetime") -> None:
     """What became of the newest of the runs, when that is no snapshot."""
     for run in runs[:1]:
         if run.failure:
             note(f"{run.snapshot_id} failed: {run.failure}")
-        elif _lapsed(run, now):
+        elif run.lapsed(now):
             since = shown_instant(run.heartbeat_at)
             note(f"{run.snapshot_id} lapsed: {run.builder} was last heard of at {since} UTC. The next run begins anew.")
 
@@ -299,7 +294,7 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
         size = shown_bytes(count(report, "bytes"))
         figures = (f"{count(report, 'rows'):,}", f"{count(report, 'files'):,}", size)
     shown = "" if took is None else shown_seconds(took)
-    state = "lapsed" if _lapsed(each, now) else each.state
+    state = "lapsed" if each.lapsed(now) else each.state
     return each.snapshot_id, state, shown_instant(each.as_of), shown_instant(each.published_at), shown, *figures
 
 

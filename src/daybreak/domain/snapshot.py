@@ -47,6 +47,14 @@ class Snapshot:
     report: Mapping[str, object] = field(default_factory=dict)
     accepted_reason: str | None = None
 
+    def under_way(self, now: datetime) -> bool:
+        """Whether a builder is making it."""
+        return self.state is SnapshotState.BUILDING and not self.lapsed(now)
+
+    def lapsed(self, now: datetime) -> bool:
+        """Whether its builder fell silent before it came to an end."""
+        return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
+
 
 class StoredFormat(msgspec.Struct, frozen=True):
     """One file in the store. `key` is its object key; digests are lower-case hex SHA-256."""

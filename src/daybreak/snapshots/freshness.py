@@ -36,7 +36,7 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
     if now <= due + _GRACE or answers(current, run, due):
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     # The next day's run says nothing about this day's, which may be held or have failed.
-    running = next((each for each in history if _building(each) and each.day in {due_day, None}), None)
+    running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
     expected = (_expected_end(running, now) if running else None) or coming
     return Freshness(snapshot=current, next_expected_at=expected, late=True, reason=_reason(current, run, running))
 
@@ -44,12 +44,8 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
     """When the next publication comes: at its hour, or when its run ends that will not make it by then."""
     hour = next_publication(now, publish_at)
-    end = _expected_end(run, now) if run is not None and _building(run) else None
+    end = _expected_end(run, now) if run is not None and run.under_way(now) else None
     return end if end is not None and end > hour + _GRACE else hour
-
-
-def _building(run: Snapshot) -> bool:
-    return run.state is SnapshotState.BUILDING
 
 
 def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:
@@ -64,7 +60,7 @@ def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | 
         return "Today's snapshot has not been started; it is made up for as soon as possible."
     if run.state is SnapshotState.HELD:
         return "Today's snapshot is held back until an operator has looked at it."
-    if run.state is SnapshotState.FAILED:
+    if run.state in {SnapshotState.FAILED, SnapshotState.BUILDING}:
         return "Making today's snapshot failed; it is tried again."
     if run.state is SnapshotState.DISCARDED:
         return "Today's snapshot was discarded by an operator."

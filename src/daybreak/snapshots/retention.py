@@ -60,7 +60,7 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
         return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned()
 
     served, recent, abandoned = state.read(read)
-    building = [run for run in recent if run.state is SnapshotState.BUILDING and _alive(run, now)]
+    building = [run for run in recent if run.under_way(now)]
     going = [] if any(run.snapshot_id != own for run in building) else may_go(served, plan, now)
     gone = {snapshot.snapshot_id for snapshot in going}
     living = {snapshot.snapshot_id for snapshot in [*served, *building]} | {
@@ -104,7 +104,3 @@ def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> d
         if owner in doomed:
             kept.setdefault(owner, set()).add(key)
     return {owner: frozenset(keys) for owner, keys in kept.items()}
-
-
-def _alive(run: Snapshot, now: datetime) -> bool:
-    return run.lease_until is None or run.lease_until > now

@@ -140,7 +140,7 @@ def decide(now: datetime, plan: RunPlan, current: Snapshot | None, history: Sequ
     answered = answers(current, missed, publication_of(due_day, plan.publish_at))
     if not answered and missed is not None and missed.state is SnapshotState.COMPLETE:
         return Publish(missed)
-    busy = [run.lease_until for run in history if run.day is not None and _alive(run, now) and run.lease_until]
+    busy = [run.lease_until for run in history if run.day is not None and run.under_way(now) and run.lease_until]
     if busy:
         return Wait(min(*busy, coming))
     start = planned_start(coming, history, plan)
@@ -168,7 +168,3 @@ def _try_day(day: date, now: datetime, plan: RunPlan, history: Sequence[Snapshot
         return Wait(next_publication(now, plan.publish_at))
     again = next_try(day, history, plan)
     return Wait(again) if again is not None and again > now else Build(day)
-
-
-def _alive(run: Snapshot, now: datetime) -> bool:
-    return run.state is SnapshotState.BUILDING and run.lease_until is not None and run.lease_until > now

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Page, expect
 
@@ -43,6 +43,24 @@ def test_progress_moves_by_itself(visitor: Callable[..., Page], service: Service
     expect(page.get_by_role("row", name=re.compile("building"))).to_have_count(0)
     page.get_by_role("row", name=re.compile("failed")).first.get_by_role("link").click()
     expect(page.get_by_text("The test ended it.")).to_be_visible()
+
+
+def test_a_run_whose_builder_fell_silent_says_so(visitor: Callable[..., Page], service: Service) -> None:
+    long_ago = datetime.now(UTC) - timedelta(days=2)
+    snapshot_id, fence = stage.add_building(service.state, long_ago)
+    try:
+        page = visitor(stage.OPERATOR)
+        page.get_by_role("link", name="Runs").click()
+        expect(page.get_by_role("region", name="Run in progress")).to_have_count(0)
+        page.get_by_role("row", name=re.compile("lapsed")).get_by_role("link").click()
+        expect(page.get_by_text("It broke off.")).to_be_visible()
+        expect(page.get_by_text("north-2 was last heard of at")).to_be_visible()
+    finally:
+        service.state.write(
+            lambda stores: stores.snapshots.finish(
+                snapshot_id, fence, SnapshotState.FAILED, long_ago, report={}, failure="ended"
+            )
+        )
 
 
 def test_held_snapshot_is_decided_with_a_reason(

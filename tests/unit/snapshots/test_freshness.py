@@ -76,6 +76,15 @@ def test_a_run_under_way_gives_its_share_and_the_end_it_expects() -> None:
     assert later.next_expected_at == at("04:00:00") + timedelta(days=1)
 
 
+def test_a_run_whose_builder_fell_silent_is_not_under_way() -> None:
+    progress = {"share": 0.4, "expected_end": at("05:20:00").isoformat()}
+    silent = run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress, lease_until=at("04:30:00"))
+    fresh = judge(YESTERDAYS, [silent, YESTERDAYS], at("05:00:00"), FOUR)
+    assert fresh.reason is not None
+    assert "failed; it is tried again" in fresh.reason
+    assert fresh.next_expected_at == at("04:00:00") + timedelta(days=1)
+
+
 def test_without_any_run_it_says_so() -> None:
     fresh = judge(None, [], at("12:00:00"), FOUR)
     assert fresh.late

@@ -66,13 +66,13 @@ async def _runs(visit: Visit) -> Response:
             for run in runs
             if run.state is SnapshotState.HELD
         ],
-        "building": [run_words.building_view(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING],
+        "building": [run_words.building_view(run, visit.now) for run in runs if run.under_way(visit.now)],
         "runs": [
             {
                 "snapshot_id": run.snapshot_id,
                 "as_of": run.as_of,
                 "day": run.day,
-                "state": run.state.value,
+                "state": run_words.state_of(run, visit.now),
                 "current": run.snapshot_id == served,
                 "took": run_words.took(run),
                 "rows": run_words.rows_of(run),
@@ -88,7 +88,7 @@ async def _runs(visit: Visit) -> Response:
 async def _progress(visit: Visit) -> Response:
     """The part of the page that htmx asks for again and again while a run is under way."""
     runs = await visit.desk.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS))
-    building = [run_words.building_view(run, visit.now) for run in runs if run.state is SnapshotState.BUILDING]
+    building = [run_words.building_view(run, visit.now) for run in runs if run.under_way(visit.now)]
     if not building:
         # Nothing builds any more: the whole page has news.
         return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
@@ -118,10 +118,10 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
         "run": {
             "snapshot_id": run.snapshot_id,
             "as_of": run.as_of,
-            "state": run.state.value,
-            "failure": run.failure,
+            "state": run_words.state_of(run, visit.now),
+            "failure": run_words.failure_of(run, visit.now),
         },
-        "building": [run_words.building_view(run, visit.now)] if run.state is SnapshotState.BUILDING else [],
+        "building": [run_words.building_view(run, visit.now)] if run.under_way(visit.now) else [],
         "findings": run_words.findings_of(run),
         "facts": run_words.facts_of(run),
         "resources": resources,

@@ -34,6 +34,18 @@ def building_view(run: Snapshot, now: datetime) -> dict[str, object]:
     }
 
 
+def state_of(run: Snapshot, now: datetime) -> str:
+    """The run's state; `lapsed` when its builder fell silent."""
+    return "lapsed" if run.lapsed(now) else run.state.value
+
+
+def failure_of(run: Snapshot, now: datetime) -> str | None:
+    """Why a run came to nothing; None when it did not."""
+    if not run.lapsed(now):
+        return run.failure
+    return f"{run.builder} was last heard of at {instant(run.heartbeat_at)}. The next run begins anew."
+
+
 def facts_of(run: Snapshot) -> list[tuple[str, str]]:
     """Names and texts of what is known about a run."""
     known = [
