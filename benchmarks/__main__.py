@@ -48,10 +48,9 @@ def _do(job: Job, arguments: Sequence[str]) -> bool:
     except Unavailable as reason:
         print(f"{job.name} is left out: {reason}", flush=True)
         return False
-    command = " ".join([job.name, *(one for one in arguments if one != "--write")])
     minutes = (time.monotonic() - started) / 60
     facts = [
-        f"`python -m benchmarks {command}`, {started_at:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes",
+        f"`{job.command(arguments)}`, {started_at:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes",
         machine(),
         "; ".join([*versions(section.packages), *section.programs]),
         f"Load average before: {load_before}; after: {load()}",

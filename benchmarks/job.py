@@ -41,13 +41,18 @@ class Job:
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The options of one run of this job. Exits with 2 when they are not understood."""
         parser = argparse.ArgumentParser(prog=f"python -m benchmarks {self.name}", description=self.about)
-        parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="where data and output go")
         parser.add_argument("--rounds", type=int, default=self.rounds, help="times each way is measured, in turns")
-        parser.add_argument("--write", action="store_true", help="write the section in docs/benchmarks.md")
+        _add_places(parser)
         self.add_options(parser)
         return parser.parse_args(arguments)
 
+    def command(self, arguments: Sequence[str]) -> str:
+        """The command by which anybody measures the same, without the places of one machine."""
+        places = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        _add_places(places)
+        return " ".join(["python -m benchmarks", self.name, *places.parse_known_args(arguments)[1]])
 
-def no_options(parser: argparse.ArgumentParser) -> None:
-    """For a job without options of its own."""
-    del parser
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="where data and output go")
+    parser.add_argument("--write", action="store_true", help="write the section in docs/benchmarks.md")

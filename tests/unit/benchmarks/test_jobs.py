@@ -17,6 +17,11 @@ def test_every_job_runs_by_its_own_options_alone(job: Job) -> None:
     assert job.parse(["--write", "--rounds", "7"]).rounds == 7
 
 
+def test_the_page_names_no_place_of_one_machine() -> None:
+    given = ["--folder", "/srv/bench", "--rounds", "1", "--write"]
+    assert JOBS[0].command(given) == "python -m benchmarks members --rounds 1"
+
+
 def test_jobs_have_names_and_headings_of_their_own() -> None:
     assert len({job.name for job in JOBS}) == len({job.heading for job in JOBS}) == len(JOBS)
 

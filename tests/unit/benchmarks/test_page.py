@@ -4,14 +4,14 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from benchmarks import page
-from benchmarks.job import Job, Section, no_options
+from benchmarks.job import Job, Section
 from benchmarks.picture import Bar, bars
 
 ORDER = ["members", "memory"]
 
 
 def job(name: str) -> Job:
-    return Job(name, f"About {name}", "", no_options, lambda _: Section(""))
+    return Job(name, f"About {name}", "", lambda _: None, lambda _: Section(""))
 
 
 def test_a_job_replaces_its_own_section_and_no_other(tmp_path: Path) -> None:
