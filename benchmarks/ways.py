@@ -92,7 +92,7 @@ def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -
 
     took: dict[str, dict[str, float]] = {}
     for name in resources:
-        contents = [gzip.decompress(path.read_bytes()) for path in out.rglob(f"{name}.*.gz")]
+        contents = [gzip.decompress(path.read_bytes()) for path in out.rglob(f"*.{name}.*.gz")]
         started, cpu = time.monotonic(), cpu_seconds()
         with ThreadPoolExecutor(THREADS) as pool:
             size = sum(pool.map(compress, contents))

@@ -27,9 +27,7 @@ def _path_of(service: Service, token: str, file: str) -> tuple[str, Path]:
     """A link, and the file on disk that it leads to."""
     link = service.link(token, NORTH, file)
     snapshot = link.split("/")[7]
-    (found,) = [
-        path for path in (service.world.files_folder / "snapshots" / snapshot).rglob(file) if NORTH in str(path)
-    ]
+    (found,) = (service.world.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.{file}")
     return link, found
 
 

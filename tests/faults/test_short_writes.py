@@ -35,6 +35,6 @@ def test_a_file_that_is_cut_short_fails_and_leaves_nothing(tmp_path: Path) -> No
     with largest_file(4_000_000), pytest.raises(StoreFull) as caught:
         sink.write(LEADER, "members", "csv", [content])
     assert caught.value.code == "disk_short"
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["members.json.gz"]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{LEADER}.members.json.gz"]
     sink.seal()
     disk.check(small.key, 5, small.sha256)

@@ -1,7 +1,8 @@
 """Names of files in a store: the only place that makes keys, and the only one that takes them apart.
 
-A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}/{resource}{ending}`; the shared header-only
+A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource}{ending}`; the shared header-only
 file lies at `snapshots/{snapshot_id}/empty/{resource}{ending}`. Keys are relative to the store's root or prefix.
+A Leader has no folder of its own: on a disk, making one costs more than making its files.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _ENDINGS = {format.name: format.ending for format in FORMATS}
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
+_KEY = re.compile(f"snapshots/({_UUID.pattern})/({_PART}(?:/{_PART})*)")
 
 
 def relative_name(client_id: str, resource: str, format: str) -> str:
@@ -29,7 +31,7 @@ def relative_name(client_id: str, resource: str, format: str) -> str:
         return f"empty/{resource}{ending}"
     if not _UUID.fullmatch(client_id):
         raise FileStoreError("A Leader's id must be a lower-case UUID to become a file name.")
-    return f"{client_id[:2]}/{client_id}/{resource}{ending}"
+    return f"{client_id[:2]}/{client_id}.{resource}{ending}"
 
 
 def snapshot_folder(snapshot_id: str) -> str:
@@ -41,11 +43,10 @@ def snapshot_folder(snapshot_id: str) -> str:
 
 def split_key(key: str) -> tuple[str, str]:
     """A key as (snapshot id, name inside the snapshot). Raises FileStoreError for a key this module does not make."""
-    parts = key.split("/")
-    good = len(parts) >= 3 and parts[0] == "snapshots" and all(_PART.fullmatch(part) for part in parts[1:])
-    if not good or not _UUID.fullmatch(parts[1]):
+    found = _KEY.fullmatch(key)
+    if found is None:
         raise FileStoreError("This is not the key of a stored file.")
-    return parts[1], "/".join(parts[2:])
+    return found[1], found[2]
 
 
 def is_snapshot_id(text: str) -> bool:

@@ -197,7 +197,7 @@ def test_a_file_that_does_not_read_back_as_written_is_never_published(workshop: 
 
     def rot(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
-            path = next((folder / "files" / "staging").rglob("members.json.gz"))
+            path = next((folder / "files" / "staging").rglob("*.members.json.gz"))
             path.write_bytes(path.read_bytes()[:-1] + b"\1")
 
     source_of(workshop).on_resource = [rot]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from daybreak.domain.errors import OperatorError
 from daybreak.filestore.object_store import BucketAddress, ObjectStore
 
-KEY = "snapshots/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7/d9/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7/members.csv.gz"
+KEY = "snapshots/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7/d9/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7.members.csv.gz"
 AWS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1"}
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

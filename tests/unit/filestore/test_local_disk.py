@@ -43,7 +43,7 @@ def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
     written = sink.write(LEADER, "members", "csv", [b"one", memoryview(b"two")])
     assert written.bytes == 6
     assert written.sha256 == hashlib.sha256(b"onetwo").hexdigest()
-    assert written.key == f"snapshots/{snapshot_id}/d9/{LEADER}/members.csv.gz"
+    assert written.key == f"snapshots/{snapshot_id}/d9/{LEADER}.members.csv.gz"
     with pytest.raises(FileStoreError):
         disk.local_path(written.key, 6)
     sink.seal()
@@ -163,7 +163,7 @@ def test_carried_files_share_their_bytes_and_outlive_the_snapshot_they_came_from
 
 def test_a_file_that_is_gone_is_not_carried(disk: LocalDisk) -> None:
     with pytest.raises(FileStoreError):
-        disk.stage(new_id()).carry(f"snapshots/{new_id()}/d9/{LEADER}/members.csv.gz")
+        disk.stage(new_id()).carry(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz")
 
 
 def test_a_disk_without_hard_links_gets_copies(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
