@@ -1,4 +1,4 @@
-"""Checks across resources: what one file says must not contradict another."""
+"""Checks of what the files promise: each row once, and nothing that contradicts another file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _GUESTS = (
 def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
     """The promises that the rows of known Leaders break, with how many rows and one example.
 
-    Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID of a file stands in the same Leader's home file,
-    and each MEMBER_COUNT equals the rows of member_communities.
+    Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID stands once in its home file, those of other files stand in the
+    same Leader's home file, and each MEMBER_COUNT equals the rows of member_communities.
     """
     faults: list[ReferentialFault] = []
     with engine_faults("The referential checks"), closing(reading.cursor()) as cursor:
@@ -52,6 +52,15 @@ def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]
     `rows_of` gives a resource's rows of known Leaders as something to select from. The SQL is
     plain enough for every engine.
     """
+    for column, home in _HOME.items():
+        name = quoted(column)
+        yield (
+            f"every {column} of {home} is there once",
+            (
+                f"SELECT count(*), min(CAST(t.{name} AS VARCHAR)) FROM (SELECT h.{name} FROM {rows_of(home)} AS h "
+                f'GROUP BY h."LEADER_ID", h.{name} HAVING count(*) > 1) AS t'
+            ),
+        )
     for guest, column in _GUESTS:
         name = quoted(column)
         yield (

@@ -201,7 +201,7 @@ class GuardSettings:
         SHARE, 0.2, "A column whose share of NULLs rises by more than this is suspicious."
     )
     referential_checks: bool = setting(
-        BOOLEAN, True, "Check that files agree with each other, such as member counts with members of communities."
+        BOOLEAN, True, "Check that each Member, campaign and Community is there once and that files agree."
     )
 
 

@@ -256,6 +256,7 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
         platform,
         f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{stranger}', TIMESTAMP '2026-01-01', NULL)",
         f"INSERT INTO custom_field_values VALUES ('{stranger}', '{LEADER}', 'a', 'b')",
+        "INSERT INTO members FROM members",
     )
     wrong = (
         'SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
@@ -265,10 +266,41 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
         opened.check()
         faults = {fault.check: fault for fault in referential_faults(opened)}
     assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
+        "every MEMBER_ID of members is there once": (1, MEMBER),
         "every MEMBER_ID of custom_member_data is in members": (1, stranger),
         "every MEMBER_ID of member_communities is in members": (1, stranger),
         "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
     }
+
+
+def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform: Path, tmp_path: Path) -> None:
+    campaign, link = "33333333-0000-4000-8000-00000000000a", "44444444-0000-4000-8000-00000000000a"
+    fill(
+        platform,
+        f"INSERT INTO campaigns VALUES ('{campaign}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
+        "TIMESTAMP '2026-11-01')",
+        f"INSERT INTO campaign_links VALUES ('{link}', '{campaign}', 'link', 'https://example.org')",
+    )
+    for member in (f"'{MEMBER}'", "NULL"):
+        fill(
+            platform,
+            f"INSERT INTO outbound_messages VALUES (uuid(), '{LEADER}', {member}, '{campaign}', 'campaign', 'sms', "
+            "NULL, NULL, TIMESTAMP '2026-11-01')",
+            f"INSERT INTO inbound_messages VALUES (uuid(), '{LEADER}', {member}, '{campaign}', true, "
+            "TIMESTAMP '2026-11-02')",
+        )
+    with reading(platform, tmp_path) as opened:
+
+        def row(resource: str, columns: str) -> tuple[int, ...]:
+            found = opened.cursor().execute(f"SELECT {columns} FROM ({opened.rows(resource).select})").fetchall()
+            assert len(found) == 1
+            return tuple(found[0])
+
+        assert row(
+            "campaigns", "RECIPIENT_COUNT, RESPONSE_COUNT, REPLIED_COUNT, STOP_COUNT, UNIT_COUNT, SEGMENT_COUNT"
+        ) == (1, 2, 1, 1, 0, 0)
+        assert row("campaign_links", "RECIPIENT_COUNT") == (1,)
+        assert row("outbound_message_type_usage", "MESSAGE_COUNT, SEGMENT_COUNT, UNIT_COUNT") == (2, 0, 0)
 
 
 def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ hits AS (
     GROUP BY link_id
 ),
 recipients AS (
-    SELECT by_member.campaign_id, COUNT(*) AS recipient_count
+    SELECT by_member.campaign_id, COUNT(by_member.member_id) AS recipient_count
     FROM (
         SELECT m.campaign_id, m.member_id
         FROM outbound_messages AS m

@@ -1,9 +1,10 @@
 -- One row per campaign sent by the instant of the snapshot, with totals over its messages.
--- Grouping by campaign and Member first lets every engine spill; COUNT(DISTINCT) does not always.
+-- Grouping by campaign and Member first lets every engine spill; COUNT(DISTINCT) does not always. A message that
+-- names no Member counts as a message and as nobody.
 WITH sent AS (
     SELECT
         by_member.campaign_id,
-        COUNT(*) AS recipient_count,
+        COUNT(by_member.member_id) AS recipient_count,
         SUM(by_member.unit_count) AS unit_count,
         SUM(by_member.segment_count) AS segment_count
     FROM (
@@ -22,8 +23,8 @@ answered AS (
     SELECT
         by_member.campaign_id,
         SUM(by_member.response_count) AS response_count,
-        COUNT(*) AS replied_count,
-        SUM(by_member.stopped) AS stop_count
+        COUNT(by_member.member_id) AS replied_count,
+        SUM(CASE WHEN by_member.member_id IS NULL THEN 0 ELSE by_member.stopped END) AS stop_count
     FROM (
         SELECT
             campaign_id,

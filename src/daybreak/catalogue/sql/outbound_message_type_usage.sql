@@ -6,8 +6,8 @@ SELECT
     usage_by_day.usage_channel AS "USAGE_CHANNEL",
     usage_by_day.outbound_message_type AS "OUTBOUND_MESSAGE_TYPE",
     CAST(usage_by_day.message_count AS BIGINT) AS "MESSAGE_COUNT",
-    CAST(usage_by_day.segment_count AS BIGINT) AS "SEGMENT_COUNT",
-    CAST(usage_by_day.unit_count AS BIGINT) AS "UNIT_COUNT"
+    CAST(COALESCE(usage_by_day.segment_count, 0) AS BIGINT) AS "SEGMENT_COUNT",
+    CAST(COALESCE(usage_by_day.unit_count, 0) AS BIGINT) AS "UNIT_COUNT"
 FROM (
     SELECT
         leader_id,
