@@ -60,11 +60,11 @@ def lines(text: str) -> list[list[str]]:
     return [line.split("\t") for line in text.splitlines()]
 
 
-def test_init_writes_a_private_keyring_and_never_overwrites(
+def test_init_writes_private_files_and_never_overwrites(
     house: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _ = house
-    for name in ("keyring.json", "state.db"):
+    for name in ("daybreak.toml", "keyring.json", "state.db"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600, name
     before = (folder / "daybreak.toml").read_bytes()
     assert run(["init", str(folder)]) == 1
@@ -266,6 +266,7 @@ def test_seats_get_passwords_roles_and_second_factors(
 
 def test_keys_rotate_step_by_step(house: tuple[Path, DemoDirectory], command: Command) -> None:
     before = {state: kid for kid, state, *_ in lines(command("keys", "list"))[1:]}
+    assert [key["kid"] for key in json.loads(command("keys", "list", "--json"))] == list(before.values())
     assert f"{before['next']} signs now" in command("keys", "rotate")
     after = {kid: state for kid, state, *_ in lines(command("keys", "list"))[1:]}
     assert after[before["next"]] == "signing"
@@ -303,7 +304,12 @@ def test_what_operators_are_told(
     broken.write_bytes(b"not a database, but long enough to be looked at" * 100)
     monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{broken}")
     assert "does not answer. Try again shortly.\n  file is not a database" in command("seat", "list", code=1)
-    assert "\n        file is not a database" in command("doctor", code=1)
+    doctor = command("doctor", code=1)
+    assert "\n        file is not a database" in doctor
+    assert "FAULT clock: not looked at, see state database\n" in doctor
+    checks = [json.loads(line) for line in command("doctor", "--json", code=1).splitlines()]
+    assert [check["check"] for check in checks if not check["ok"]] == ["state database", "clock", "freshness"]
+    assert "file is not a database" in checks[3]["detail"]
     monkeypatch.delenv("DAYBREAK_STATE__URL")
     assert f"{tmp_path} cannot be read" in command("directory", "import", str(tmp_path), code=1)
     (tmp_path / "file").touch()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daybreak.cli.faults import told
-from daybreak.cli.options import Config, settings_of
-from daybreak.cli.output import say, shown_bytes, shown_instant
+from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.output import say, say_json, shown_bytes, shown_instant
 from daybreak.domain.errors import DaybreakError, OperatorError
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
 _SPARE_BYTES = 1_000_000_000
 
 
-def doctor(*, config: Config = None) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder and clock. Exit code 1 on a fault."""
+def doctor(*, config: Config = None, json: AsJson = False) -> int:
+    """Check configuration, keyring, state, files, source, disk, encoder and clock. Exit code 1 on a fault. With --json
+    each check is one JSON line.
+    """
     settings = settings_of(config)
-    say(f"ok    configuration: {settings.file or 'from the environment'}")
-    faults = 0
+    tell = _tell_json if json else _tell
+    tell("configuration", str(settings.file or "from the environment"), True)
+    # What a part that is away says is said once, however many checks need it.
+    blamed: dict[str, str] = {}
     checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
         ("addresses", _addresses),
         ("keyring", _keyring),
@@ -40,11 +44,20 @@ def doctor(*, config: Config = None) -> int:
     )
     for name, check in checks:
         try:
-            say(f"ok    {name}: {check(settings)}")
+            tell(name, check(settings), True)
         except (DaybreakError, OSError) as fault:
-            faults += 1
-            say(f"FAULT {name}: " + "\n      ".join(told(fault).splitlines()))
-    return 1 if faults else 0
+            text = told(fault)
+            first = blamed.setdefault(text, name)
+            tell(name, text if first == name else f"not looked at, see {first}", False)
+    return 1 if blamed else 0
+
+
+def _tell(check: str, text: str, good: bool) -> None:
+    say(f"{'ok   ' if good else 'FAULT'} {check}: " + "\n      ".join(text.splitlines()))
+
+
+def _tell_json(check: str, text: str, good: bool) -> None:
+    say_json({"check": check, "ok": good, "detail": text})
 
 
 def _addresses(settings: "Settings") -> str:

@@ -61,6 +61,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Everything from now on", "daybreakd audit --follow"),
         ("What left an account, for a program", "daybreakd audit --action file.fetched --json --limit 1000"),
     ),
+    "completion": (
+        ("Read it in ~/.bashrc: source ~/.daybreakd-completion", "daybreakd completion bash > ~/.daybreakd-completion"),
+    ),
     "state": (
         (
             "From one machine to many nodes",

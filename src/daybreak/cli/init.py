@@ -1,7 +1,9 @@
 """`daybreakd init`: a folder from which the service runs."""
 
+import os
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +13,23 @@ from daybreak.cli.options import DEFAULT_FILE
 from daybreak.cli.output import say
 from daybreak.domain.errors import DaybreakError, OperatorError
 
+DEFAULT_SOURCE = "platform"
+
 
 def init(
     folder: Annotated[Path, Parameter(help="Where to; made when it is not there.")] = Path(),
     *,
-    source: Annotated[str, Parameter(help="source.location.")] = "platform",
+    source: Annotated[str, Parameter(help="source.location.")] = DEFAULT_SOURCE,
     engine: Annotated[str, Parameter(help="source.engine: duckdb, postgresql or spark.")] = "duckdb",
     base_url: Annotated[str, Parameter(help="Where users reach the service.")] = "http://127.0.0.1:8400",
 ) -> None:
-    """Write a commented daybreak.toml, a keyring (mode 0600) and an empty state database. Nothing is overwritten."""
+    """Write a commented daybreak.toml, a keyring and an empty state database, for their owner alone (mode 0600).
+    Nothing is overwritten.
+    """
     made = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
     say(f"{made} is ready.")
-    say("Next, in that folder: set source.location in it, then `daybreakd doctor` says what is missing.")
+    first = f"set source.location in it ({source} is there now), then " if source == DEFAULT_SOURCE else ""
+    say(f"Next, in that folder: {first}`daybreakd doctor` says what is missing.")
 
 
 def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
@@ -39,7 +46,8 @@ def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
     path = folder / DEFAULT_FILE
     text = "\n".join(configuration(values)) + "\n"
     try:
-        with path.open("x", encoding="utf-8") as file:
+        # An address may hold a password.
+        with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
     except FileExistsError:
         raise OperatorError(f"{path} is there already: nothing was changed.") from None

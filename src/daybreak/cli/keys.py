@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import Config, settings_of
-from daybreak.cli.output import note, say, say_table, shown_instant
+from daybreak.cli.options import AsJson, Config, settings_of
+from daybreak.cli.output import note, say, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
     from daybreak.ports.state import Stores
@@ -17,11 +17,19 @@ app = App(name="keys", help="The keyring.", help_epilogue=examples_of("keys"))
 
 
 @app.command(name="list")
-def list_(*, config: Config = None) -> None:
+def list_(*, config: Config = None, json: AsJson = False) -> None:
     """List keys and what each is for now. Secrets are not shown."""
     from daybreak.credentials import keyring
 
     ring = keyring.load(settings_of(config).keys.file)
+    if json:
+        say_json(
+            [
+                {"kid": key.kid, "state": key.state, "created_at": key.created_at, "retired_at": key.retired_at}
+                for key in ring.keys
+            ]
+        )
+        return
     say_table(
         ("KEY", "STATE", "CREATED (UTC)", "STOPPED SIGNING (UTC)"),
         [(key.kid, key.state, shown_instant(key.created_at), shown_instant(key.retired_at)) for key in ring.keys],

@@ -32,6 +32,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate."),
     ("audit", "daybreak.cli.audit:audit", "Read the audit trail."),
     ("state", "daybreak.cli.state:app", "The state database: copy."),
+    ("completion", "daybreak.cli.completion:completion", "Print a script that completes verbs and options in a shell."),
 )
 
 

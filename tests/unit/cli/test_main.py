@@ -24,6 +24,13 @@ HEAVY = (
 )
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name, _, _ in VERBS)
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from daybreak.cli.main import run; status = run(['--help']); "
