@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
-from daybreak.domain.identity import Account, Grant, Principal, Seat, Session, SessionStanding, TokenStanding
+from daybreak.domain.identity import AccountStanding, Grant, Principal, Seat, Session, SessionStanding, TokenStanding
 
 Action = Literal["enter", "download", "see_files", "read_audit", "manage_api_tokens"]
 Kind = Literal["session", "api_token"]
@@ -70,7 +70,7 @@ def session_fault(standing: SessionStanding | None, now: datetime) -> RequestErr
     return None
 
 
-def account_fault(account: Account | None, grant: Grant | None, session: Session | None) -> Forbidden | None:
+def account_fault(account: AccountStanding | None, grant: Grant | None, session: Session | None) -> Forbidden | None:
     """Why nothing on this account is open to a credential that is good by itself; None when it is.
 
     An account that requires a second factor is closed to a session without one, however the
@@ -117,7 +117,7 @@ def not_your_account() -> Forbidden:
     return Forbidden("This credential gives no access to that account.", code="not_your_account")
 
 
-def permission_fault(account: Account, grant: Grant, requirement: Requirement) -> Forbidden | None:
+def permission_fault(account: AccountStanding, grant: Grant, requirement: Requirement) -> Forbidden | None:
     """What the seat or the account lacks for a requirement; None when nothing."""
     if not account.active:
         return Forbidden("This account is not active.", code="account_inactive")

@@ -29,6 +29,15 @@ class BillingState(msgspec.Struct, frozen=True):
     trial_started: bool = False
 
 
+class AccountStanding(msgspec.Struct, frozen=True):
+    """What decides whether an account is open, read anew with each request."""
+
+    client_id: str
+    active: bool = True
+    api_tokens_enabled: bool = False
+    second_factor_required: bool = False
+
+
 class Account(msgspec.Struct, frozen=True):
     """A Leader as a customer. `client_id` is lower-case UUID text."""
 
@@ -48,6 +57,11 @@ class Account(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """First and last name, for people."""
         return f"{self.first_name} {self.last_name}".strip()
+
+    @property
+    def standing(self) -> AccountStanding:
+        """What of it decides whether it is open."""
+        return AccountStanding(self.client_id, self.active, self.api_tokens_enabled, self.second_factor_required)
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -123,7 +137,7 @@ class SessionStanding(msgspec.Struct, frozen=True):
 
     session: Session
     seat: Seat
-    account: Account | None
+    account: AccountStanding | None
     grant: Grant | None
 
 
@@ -149,7 +163,7 @@ class TokenStanding(msgspec.Struct, frozen=True):
 
     token: ApiToken
     seat: Seat
-    account: Account | None
+    account: AccountStanding | None
     grant: Grant | None
 
 
@@ -163,7 +177,7 @@ class Principal(msgspec.Struct, frozen=True):
     kind: Literal["session", "api_token"]
     subject: str
     seat: Seat
-    account: Account
+    account: AccountStanding
     grant: Grant
     session: Session | None = None
     token: ApiToken | None = None

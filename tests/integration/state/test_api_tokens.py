@@ -21,7 +21,7 @@ def test_a_standing_says_all_about_a_token(state: Database) -> None:
     state.write(one_token)
     standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
     assert standing is not None
-    assert (standing.token, standing.seat, standing.account) == (TOKEN, SEAT, ANN)
+    assert (standing.token, standing.seat, standing.account) == (TOKEN, SEAT, ANN.standing)
     assert standing.grant is not None
     assert standing.grant.data_export
     assert state.read(lambda stores: stores.api_tokens.standing_by_id(TOKEN.token_id)) == standing

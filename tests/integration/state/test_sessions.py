@@ -23,7 +23,7 @@ def test_a_standing_says_all_about_a_session_on_one_account(state: Database) -> 
     assert standing is not None
     assert standing.session == session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"))
     assert standing.seat == SEAT
-    assert standing.account == ANN
+    assert standing.account == ANN.standing
     assert standing.grant is not None
     assert standing.grant.roles == ("owner", "admin")
 

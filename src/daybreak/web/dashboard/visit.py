@@ -245,7 +245,7 @@ def account_choices(
 
 def open_accounts(session: Session, reach: tuple[Reach, ...]) -> list[Reach]:
     """The accounts that this session may enter."""
-    return [entry for entry in reach if account_fault(entry.account, entry.grant, session) is None]
+    return [entry for entry in reach if account_fault(entry.account.standing, entry.grant, session) is None]
 
 
 def first_account(seat: Seat, session: Session, reach: tuple[Reach, ...]) -> str | None:
