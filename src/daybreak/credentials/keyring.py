@@ -198,6 +198,7 @@ class KeyringFile:
     def __init__(self, path: Path) -> None:
         """Reads the file. Raises OperatorError when it is not good."""
         self._path = path
+        self._name = str(path)
         self._seen = self._identity()
         self._keyring = load(path)
         self.fault: str | None = None
@@ -218,7 +219,7 @@ class KeyringFile:
 
     def _identity(self) -> tuple[int, int, int, int]:
         try:
-            found = self._path.stat()
+            found = os.stat(self._name)  # noqa: PTH116 - twice a request
         except OSError:
             return (0, 0, 0, 0)
         return (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)

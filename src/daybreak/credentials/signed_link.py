@@ -33,6 +33,8 @@ _SHAPES = {
 }
 _KINDS = {"session": "1", "token": "2"}
 _KIND_OF = {digit: kind for kind, digit in _KINDS.items()}
+# The length of a field before it; a longer one is in no link.
+_LENGTHS = tuple(length.to_bytes(4, "big") for length in range(1024))
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
@@ -60,7 +62,7 @@ def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]
     kid, key = keyring.signing_key("signed-link")
     nonce = random(_NONCE_BYTES).hex()
     subject = _subject_code(target.subject)
-    signature = _signature(key, target, nonce=nonce, kid=kid)
+    signature = _signature(key, target, nonce=nonce, subject=subject, kid=kid)
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
 
@@ -74,7 +76,8 @@ def verify(
     now_seconds: float,
 ) -> LinkTarget | Refused:
     """The target of a good link. The signature is judged before the expiry; parameters must be the
-    five of a link, each once, in canonical form (their order does not matter). Never raises.
+    five of a link, each once, in canonical form (their order does not matter). `resource` is a name of
+    the catalogue. Never raises.
     """
     sent = dict(parameters)
     if len(sent) != len(parameters) or sent.keys() != _SHAPES.keys():
@@ -94,7 +97,7 @@ def verify(
         subject=_subject_text(sent["subject"]),
         expires=int(sent["expires"]),
     )
-    expected = _signature(key, target, nonce=sent["nonce"], kid=sent["kid"])
+    expected = _signature(key, target, nonce=sent["nonce"], subject=sent["subject"], kid=sent["kid"])
     if not hmac.compare_digest(expected, sent["signature"]):
         return Refused("signature")
     if target.expires <= now_seconds:
@@ -102,7 +105,7 @@ def verify(
     return target
 
 
-def _signature(key: bytes, target: LinkTarget, *, nonce: str, kid: str) -> str:
+def _signature(key: bytes, target: LinkTarget, *, nonce: str, subject: str, kid: str) -> str:
     fields = (
         _VERSION,
         target.client_id,
@@ -110,11 +113,11 @@ def _signature(key: bytes, target: LinkTarget, *, nonce: str, kid: str) -> str:
         target.resource,
         str(target.expires),
         nonce,
-        _subject_code(target.subject),
+        subject,
         kid,
     )
-    encoded = [field.encode("utf-8", "surrogatepass") for field in fields]
-    message = b"".join([len(octets).to_bytes(4, "big") + octets for octets in encoded])
+    encoded = [field.encode() for field in fields]
+    message = b"".join([_LENGTHS[len(octets)] + octets for octets in encoded])
     return hmac.digest(key, message, "sha256").hex()
 
 

@@ -26,7 +26,11 @@ def instant_text(value: datetime) -> str:
     """An aware datetime as SQLite keeps it: UTC, six digits of a second, fixed width."""
     if value.tzinfo is None:
         raise ValueError(f"the instant {value!r} has no time zone")
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    value = value.astimezone(UTC)
+    if not value.microsecond:
+        return value.isoformat(timespec="microseconds")[:-6] + "Z"
+    # All digits are there then, in a tenth of the time: an event of the trail is written with each link.
+    return _JSON_ENCODER.encode(value).decode("ascii")[1:-1]
 
 
 def instant_of(value: Any) -> datetime:

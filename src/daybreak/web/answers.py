@@ -173,11 +173,22 @@ def context_view(context: Context) -> ContextView:
     )
 
 
+class Answer(Response):
+    """A body in one piece, with headers as they go over the wire, their names in lower case; the length is added.
+
+    The framework makes the same of texts, letter by letter, at five times the cost.
+    """
+
+    def __init__(self, content: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = content
+        self.raw_headers = [*headers, (b"content-length", b"%d" % len(content))]
+
+
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Any msgspec value as an answer of `application/json`."""
-    return Response(
-        msgspec.json.encode(value),
-        status_code=status,
-        media_type="application/json",
-        headers=dict(headers) if headers else None,
-    )
+    wire = [(b"content-type", b"application/json")]
+    for name, text in (headers or {}).items():
+        wire.append((name.lower().encode("latin-1"), text.encode("latin-1")))
+    return Answer(msgspec.json.encode(value), wire, status)

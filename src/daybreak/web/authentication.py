@@ -17,10 +17,10 @@ _LONGEST_CREDENTIAL = 4096
 
 def bearer(request: Request) -> str:
     """The credential as sent. Raises Unauthenticated when there is not exactly one."""
-    given = request.headers.getlist("authorization")
+    given: list[bytes] = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if not given:
         raise Unauthenticated("Send a token: `Authorization: Bearer <token>`.", code="missing_token")
-    scheme, _, credential = given[0].strip().partition(" ")
+    scheme, _, credential = given[0].decode("latin-1").strip().partition(" ")
     credential = credential.strip()
     if len(given) > 1 or scheme.lower() != "bearer" or not credential:
         raise Unauthenticated("Send exactly one token: `Authorization: Bearer <token>`.", code="missing_token")

@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound
 from daybreak.web.metrics import Metrics
 from daybreak.web.problems import MethodNotAllowed, problem_response
-from daybreak.web.request_facts import SCOPE_KEY, RequestFacts, gather, host_is_good, transfer_coding_is_good
+from daybreak.web.request_facts import SCOPE_KEY, Peers, RequestFacts, gather, host_is_good, transfer_coding_is_good
 from daybreak.web.routing import Route, find_route
 from daybreak.web.services import WebSettings
 
@@ -71,12 +71,13 @@ class Hardening:
         self._metrics = metrics
         self._headers = [*_ALWAYS, _HSTS] if settings.secure else list(_ALWAYS)
         self._base_path = settings.base_path
+        self._peers = Peers(settings.trusted_proxies)
         # Bound once: finding what it is set up to do costs as much as writing a line.
         self._log = _log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request, whatever happens."""
-        facts = gather(scope, self._settings.trusted_proxies)
+        facts = gather(scope, self._peers)
         scope[SCOPE_KEY] = facts
         exchange = _Exchange(send)
         self._metrics.started()
@@ -184,4 +185,6 @@ class Hardening:
 def _logged_path(scope: Scope) -> str:
     """The path without what looks like a token. Never the query string: a link's signature stands there."""
     path: str = scope["path"]
-    return _TOKEN.sub("[token]", path)[:500]
+    if "service_api_" in path or "eyJ" in path:
+        path = _TOKEN.sub("[token]", path)
+    return path[:500]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.web.request_facts import gather, host_is_good
+from daybreak.web.request_facts import Peers, gather, host_is_good
 
-PROXIES = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
+PROXIES = Peers((ip_network("10.0.0.0/8"), ip_network("::1/128")))
 
 
 def scope(peer: str, *headers: tuple[str, str], scheme: str = "http") -> dict[str, Any]:
@@ -45,7 +45,7 @@ def test_https_is_believed_of_a_trusted_proxy_alone() -> None:
     assert gather(scope("10.1.1.1", ("x-forwarded-proto", "https")), PROXIES).secure
     assert not gather(scope("192.0.2.7", ("x-forwarded-proto", "https")), PROXIES).secure
     assert not gather(scope("10.1.1.1", ("x-forwarded-proto", "https, http")), PROXIES).secure
-    assert gather(scope("192.0.2.7", scheme="https"), ()).secure
+    assert gather(scope("192.0.2.7", scheme="https"), Peers(())).secure
 
 
 def test_a_forwarded_client_is_not_the_loopback() -> None:
