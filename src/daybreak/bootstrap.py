@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from daybreak.state.database import Database
     from daybreak.web.services import Services
 
-PRODUCT = "Daybreak"
 COMPRESSIONS = {"fast": "igzip-2", "small": "zlib-ng-4"}
 # What the engine may take of the builder's memory; the rest is for text on its way into files.
 ENGINE_SHARE = 0.55
@@ -263,7 +262,6 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
         settings=AccessSettings(
             issuer=settings.base_url,
             session_lifetime=access.session_lifetime,
-            product=PRODUCT,
             limits=Limits(
                 login_seat_and_address=pair(access.login_per_seat),
                 login_address=pair(access.login_per_address),

@@ -32,7 +32,7 @@ from daybreak.domain.snapshot import (
     ManifestEntry,
 )
 from daybreak.ports.state import State, Stores
-from daybreak.snapshots.freshness import freshness as snapshot_freshness
+from daybreak.snapshots.freshness import freshness
 
 LINK_PATH = "/download/v1/links"
 
@@ -247,7 +247,7 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
     now = services.clock()
 
     def look(stores: Stores) -> tuple[Freshness, list[ManifestEntry]]:
-        known = freshness(stores, now, services.settings.publish_at)
+        known = freshness(stores.snapshots, now, services.settings.publish_at)
         if known.snapshot is None:
             return known, []
         return known, stores.snapshots.manifest(known.snapshot.snapshot_id, client_id)
@@ -258,14 +258,9 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
     return Manifest(fresh, tuple(entries))
 
 
-def freshness(stores: Stores, now: datetime, publish_at: time) -> Freshness:
-    """What is served, when the next is due, and whether the one that is due now is there."""
-    return snapshot_freshness(stores.snapshots, now, publish_at)
-
-
 async def _not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
     def look(stores: Stores) -> tuple[Freshness, bool]:
-        known = freshness(stores, now, services.settings.publish_at)
+        known = freshness(stores.snapshots, now, services.settings.publish_at)
         snapshot = known.snapshot
         unknown = snapshot is not None and not stores.snapshots.leader_known(snapshot.snapshot_id, client_id)
         return known, unknown

@@ -29,6 +29,7 @@ from daybreak.downloads import (
     file_named,
 )
 from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
 from tests.unit.access.house import (
     ALPHA,
     BRAVO,
@@ -367,7 +368,7 @@ def at(hour: int, minute: int = 0, day: int = 20) -> datetime:
 
 def fresh(house: House, now: datetime) -> Freshness:
     settings = DownloadSettings(base_url="x")
-    return house.state.read(lambda stores: downloads.freshness(stores, now, settings.publish_at))
+    return house.state.read(lambda stores: freshness(stores.snapshots, now, settings.publish_at))
 
 
 def test_freshness_is_told_to_the_minute(house: House) -> None:

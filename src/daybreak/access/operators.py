@@ -64,13 +64,12 @@ def begin_enrolment(
     *,
     keyring: Keyring,
     random: Callable[[int], bytes],
-    product: str = "Daybreak",
 ) -> Enrolment:
     """A new seed for a seat; nothing changes for it until the seed is confirmed."""
     seed = random(totp.SEED_BYTES)
     sealed = totp.seal(seed, seat_id=seat.seat_id, keyring=keyring, random=random)
     stores.seats.begin_second_factor(seat.seat_id, sealed, now)
-    return enrolment_of(seed, product=product, email=seat.email)
+    return enrolment_of(seed, email=seat.email)
 
 
 def confirm_enrolment(

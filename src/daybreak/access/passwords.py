@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from daybreak.access import throttle
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import SignedIn
-from daybreak.access.trail import event
+from daybreak.access.sessions import SignedIn, own_event
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, Unauthenticated
 from daybreak.domain.identity import Caller
@@ -34,17 +33,7 @@ async def change_own(services: AccessServices, who: SignedIn, *, current: str, n
             stores.sessions.mark_reauthenticated(who.session.sid, now)
             ended = stores.sessions.end_all(who.seat.seat_id, now, "password changed", keep_sid=who.session.sid)
         result = "invalid_credentials" if not good else ("ok" if unchanged else "conflict")
-        stores.audit.append(
-            event(
-                "password.changed",
-                result,
-                at=now,
-                caller=caller,
-                seat=who.seat,
-                client_id=who.client_id,
-                subject=who.subject,
-            )
-        )
+        stores.audit.append(own_event("password.changed", now, caller, who, result))
         return ended
 
     ended = await services.state.awrite(work)

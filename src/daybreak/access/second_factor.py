@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from daybreak.access import throttle
 from daybreak.access.login import SessionStarted, device_of, started
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import SignedIn, Waiting, require_recent, waiting
+from daybreak.access.sessions import SignedIn, Waiting, own_event, require_recent, waiting
 from daybreak.access.trail import event
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditEvent
@@ -31,6 +31,8 @@ from daybreak.domain.identity import Caller, Seat, Session, is_id
 from daybreak.ports.state import Stores
 
 Proof = Literal["otp", "recovery"]
+# The name that authenticator apps show beside the email.
+_PRODUCT = "Daybreak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,28 +132,18 @@ async def new_recovery_codes(services: AccessServices, who: SignedIn, caller: Ca
 
     def work(stores: Stores) -> None:
         stores.seats.replace_recovery_codes(who.seat.seat_id, hashes)
-        stores.audit.append(
-            event(
-                "second_factor.recovery_codes_replaced",
-                "ok",
-                at=now,
-                caller=caller,
-                seat=who.seat,
-                client_id=who.client_id,
-                subject=who.subject,
-            )
-        )
+        stores.audit.append(own_event("second_factor.recovery_codes_replaced", now, caller, who))
 
     await services.state.awrite(work)
     return codes
 
 
-def enrolment_of(seed: bytes, *, product: str, email: str) -> Enrolment:
+def enrolment_of(seed: bytes, *, email: str) -> Enrolment:
     """Key, address and QR code of a seed."""
     # Imported here: only enrolment draws.
     import segno
 
-    uri = totp.otpauth_uri(seed, issuer=product, email=email)
+    uri = totp.otpauth_uri(seed, issuer=_PRODUCT, email=email)
     drawn = io.BytesIO()
     segno.make(uri, error="m", micro=False).save(
         drawn,
@@ -184,7 +176,7 @@ async def _begin(services: AccessServices, seat: Seat) -> Enrolment:
     seed = services.random(totp.SEED_BYTES)
     sealed = totp.seal(seed, seat_id=seat.seat_id, keyring=services.keyring.current(), random=services.random)
     await services.state.awrite(lambda stores: stores.seats.begin_second_factor(seat.seat_id, sealed, now))
-    return enrolment_of(seed, product=services.settings.product, email=seat.email)
+    return enrolment_of(seed, email=seat.email)
 
 
 async def _confirm(

@@ -15,14 +15,12 @@ from daybreak.ports.state import State
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """`issuer` is the `base_url`: tokens of one service are none in another. `product` is the name
-    that authenticator apps show."""
+    """`issuer` is the `base_url`: tokens of one service are none in another."""
 
     issuer: str
     session_lifetime: timedelta = timedelta(days=7)
     waiting_lifetime: timedelta = timedelta(minutes=10)
     reauthentication_lifetime: timedelta = timedelta(minutes=10)
-    product: str = "Daybreak"
     limits: Limits = field(default_factory=Limits)
 
 

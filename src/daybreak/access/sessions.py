@@ -194,7 +194,7 @@ async def logout(services: AccessServices, who: SignedIn, caller: Caller) -> Non
 
     def work(stores: Stores) -> None:
         stores.sessions.end(who.session.sid, now, "logout")
-        stores.audit.append(_own_event("logout", now, caller, who))
+        stores.audit.append(own_event("logout", now, caller, who))
 
     await services.state.awrite(work)
 
@@ -215,7 +215,7 @@ async def end_one(services: AccessServices, who: SignedIn, sid: str, caller: Cal
             return False
         ended = stores.sessions.end(sid, now, "ended by its owner")
         if ended:
-            stores.audit.append(_own_event("session.ended", now, caller, who))
+            stores.audit.append(own_event("session.ended", now, caller, who))
         return ended
 
     return await services.state.awrite(work)
@@ -227,7 +227,7 @@ async def end_others(services: AccessServices, who: SignedIn, caller: Caller) ->
 
     def work(stores: Stores) -> int:
         ended = stores.sessions.end_all(who.seat.seat_id, now, "ended by its owner", keep_sid=who.session.sid)
-        stores.audit.append(_own_event("session.ended_others", now, caller, who))
+        stores.audit.append(own_event("session.ended_others", now, caller, who))
         return ended
 
     return await services.state.awrite(work)
@@ -247,7 +247,7 @@ async def reauthenticate(services: AccessServices, who: SignedIn, password: str,
         if good:
             stores.sessions.mark_reauthenticated(who.session.sid, now)
         result = "ok" if good else "invalid_credentials"
-        stores.audit.append(_own_event("reauthenticated", now, caller, who, result))
+        stores.audit.append(own_event("reauthenticated", now, caller, who, result))
 
     await services.state.awrite(work)
     if not good:
@@ -261,7 +261,8 @@ def require_recent(services: AccessServices, session: Session) -> None:
         raise Forbidden("Enter your password again first.", code="reauthentication_required")
 
 
-def _own_event(action: str, now: datetime, caller: Caller, who: SignedIn, result: str = "ok") -> AuditEvent:
+def own_event(action: str, now: datetime, caller: Caller, who: SignedIn, result: str = "ok") -> AuditEvent:
+    """What somebody who is signed in did to their own seat or session, on the trail of the account they are on."""
     return event(
         action,
         result,

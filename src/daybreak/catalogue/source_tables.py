@@ -215,10 +215,3 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
         instant="joined_at",
     ),
 )
-
-_BY_NAME = {table.name: table for table in SOURCE_TABLES}
-
-
-def source_table(name: str) -> SourceTable:
-    """The table of that name. Raises KeyError."""
-    return _BY_NAME[name]

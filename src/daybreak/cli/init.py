@@ -32,7 +32,7 @@ def init(
     say(f"Next, in that folder: {first}`daybreakd doctor` says what is missing.")
 
 
-def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
+def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     """Writes the three; gives the path of the configuration. `values` stand in it without a comment sign.
 
     Raises OperatorError when a configuration is there already.
@@ -63,8 +63,10 @@ def make_folder(folder: Path, values: Mapping[str, str | int]) -> Path:
     return path
 
 
-def configuration(values: Mapping[str, str | int]) -> Iterator[str]:
+def configuration(values: Mapping[str, str]) -> Iterator[str]:
     """Lines of a configuration file: every setting with its text; those not in `values` commented out with defaults."""
+    import textwrap
+
     from daybreak.settings import setting_rows
     from daybreak.settings.sections import SECTIONS
 
@@ -78,7 +80,7 @@ def configuration(values: Mapping[str, str | int]) -> Iterator[str]:
             yield ""
             yield f"[{section}]  # {about}"
         yield ""
-        for line in _wrapped(row.text):
+        for line in textwrap.wrap(row.text, 110):
             yield f"# {line}"
         if row.key in values:
             yield f"{row.name} = {_toml(values[row.key])}"
@@ -86,15 +88,5 @@ def configuration(values: Mapping[str, str | int]) -> Iterator[str]:
             yield f"# {row.name} = {row.default if row.default is not None else '...'}"
 
 
-def _wrapped(text: str, width: int = 110) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, width)
-
-
-def _toml(value: str | int) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return str(value)
+def _toml(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.state.database import Database, open_state, postgresql_url, sqlite_path
+from daybreak.state.database import Database, postgresql_url, sqlite_path
 from daybreak.state.failures import translated
 from daybreak.state.migrations import HEAD
 from daybreak.state.sqlite_file import engine_of
@@ -19,18 +19,6 @@ from daybreak.state.sqlite_file import engine_of
 # Any number that is ours: who holds it migrates, the others wait.
 _ADVISORY_LOCK = 0x0DA7_B4EA
 _WAIT_SECONDS = 120.0
-
-
-def current_revision(url: str) -> str | None:
-    """The migration a database is at; None when it was never migrated or, for SQLite, is not there."""
-    path = sqlite_path(url)
-    if path is not None and not path.exists():
-        return None
-    state = open_state(url)
-    try:
-        return state.revision()
-    finally:
-        state.close()
 
 
 def require_current(state: Database, url: str = "") -> None:

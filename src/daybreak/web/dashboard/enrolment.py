@@ -22,7 +22,7 @@ async def begun_enrolment(desk: Desk, seat: Seat) -> second_factor.Enrolment | N
         seed = totp.unseal(sealed, seat_id=seat.seat_id, keyring=access.keyring.current())
     except totp.SealBroken:
         return None
-    return second_factor.enrolment_of(seed, product=access.settings.product, email=seat.email)
+    return second_factor.enrolment_of(seed, email=seat.email)
 
 
 def enrolment_context(enrolment: second_factor.Enrolment) -> dict[str, object]:

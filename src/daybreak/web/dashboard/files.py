@@ -17,6 +17,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
 from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
 from daybreak.web.dashboard import presentation
 from daybreak.web.dashboard.desk import Desk, is_part, render
 from daybreak.web.dashboard.doorway import account_page
@@ -66,7 +67,7 @@ async def read_shelf(visit: Visit) -> Shelf:
     publish_at = visit.desk.services.downloads.settings.publish_at
 
     def read(stores: Stores) -> Shelf:
-        fresh = downloads.freshness(stores, visit.now, publish_at)
+        fresh = freshness(stores.snapshots, visit.now, publish_at)
         kept = tuple(stores.snapshots.served())
         entries = {
             snapshot.snapshot_id: {
@@ -146,7 +147,7 @@ async def _files(visit: Visit) -> Response:
 
 async def _files_closed(visit: Visit, fault: Forbidden) -> Response:
     publish_at = visit.desk.services.downloads.settings.publish_at
-    fresh = await visit.desk.services.state.aread(lambda stores: downloads.freshness(stores, visit.now, publish_at))
+    fresh = await visit.desk.services.state.aread(lambda stores: freshness(stores.snapshots, visit.now, publish_at))
     heading, text = fault_of(fault)
     context: dict[str, object] = {
         "fresh": freshness_view(fresh, visit.now),

@@ -14,13 +14,13 @@ from typing import TypeVar, cast
 
 from starlette.responses import Response
 
-from daybreak import downloads
 from daybreak.access.authorization import require
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, Unavailable
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
 from daybreak.web.dashboard.desk import Desk
 from daybreak.web.dashboard.doorway import account_page
 from daybreak.web.dashboard.file_reading import csv_rows, json_records
@@ -72,7 +72,7 @@ async def _insight(visit: Visit) -> Response:
     publish_at = visit.desk.services.downloads.settings.publish_at
 
     def read(stores: Stores) -> tuple[Snapshot | None, dict[str, ManifestEntry]]:
-        snapshot = downloads.freshness(stores, visit.now, publish_at).snapshot
+        snapshot = freshness(stores.snapshots, visit.now, publish_at).snapshot
         if snapshot is None:
             return None, {}
         entries = stores.snapshots.manifest(snapshot.snapshot_id, visit.client_id)

@@ -9,13 +9,13 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
-from daybreak import downloads
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import Account
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports.access_stores import Directory
 from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.report import count, figure, resources_of
 from daybreak.web.dashboard import run_words
@@ -54,7 +54,7 @@ async def _runs(visit: Visit) -> Response:
     publish_at = visit.desk.services.downloads.settings.publish_at
 
     def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
-        return downloads.freshness(stores, visit.now, publish_at), stores.snapshots.recent(_RUNS)
+        return freshness(stores.snapshots, visit.now, publish_at), stores.snapshots.recent(_RUNS)
 
     fresh, runs = await visit.desk.services.state.aread(read)
     served = fresh.snapshot.snapshot_id if fresh.snapshot is not None else None
@@ -161,7 +161,7 @@ async def _freshness(visit: Visit) -> Response:
     publish_at = visit.desk.services.downloads.settings.publish_at
 
     def read(stores: Stores) -> tuple[Freshness, Directory, set[str], list[tuple[Snapshot, int]]]:
-        fresh = downloads.freshness(stores, visit.now, publish_at)
+        fresh = freshness(stores.snapshots, visit.now, publish_at)
         known = set(stores.snapshots.leaders(fresh.snapshot.snapshot_id)) if fresh.snapshot is not None else set()
         history = [
             (snapshot, sum(1 for _ in stores.snapshots.leaders(snapshot.snapshot_id)))
