@@ -107,9 +107,10 @@ class LocalDisk:
         return self._pieces(key, _READ_BYTES)
 
     def _pieces(self, key: str, size_bytes: int) -> Iterator[bytes]:
-        path = self._path(key)
+        split_key(key)
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            # Not `_path`: a run reads every file back, and joining costs a tenth of reading a small one.
+            handle = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 while piece := os.read(handle, size_bytes):
                     yield piece

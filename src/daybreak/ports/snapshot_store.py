@@ -92,6 +92,12 @@ class SnapshotStore(Protocol):
 
     def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]: ...
 
+    def rows_lost(
+        self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float
+    ) -> list[tuple[str, int, int]]:
+        """Leaders that had at least so many rows and lost more than that share of them (all, when they have no entry
+        any more): client_id, rows before, rows now; by client_id."""
+
     def served(self) -> list[Snapshot]:
         """Published and retired snapshots whose files still stand, newest publication first."""
 

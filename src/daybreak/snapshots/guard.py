@@ -6,11 +6,11 @@ served until the operator accepts or discards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from daybreak.domain.snapshot import ManifestEntry
+from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.report import count, part, resources_of
 
@@ -59,20 +59,13 @@ def null_growth(before: Mapping[str, object], now: Mapping[str, object], rules: 
 
 
 def leader_drops(
-    resource: str, before: Iterable[ManifestEntry], now: Iterable[ManifestEntry], rules: GuardRules
+    stores: SnapshotStore, served_id: str, snapshot_id: str, resource: str, rules: GuardRules
 ) -> Iterator[Finding]:
-    """Large Leaders that lost too many rows of a resource. Takes both manifests, ordered by client_id: read side by
-    side, nothing is kept.
+    """Large Leaders that lost too many rows of a resource since the served snapshot, by client_id. The database
+    compares the manifests: nearly always it finds nothing to hand over.
     """
-    new_entries = iter(now)
-    new = next(new_entries, None)
-    for old in before:
-        while new is not None and new.client_id < old.client_id:
-            new = next(new_entries, None)
-        if old.client_id == "" or old.rows < max(rules.leader_least_rows, 1):
-            continue
-        rows = new.rows if new is not None and new.client_id == old.client_id else 0
-        if old.rows - rows > rules.leader_drop_share * old.rows:
-            lost = (old.rows - rows) / old.rows
-            detail = f"Leader {old.client_id} has {rows} rows of {resource} where it had {old.rows}: {lost:.0%} fewer."
-            yield Finding("leader_rows", resource, detail, client_id=old.client_id, before=old.rows, now=rows)
+    least_rows, share = max(rules.leader_least_rows, 1), rules.leader_drop_share
+    for client_id, old, new in stores.rows_lost(served_id, snapshot_id, resource, least_rows=least_rows, share=share):
+        lost = (old - new) / old
+        detail = f"Leader {client_id} has {new} rows of {resource} where it had {old}: {lost:.0%} fewer."
+        yield Finding("leader_rows", resource, detail, client_id=client_id, before=old, now=new)

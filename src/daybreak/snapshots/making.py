@@ -297,8 +297,7 @@ class Making:
             self._lease.check()
 
             def compare(stores: Stores, resource: str = resource) -> list[Finding]:
-                before = stores.snapshots.entries(served.snapshot_id, resource)
-                return list(leader_drops(resource, before, stores.snapshots.entries(own, resource), rules))
+                return list(leader_drops(stores.snapshots, served.snapshot_id, own, resource, rules))
 
             findings += shop.state.read(compare)
         return findings

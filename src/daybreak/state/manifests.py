@@ -201,6 +201,30 @@ class SqlManifests:
         )
         return {row.client_id: row.fingerprint for row in rows}
 
+    def rows_lost(
+        self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float
+    ) -> list[tuple[str, int, int]]:
+        before, now = snapshot_files.alias("before"), snapshot_files.alias("now")
+        same = sa.and_(
+            now.c.fence == self._fence_of(now_id),
+            now.c.resource == before.c.resource,
+            now.c.client_id == before.c.client_id,
+        )
+        rows_now = sa.func.coalesce(now.c.rows, 0)
+        found = self._connection.execute(
+            sa.select(before.c.client_id, before.c.rows, rows_now)
+            .select_from(before.outerjoin(now, same))
+            .where(
+                before.c.fence == self._fence_of(before_id),
+                before.c.resource == resource,
+                before.c.client_id != SHARED,
+                before.c.rows >= least_rows,
+                before.c.rows - rows_now > sa.literal(share, sa.Double) * before.c.rows,
+            )
+            .order_by(before.c.client_id)
+        )
+        return [(client_id, old, new) for client_id, old, new in found]
+
     def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
         for snapshot_id in snapshot_ids:
             for entry in self.entries(snapshot_id):

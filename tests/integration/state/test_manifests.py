@@ -1,9 +1,13 @@
 """What snapshots hold, in bulk; on both databases."""
 
+from random import Random
+
 import pytest
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import SnapshotState
+from daybreak.snapshots.guard import leader_drops
+from daybreak.snapshots.plan import GuardRules
 from daybreak.state.database import Database
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 
@@ -117,6 +121,33 @@ def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Datab
     assert gone == [9_000, 9_000, rows - 18_000, 0]
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7)))) == []
     assert state.read(lambda stores: stores.snapshots.abandoned()) == []
+
+
+def test_large_leaders_that_lost_too_many_rows_are_found_and_others_are_not(state: Database) -> None:
+    def made(number: int, rows: dict[str, int]) -> str:
+        started = state.write(lambda stores: stores.snapshots.begin_manual(run(number, day=None), NOW, LEASE_SECONDS))
+        entries = [entry(uuid(number), client_id, "members", count) for client_id, count in rows.items()]
+        entries += [entry(uuid(number), client_id, "campaigns", 5000) for client_id in {**before, **now}]
+        state.write(lambda stores: stores.snapshots.add_entries(uuid(number), started.fence, entries))
+        return uuid(number)
+
+    draw = Random(1)
+    before = {uuid(number): draw.choice((99, 100, 101, 1000)) for number in range(3_000)}
+    now = {uuid(number): draw.choice((0, 49, 50, 51, 499, 500, 2000)) for number in range(1_000, 4_000)}
+    expected = [
+        (client_id, rows, now.get(client_id, 0))
+        for client_id, rows in sorted(before.items())
+        if rows >= 100 and rows - now.get(client_id, 0) > 0.5 * rows
+    ]
+    rules = GuardRules(leader_drop_share=0.5, leader_least_rows=100)
+    shared = {"": 5000}
+    served, new = made(7, before | shared), made(8, now)
+    findings = state.read(lambda stores: list(leader_drops(stores.snapshots, served, new, "members", rules)))
+    assert [(one.client_id, one.before, one.now) for one in findings] == expected
+    assert {1000, 100} <= {one.before for one in findings}
+    assert "fewer" in findings[0].detail
+    assert state.read(lambda stores: list(leader_drops(stores.snapshots, served, new, "campaigns", rules))) == []
+    assert state.read(lambda stores: list(leader_drops(stores.snapshots, uuid(99), new, "members", rules))) == []
 
 
 def test_an_entry_that_is_there_already_is_refused_whole(state: Database) -> None:
