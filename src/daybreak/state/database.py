@@ -37,6 +37,13 @@ def postgresql_url(url: str) -> str:
     return f"postgresql://{rest}"
 
 
+def shown_url(url: str) -> str:
+    """The URL as messages name it: without a password, and without parameters, where one may stand too."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{user.partition(':')[0]}{at}{hosts}{parts.path}"
+
+
 def open_state(url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> Database:
     """The State of `sqlite:///...` or `postgresql://...`. Nothing is connected to yet: a database
     that is away shows at the first use, as Unavailable. `pool_size` connections at most are kept to

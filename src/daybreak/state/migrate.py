@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.state.database import Database, postgresql_url, sqlite_path
+from daybreak.state.database import Database, postgresql_url, shown_url, sqlite_path
 from daybreak.state.failures import translated
 from daybreak.state.migrations import HEAD
 from daybreak.state.sqlite_file import engine_of
@@ -21,13 +21,13 @@ _ADVISORY_LOCK = 0x0DA7_B4EA
 _WAIT_SECONDS = 120.0
 
 
-def require_current(state: Database, url: str = "") -> None:
+def require_current(state: Database, url: str) -> None:
     """Raises OperatorError unless the database has the shape that this version needs."""
     path = getattr(state, "path", None)
     found = None if path is not None and not path.exists() else state.revision()
     if found == HEAD:
         return
-    named = f"The state database {path or url}".rstrip()
+    named = f"The state database {path or shown_url(url)}"
     if found is None:
         raise OperatorError(f"{named} is empty: run `daybreakd migrate`.")
     if found > HEAD:

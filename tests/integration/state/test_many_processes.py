@@ -61,7 +61,7 @@ def test_many_nodes_migrate_at_once_and_again(
     assert answers_of(project_folder, "migrate", url, "4") == [HEAD] * 4
     assert migrate(url) == HEAD
     state = open_state(url)
-    require_current(state)
+    require_current(state, url)
     state.close()
     if kind == "sqlite":
         assert file.stat().st_mode & 0o777 == 0o600

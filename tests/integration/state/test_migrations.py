@@ -28,7 +28,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_an_empty_database_says_what_to_run(empty_url: str, open_one: Callable[[str], Database]) -> None:
     with pytest.raises(OperatorError, match="daybreakd migrate"):
-        require_current(open_one(empty_url))
+        require_current(open_one(empty_url), empty_url)
 
 
 def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
@@ -51,12 +51,12 @@ def test_a_database_of_another_version_is_refused_with_what_to_do(state: Databas
     try:
         pretend("r9999")
         with pytest.raises(OperatorError, match="newer"):
-            require_current(state)
+            require_current(state, state_url)
         with pytest.raises(OperatorError, match="newer"):
             migrate(state_url)
         pretend("r0000")
         with pytest.raises(OperatorError, match="daybreakd migrate"):
-            require_current(state)
+            require_current(state, state_url)
     finally:
         pretend(HEAD)
         engine.dispose()

@@ -74,7 +74,7 @@ def everything_a_service_does(stores: Stores) -> None:
 def test_the_serving_role_can_serve_and_no_more(roles: PostgreSQLServer) -> None:
     url = roles.url("daybreak", user="daybreak_service")
     state = open_state(url, wait_seconds=PATIENT_SECONDS)
-    require_current(state)
+    require_current(state, url)
     state.write(everything_a_service_does)
     state.close()
     for forbidden in (
