@@ -21,6 +21,7 @@ from nanoarrow.c_array import CArray
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.c_schema import CSchema
 
+from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import RunError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
@@ -31,6 +32,16 @@ _VECTOR_ROWS = 2048
 _STOP_AGAIN_SECONDS = 1.0
 _WIDE_PART = 16
 """Of the engine's memory: so much of wide rows in a table."""
+
+_CALENDAR_BEGINS = "4714-11-24 (BC)"
+_WRAPPED = {
+    ColumnType.DATE: (("infinity", "5877612-06-21 (BC)"), ("-infinity", "5877612-06-22 (BC)")),
+    ColumnType.TIMESTAMP: (
+        ("infinity", "290279-12-22 (BC) 19:59:05.224191"),
+        ("-infinity", "290279-12-22 (BC) 19:59:05.224192"),
+    ),
+}
+"""What becomes of PostgreSQL's infinities on their way."""
 
 
 class ArrowStream(Protocol):
@@ -183,7 +194,7 @@ def _next_of(batches: Iterator[CArray], resource: Resource) -> CArray | None:
 
 
 def _insert(cursor: Any, resource: Resource, table: str, stream: ArrowStream) -> None:
-    columns = ", ".join(f"CAST({quoted(column.name)} AS {ENGINE_TYPES[column.type]})" for column in resource.columns)
+    columns = ", ".join(map(_taken, resource.columns))
     with engine_faults(f"Resource {resource.name}"):
         cursor.register("arriving", stream)
         try:
@@ -194,6 +205,22 @@ def _insert(cursor: Any, resource: Resource, table: str, stream: ArrowStream) ->
             raise _broken(resource, error) from error
         finally:
             cursor.unregister("arriving")
+
+
+def _taken(column: Column) -> str:
+    """A column of the stream in the engine's type.
+
+    The driver of PostgreSQL counts times from 1970 instead of 2000 without looking: its infinities, and the last
+    centuries of its calendar, wrap round to before the calendar begins.
+    """
+    kind = ENGINE_TYPES[column.type]
+    value = f"CAST({quoted(column.name)} AS {kind})"
+    if column.type not in _WRAPPED:
+        return value
+    infinite = " ".join(f"WHEN {kind} '{there}' THEN {kind} '{meant}'" for meant, there in _WRAPPED[column.type])
+    refused = f"error('{column.name} holds a time that is too far ahead')"
+    wrapped = f"CASE {value} {infinite} ELSE {refused} END"
+    return f"CASE WHEN {value} < {kind} '{_CALENDAR_BEGINS}' THEN {wrapped} ELSE {value} END"
 
 
 def _broken(resource: Resource, error: Exception) -> StreamBroken:

@@ -118,6 +118,7 @@ class PostgresqlReading:
         self._models = models
         self._landed: dict[str, ResourceRows] = {}
         self._leaders: list[str] | None = None
+        self._tables: dict[str, Columns] | None = None
 
     @property
     def as_of(self) -> datetime:
@@ -127,10 +128,10 @@ class PostgresqlReading:
         """Holds rights, tables, models and the chain of Leaders to the contract."""
         with server_faults("The source"):
             self._check_rights()
-            check_tables("The source PostgreSQL", self._columns_of_tables(), ACCEPTED_TYPES)
+            check_tables("The source PostgreSQL", self._columns(), ACCEPTED_TYPES)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             pairs = self._keeper.execute(
-                "SELECT lower(leader_id::text), lower(parent_leader_id::text) FROM leaders"
+                "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"
             ).fetchall()
         check_leader_chain((row[0], row[1]) for row in pairs)
 
@@ -139,7 +140,7 @@ class PostgresqlReading:
         if self._leaders is None:
             with server_faults("Table leaders"):
                 rows = self._keeper.execute(
-                    "SELECT leader_id::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
+                    "SELECT leader_id::text::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
                 ).fetchall()
             self._leaders = sorted(str(row[0]) for row in rows)
         return self._leaders
@@ -181,7 +182,7 @@ class PostgresqlReading:
             f"CAST({quoted(column.name)} AS {_SENT_AS[column.type]}) AS {quoted(column.name)}"
             for column in resource.columns
         )
-        select = f"SELECT {columns} FROM ({model}) AS model"
+        select = f"{self._with_identifiers()}SELECT {columns} FROM ({model}) AS model"
         if "GROUP BY" in model.upper():
             return [partial(self._snapshot.stream, select)]
         # The server's own hash of an identifier. NULL is in neither half by itself.
@@ -198,6 +199,30 @@ class PostgresqlReading:
             raise SourceError(
                 "The role may not read all of the source. Missing:\n  " + "\n  ".join(g for (g,) in grants)
             )
+
+    def _with_identifiers(self) -> str:
+        """In front of a SELECT: the tables that keep identifiers as text, with native ones in their place. The server
+        compares no text with a UUID, and text by its letters.
+        """
+        shown = []
+        for table in SOURCE_TABLES:
+            wanted = {column.name for column in table.columns if column.type is ColumnType.UUID}
+            columns = self._columns().get(table.name, ())
+            if any(name in wanted and kind != "uuid" for name, kind in columns):
+                names = ", ".join(
+                    # By way of text, which has no blanks at its end.
+                    f"CAST(CAST({name} AS text) AS uuid) AS {name}" if name in wanted else quoted(name)
+                    for name, _ in columns
+                )
+                shown.append(f"{table.name} AS NOT MATERIALIZED (SELECT {names} FROM {table.name})")
+        return f"WITH {', '.join(shown)} " if shown else ""
+
+    def _columns(self) -> dict[str, Columns]:
+        """What the tables have; asked once."""
+        if self._tables is None:
+            with server_faults("The source"):
+                self._tables = self._columns_of_tables()
+        return self._tables
 
     def _columns_of_tables(self) -> dict[str, Columns]:
         rows = self._keeper.execute(
@@ -218,7 +243,7 @@ class PostgresqlReading:
         try:
             # A failed statement must not end the transaction that keeps the snapshot.
             with self._keeper.transaction(), self._keeper.cursor() as cursor:
-                cursor.execute(f"SELECT * FROM ({sql}) AS model LIMIT 0".encode())
+                cursor.execute(f"{self._with_identifiers()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
                 described = cursor.description or []
                 kinds = cursor.execute(
                     "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "

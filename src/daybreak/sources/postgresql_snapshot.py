@@ -39,6 +39,8 @@ _NO_LIMITS = (
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
     "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
 )
+# Databases of other encodings are recoded by the server, and what they hold is always the same.
+_PLAIN = "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 # A sixteenth of the driver's own: buffers are used again, which is a tenth less work and less memory.
@@ -118,7 +120,7 @@ class ServerSnapshot:
                 self._database = adbc_driver_postgresql.connect(_adbc_uri(self._location))
         connection = AdbcConnection(self._database)
         try:
-            _execute(connection, "SET TIME ZONE 'UTC'")
+            _execute(connection, _PLAIN)
             _execute(connection, _NO_LIMITS)
             if self._timeout_seconds:
                 _execute(connection, f"SET statement_timeout = {self._timeout_seconds * 1000:d}")
@@ -158,7 +160,7 @@ def reading_connection(location: str) -> Iterator[psycopg.Connection[Any]]:
         connection = psycopg.connect(location, autocommit=True, **_missing_from(given))
     with closing(connection):
         with server_faults("The source"):
-            connection.execute("SET TIME ZONE 'UTC'")
+            connection.execute(_PLAIN)
             connection.execute(_NO_LIMITS)
             connection.execute(_BEGIN)
         yield connection

@@ -56,11 +56,13 @@ def source_on(url: str, temp_dir: Path, members: str | None = None) -> Postgresq
 
 
 def gated_members() -> str:
-    """All Members, and after them as many again, which wait at a gate."""
+    """Half of the Members, and after them the others, who wait at a gate."""
     members = load_models()["members"].sql
+    first = "CAST(\"MEMBER_ID\" AS TEXT) < '8'"
     return (
-        f"SELECT * FROM ({members}) AS sent UNION ALL SELECT waiting.* FROM ({members}) AS waiting, "
-        f"(SELECT pg_advisory_lock_shared({_GATE}) AS held OFFSET 0) AS gate WHERE CAST(gate.held AS TEXT) IS NOT NULL"
+        f"SELECT * FROM ({members}) AS sent WHERE {first} UNION ALL SELECT waiting.* FROM ({members}) AS waiting, "
+        f"(SELECT pg_advisory_lock_shared({_GATE}) AS held OFFSET 0) AS gate "
+        f"WHERE CAST(gate.held AS TEXT) IS NOT NULL AND NOT {first}"
     )
 
 

@@ -1,0 +1,132 @@
+"""What operators keep differently in PostgreSQL: identifiers as text, other encodings, times without end."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import load_models
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError
+from daybreak.export import export_resource, referential_faults
+from daybreak.ports.sources import EmbeddedReading
+from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.postgresql import PostgresqlSource
+from tests.integration.sources.engines import AS_OF, KeptFiles
+from tests.parts.postgresql import PostgreSQLServer
+from tests.unit.sources.test_duckdb import fill, make_platform
+
+LEADER = "abcdef00-0000-4000-8000-00000000000a"
+MEMBER = "abcdef11-1111-4000-8000-00000000000a"
+CAMPAIGN = "abcdef33-3333-4000-8000-00000000000a"
+LEADERS_ROW = f"INSERT INTO leaders VALUES ('{LEADER}', 'One', NULL, NULL)"
+MEMBERS_ROW = (
+    "INSERT INTO members (member_id, leader_id, phone_number, subscription_state, first_name, date_of_birth, "
+    "first_activated_at) "
+    f"VALUES ('{MEMBER}', '{LEADER}', '+1', 'live', {{}}, {{}}, {{}})"
+)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, postgresql_server: PostgreSQLServer) -> Iterator[str]:
+    """An empty database; its encoding is the parameter, else UTF-8."""
+    name, encoding = postgresql_server.fresh_database(), getattr(request, "param", "UTF8")
+    postgresql_server.drop(name)
+    postgresql_server.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    yield postgresql_server.url(name)
+    postgresql_server.drop(name)
+
+
+def make_tables(url: str, *statements: str, as_text: frozenset[str] = frozenset()) -> None:
+    """The thirteen tables; the identifiers of tables in `as_text` are text."""
+    kinds = {ColumnType.TIMESTAMP: "timestamptz"}
+    with psycopg.connect(url, client_encoding="UTF8") as connection:
+        for table in SOURCE_TABLES:
+            texts = {ColumnType.UUID: "char(40)"} if table.name in as_text else {}
+            columns = ", ".join(f"{c.name} {texts.get(c.type, kinds.get(c.type, c.type))}" for c in table.columns)
+            connection.execute(f"CREATE TABLE {table.name} ({columns})".encode())
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def postgresql(url: str, temp: Path) -> PostgresqlSource:
+    return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp / "spill")
+
+
+def files_of(reading: EmbeddedReading) -> dict[str, str]:
+    """Every file with rows, unpacked, by `{leader}/{resource}.{format}`."""
+    reading.check()
+    kept = KeptFiles()
+    for resource in RESOURCES:
+        export_resource(reading, resource, ("csv", "json"), kept, on_entries=lambda _: None)
+    assert referential_faults(reading) == []
+    return {name: gzip.decompress(content).decode() for name, content in kept.files.items() if name[0] != "/"}
+
+
+@pytest.mark.parametrize("endless", ["infinity", "-infinity"])
+def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_path: Path, endless: str) -> None:
+    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{endless}'", f"'{endless}'"))
+    make_tables(database, *statements)
+    platform = make_platform(tmp_path / "platform.duckdb")
+    fill(platform, *statements)
+    embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        found = files_of(reading)
+    with embedded.open(AS_OF) as reading:
+        assert found == files_of(reading)
+    assert found[f"{LEADER}/members.csv"].count(endless) == 2
+
+
+def test_a_time_that_no_file_can_hold_is_refused(database: str, tmp_path: Path) -> None:
+    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
+    with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):
+        files_of(reading)
+
+
+@pytest.mark.parametrize("database", ["LATIN1", "WIN1252", "UTF8", "SQL_ASCII"], indirect=True)
+def test_a_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
+    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("'Zoë'", "NULL", "NULL"))
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        assert '"Zoë"' in files_of(reading)[f"{LEADER}/members.csv"]
+    assert postgresql(database, tmp_path).rows("SELECT first_name FROM members") == [{"first_name": "Zoë"}]
+
+
+@pytest.mark.parametrize(
+    "as_text",
+    [
+        frozenset(table.name for table in SOURCE_TABLES),
+        frozenset({"leaders"}),
+        frozenset({"campaigns", "members", "member_state_changes"}),
+    ],
+    ids=["all", "leaders", "some"],
+)
+def test_identifiers_may_be_text_here_and_native_there(database: str, tmp_path: Path, as_text: frozenset[str]) -> None:
+    campaign, member = (
+        identifier.upper() if table in as_text else identifier
+        for table, identifier in (("campaigns", CAMPAIGN), ("members", MEMBER))
+    )
+    make_tables(
+        database,
+        LEADERS_ROW.replace(LEADER, LEADER.upper()),
+        MEMBERS_ROW.replace(MEMBER, member).format("'Ana'", "NULL", "NULL"),
+        f"INSERT INTO campaigns VALUES ('{campaign}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
+        "'2026-11-01')",
+        f"INSERT INTO outbound_messages VALUES (gen_random_uuid(), '{LEADER}', '{MEMBER}', '{CAMPAIGN}', 'campaign', "
+        "'sms', 1, 2, '2026-11-01')",
+        f"INSERT INTO member_state_changes VALUES ('{MEMBER}', '{LEADER}', 'live', '2026-11-01')",
+        as_text=as_text,
+    )
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        found = files_of(reading)
+        assert reading.leaders() == [LEADER]
+    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].startswith(f'"{CAMPAIGN}","{LEADER}","{LEADER}"')
+    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",1,0,0,0,2,1,")
+    assert found[f"{LEADER}/members.csv"].splitlines()[1].startswith(f'"{MEMBER}","{LEADER}","+1","live","Ana"')
