@@ -94,6 +94,11 @@ class Portion:
     slices: list[_Slice]
     owner: object
 
+    @property
+    def is_giant(self) -> bool:
+        """Whether a single row is more than a portion should have."""
+        return sum(len(piece.texts) for piece in self.slices) > _TEXTS_AT_ONCE
+
 
 def portions(batch: Any, resource: Resource) -> Iterator[Portion]:
     """An Arrow batch (ordinal INTEGER, then the resource's columns, identifiers as text) in portions whose texts are

@@ -124,8 +124,10 @@ def _columns(resource: Resource) -> str:
 
 
 def _encoded(batches: Iterator[Any], resource: Resource, threads: int) -> Iterator[LineBatch]:
-    """Encodes portions of batches side by side, in order; few enough at once to bound what waits."""
-    encoders: queue.SimpleQueue[LineEncoder] = queue.SimpleQueue()
+    """Encodes portions of batches side by side, in order; few enough at once to bound what waits, and a giant row by
+    itself, by the encoder that has grown for the last one.
+    """
+    encoders: queue.LifoQueue[LineEncoder] = queue.LifoQueue()
     for _ in range(threads):
         encoders.put(LineEncoder(resource))
 
@@ -137,14 +139,19 @@ def _encoded(batches: Iterator[Any], resource: Resource, threads: int) -> Iterat
             encoders.put(encoder)
 
     waiting: deque[Future[list[LineBatch]]] = deque()
+
+    def taken(at_most: int) -> Iterator[LineBatch]:
+        while len(waiting) > at_most:
+            yield from waiting.popleft().result()
+
     with ThreadPoolExecutor(threads, thread_name_prefix="lines") as pool:
         for batch in batches:
             for portion in portions(batch, resource):
+                at_most = 0 if portion.is_giant else threads
+                yield from taken(at_most)
                 waiting.append(pool.submit(encode, portion))
-                if len(waiting) > threads:
-                    yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+                yield from taken(at_most)
+        yield from taken(0)
 
 
 def _as_lines(batch: Any, columns: Sequence[str]) -> LineBatch:

@@ -2,7 +2,8 @@
 
 The engine's sort spills to disk, but what it merges it holds in blocks of 2,048 rows, several of them at once. When a
 row is kilobytes wide, these do not fit in the memory it may have. So Leaders with wide rows come last, and their rows
-are sorted some at a time, as many as fit, each pass reading the source once more.
+are sorted some at a time, as many as fit, each pass reading the source once more. Rows so wide that no pass has 2,048
+of them leave the engine in one batch, which is memory beside the engine's: of these, a pass takes fewer.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from daybreak.export.survey import LeaderRows, text_length
 
 WIDE_ROW_BYTES = 1_500
 PASS_SHARE = 4
+HUGE_SHARE = 16
+_BLOCK_ROWS = 2048
 _ROW_BYTES = 300
 """What a row takes in the sort besides its texts, about."""
 
@@ -35,10 +38,11 @@ def passes(cursor: Any, relation: str, resource: Resource, wanted: Sequence[Lead
     narrow = next((at for at, leader in enumerate(wanted) if _is_wide(leader)), len(wanted))
     if narrow:
         yield f"ordinal < {narrow}"
-    fits = engine_memory_bytes(cursor) // PASS_SHARE
+    memory_bytes = engine_memory_bytes(cursor)
     first, size = narrow, 0
     for at in range(narrow, len(wanted)):
         own = _sort_bytes(wanted[at])
+        fits = _fits(wanted[at], memory_bytes)
         if first < at and size + own > fits:
             yield f"ordinal BETWEEN {first} AND {at - 1}"
             first, size = at, 0
@@ -52,6 +56,13 @@ def passes(cursor: Any, relation: str, resource: Resource, wanted: Sequence[Lead
 
 def _is_wide(leader: LeaderRows) -> bool:
     return leader.text_bytes > WIDE_ROW_BYTES * leader.rows
+
+
+def _fits(leader: LeaderRows, memory_bytes: int) -> int:
+    """Bytes that one pass may sort of the Leader's rows."""
+    fits = memory_bytes // PASS_SHARE
+    is_huge = _sort_bytes(leader) * _BLOCK_ROWS > leader.rows * fits
+    return memory_bytes // HUGE_SHARE if is_huge else fits
 
 
 def _sort_bytes(leader: LeaderRows) -> int:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export import line_encoder, line_stream
+from daybreak.export.line_batch import LineBatch
 from daybreak.export.survey import survey
 from tests.parts.export_rows import naughty_strings
 
@@ -147,6 +148,21 @@ def test_a_giant_cell_gets_room_and_gives_it_back(engine: Any, monkeypatch: pyte
         for portion in line_encoder.portions(batch, EVERY_TYPE):
             encoder.encode(portion)
     assert encoder.memory_bytes < 20 << 20
+
+
+def test_giant_rows_are_encoded_one_at_a_time_in_the_same_memory(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [str(number) * (9 << 20) for number in range(6)]
+    insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(texts)])
+    used: set[line_encoder.LineEncoder] = set()
+    encode = line_encoder.LineEncoder.encode
+
+    def watched(encoder: line_encoder.LineEncoder, portion: line_encoder.Portion) -> list[LineBatch]:
+        used.add(encoder)
+        return encode(encoder, portion)
+
+    monkeypatch.setattr(line_encoder.LineEncoder, "encode", watched)
+    assert len(lines(engine, monkeypatch, compiled=True, threads=3)["csv"]) > sum(map(len, texts))
+    assert len(used) == 1
 
 
 def test_without_the_library_sql_does_the_work() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from daybreak.catalogue.resources import resource_named
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, passes
+from daybreak.export.resource_export import shaped_relation
 from daybreak.export.survey import LeaderRows
 from tests.parts.export_rows import MemorySink, made_up_reading
 
@@ -56,7 +58,7 @@ def test_passes_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
             yield one
 
     monkeypatch.setattr(passes, "WIDE_ROW_BYTES", wide_bytes)
-    monkeypatch.setattr(passes, "engine_memory_bytes", lambda _: fits * passes.PASS_SHARE)
+    monkeypatch.setattr(passes, "engine_memory_bytes", lambda _: fits * passes.HUGE_SHARE)
     monkeypatch.setattr("daybreak.export.line_stream.passes", watched)
     assert export(tmp_path / "parts") == whole
     assert len(taken) > 5
@@ -65,3 +67,21 @@ def test_passes_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_narrow_rows_take_one_pass_and_wide_ones_come_last() -> None:
     narrow, wide = LeaderRows("a", 10, "", 1_000), LeaderRows("b", 10, "", 20_000)
     assert passes.wide_last([wide, narrow]) == [narrow, wide]
+
+
+def test_a_pass_takes_fewer_of_rows_that_leave_the_engine_in_one_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 MB of memory and 64 rows: 25 MB of rows that are just wide are sorted at once, 6 MB of huge ones."""
+    memory_bytes, text_bytes = 100_000_000, 100_000
+    found = [(member(number), LEADERS[0], "note", str(number % 10) * text_bytes) for number in range(64)]
+    monkeypatch.setattr(passes, "engine_memory_bytes", lambda _: memory_bytes)
+    leader = LeaderRows(LEADERS[0], len(found), "", len(found) * text_bytes)
+    parts = {}
+    with made_up_reading(tmp_path, {CUSTOM: found}, LEADERS) as reading, reading.cursor() as cursor:
+        custom = resource_named(CUSTOM)
+        relation = shaped_relation(cursor, reading, custom)
+        for block_rows in (1, 2048):
+            monkeypatch.setattr(passes, "_BLOCK_ROWS", block_rows)
+            parts[block_rows] = len(list(passes.passes(cursor, relation, custom, [leader])))
+    assert parts == {1: 1, 2048: 2}
