@@ -117,7 +117,7 @@ def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDir
     damaged.write_bytes(content)
     assert "no snapshot begins" in command("snapshot", "show", "ffffffff", code=1)
     assert "only a complete or held one" in command("snapshot", "discard", first[0], code=1)
-    assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=1)
+    assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=2)
     assert "lies ahead" in command("snapshot", "run", "--as-of", "9999-01-01", code=1)
     assert "would not be published" in command("snapshot", "run", "--as-of", "2026-11-20T03:59:59Z", code=1)
     assert lines(command("snapshot", "list")) == listed, "nothing was run for these"
@@ -230,7 +230,7 @@ def test_tokens_are_made_listed_and_revoked(
     refused = command("token", "create", "--seat", visitor.email, "--account", visitor.client_ids[0], code=1)
     assert "data_export" in refused
     assert "no access" in command("token", "create", "--seat", visitor.email, "--account", owner.client_ids[-1], code=1)
-    assert "--leaked" in command("token", "revoke", code=1)
+    assert "--leaked" in command("token", "revoke", code=2)
 
 
 def test_seats_get_passwords_roles_and_second_factors(
@@ -329,7 +329,7 @@ def test_the_state_moves_to_another_database(
     exported = command("directory", "export")
     target = f"sqlite:///{tmp_path}/moved.db"
     assert run(["state", "copy", f"sqlite:///{house[0]}/state.db", target]) == 0
-    assert run(["state", "copy", "mysql://x", target]) == 1
+    assert run(["state", "copy", "mysql://x", target]) == 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAYBREAK_STATE__URL", target)
         assert command("directory", "export").splitlines()[-1] == exported.splitlines()[-1]

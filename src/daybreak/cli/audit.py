@@ -38,7 +38,11 @@ def audit(
     client_id = account.lower() if account is not None else None
     start = None
     if since is not None:
-        start = now_utc() - span(since, "--since") if since[-1:] in set("smhdw") else instant(since, "--since")
+        start = (
+            now_utc() - span(since, "--since")
+            if since[-1:].isalpha() and since[-1] != "Z"
+            else instant(since, "--since")
+        )
     end = instant(until, "--until") if until is not None else None
     with closing(open_state(settings_of(config))) as state:
         seat_id = state.read(lambda stores: seat_named(stores, seat).seat_id) if seat is not None else None

@@ -33,7 +33,8 @@ def import_(
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as fault:
-        raise OperatorError(f"{file} cannot be read: {fault}.") from fault
+        reason = fault.strerror if isinstance(fault, OSError) else fault
+        raise OperatorError(f"{file} cannot be read: {reason}.") from fault
     _say_changes(import_directory(settings_of(config), text, dry_run=dry_run), dry_run=dry_run)
 
 

@@ -17,7 +17,7 @@ from daybreak.cli.output import note
 from daybreak.domain.errors import DaybreakError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-_EXIT_CODES = {"settings_fault": WRONG_USE, "run_stopped": INTERRUPTED}
+_EXIT_CODES = {"settings_fault": WRONG_USE, "wrong_use": WRONG_USE, "run_stopped": INTERRUPTED}
 
 VERBS: tuple[tuple[str, str, str], ...] = (
     ("init", "daybreak.cli.init:init", "Write a configuration, a keyring and an empty state database."),

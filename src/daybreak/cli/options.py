@@ -37,19 +37,19 @@ def settings_of(config: Path | None) -> "Settings":
 
 
 def instant(text: str, option: str) -> datetime:
-    """`2026-11-20T04:00:00Z` as a UTC instant; without an offset it is UTC. Raises OperatorError."""
+    """`2026-11-20T04:00:00Z` as a UTC instant; without an offset it is UTC. Raises OperatorError(wrong_use)."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise OperatorError(f"{option}: write an instant such as 2026-11-20T04:00:00Z.") from None
+        raise OperatorError(f"{option}: write an instant such as 2026-11-20T04:00:00Z.", code="wrong_use") from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def span(text: str, option: str) -> timedelta:
-    """`90d` as a time span. Raises OperatorError."""
+    """`90d` as a time span. Raises OperatorError(wrong_use)."""
     from daybreak.settings.kinds import BadValue, duration
 
     try:
         return duration(text)
     except BadValue as fault:
-        raise OperatorError(f"{option}: {fault}.") from None
+        raise OperatorError(f"{option}: {fault}.", code="wrong_use") from None

@@ -29,7 +29,7 @@ def copy(
         try:
             addresses.append(STATE_URL.read(url, Path.cwd()))
         except BadValue as fault:
-            raise OperatorError(f"{name}: {fault}.") from None
+            raise OperatorError(f"{name}: {fault}.", code="wrong_use") from None
     rows = copy_state(addresses[0], addresses[1], lambda table, done, whole: note(f"{table}: {done:,} of {whole:,}"))
     say_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))
     say(f"{sum(rows.values()):,} rows are copied.")

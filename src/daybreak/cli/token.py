@@ -142,7 +142,7 @@ def revoke(
     from daybreak.bootstrap import now_utc, open_state
 
     if (token_id is None) == (leaked is None):
-        raise OperatorError("Give the id of a token, or --leaked FILE.")
+        raise OperatorError("Give the id of a token, or --leaked FILE.", code="wrong_use")
     with closing(open_state(settings_of(config))) as state:
         if leaked is not None:
             try:

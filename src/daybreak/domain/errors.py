@@ -170,6 +170,7 @@ class FileDamaged(FileStoreError):
 
 
 class OperatorError(DaybreakError):
-    """What the operator asked for cannot be done; the message names the setting and the fix."""
+    """What the operator asked for cannot be done; the message names the setting and the fix. `wrong_use` when what was
+    typed is at fault."""
 
     code = "operator_error"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from daybreak.domain.errors import OperatorError
 from daybreak.settings.kinds import BadValue
 from daybreak.settings.sections import SECTIONS, Fault, SettingNote, Settings, SettingsFault
 
@@ -83,11 +84,12 @@ def _from_file(path: Path, faults: list[Fault]) -> dict[str, object]:
     try:
         document = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
-        raise SettingsFault(str(path), [Fault("file", "is not there: make one with `daybreakd init`")]) from None
+        what = "is not there: make one with `daybreakd init`, or name yours with --config."
+        raise OperatorError(f"{path} {what}", code=SettingsFault.code) from None
     except OSError as fault:
-        raise SettingsFault(str(path), [Fault("file", f"cannot be read: {fault.strerror}")]) from fault
+        raise OperatorError(f"{path} cannot be read: {fault.strerror}.", code=SettingsFault.code) from fault
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise SettingsFault(str(path), [Fault("file", f"is not TOML: {fault}")]) from fault
+        raise OperatorError(f"{path} is not TOML: {fault}.", code=SettingsFault.code) from fault
     values: dict[str, object] = {}
     known = _notes()
     for name, value in document.items():

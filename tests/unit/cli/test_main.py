@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,25 @@ def test_wrong_use_ends_with_two_and_says_where_help_is(
     assert printed.err.startswith("daybreakd: ")
     assert "--help" in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit", "--since", "2x"],
+        ["audit", "--since", "yesterday"],
+        ["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"],
+        ["state", "copy", "a", "b"],
+        ["token", "revoke"],
+    ],
+)
+def test_a_value_that_cannot_be_read_is_wrong_use(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "daybreak.toml"
+    config.write_text('[source]\nlocation = "platform"\n')
+    assert run([str(config) if word == "CONFIG" else word for word in arguments]) == 2
+    assert capsys.readouterr().err.startswith("daybreakd: ")
 
 
 def test_a_configuration_that_is_missing_or_wrong_ends_with_two(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from daybreak.domain.errors import OperatorError
 from daybreak.settings import SettingsFault, load_settings, setting_rows
 from daybreak.settings.kinds import BadValue, Rate, duration, show_duration
 
@@ -144,8 +145,10 @@ def test_a_secret_is_shown_in_no_fault_and_no_repr(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing_or_not_toml_says_so(tmp_path: Path) -> None:
-    assert "daybreakd init" in faults(tmp_path / "none.toml", {})["file"]
-    assert "TOML" in faults(written(tmp_path, "base_url = "), {})["file"]
+    for path, words in ((tmp_path / "none.toml", "daybreakd init"), (written(tmp_path, "base_url = "), "is not TOML")):
+        with pytest.raises(OperatorError, match=words) as told:
+            load_settings(path, {})
+        assert told.value.code == "settings_fault"
 
 
 def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) -> None:
