@@ -16,6 +16,9 @@ Columns = Sequence[tuple[str, str]]
 Accepted = Mapping[ColumnType, Sequence[str]]
 """Per type of ours, the engine's types that hold it, by the first part of their names."""
 
+_UNTYPED = ('"NULL"', "void")
+"""What DuckDB and Spark call the type of a column whose writer saw no value in it: good for any."""
+
 
 class ModelRefused(Exception):
     """The engine does not take a model's SQL; the text is its reason, in one line."""
@@ -97,4 +100,4 @@ def model_faults(resource: Resource, model: Model, got: Columns, accepted: Accep
 
 
 def _holds(kind: str, column: Column, accepted: Accepted) -> bool:
-    return any(kind == name or kind.startswith(name + "(") for name in accepted[column.type])
+    return kind in _UNTYPED or any(kind == name or kind.startswith(name + "(") for name in accepted[column.type])

@@ -27,19 +27,17 @@ from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.parquet_folder import FileState, TableFiles, tables_in
 
-# What writers call a column in which they saw no value at all.
-_NO_TYPE = '"NULL"'
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
-    ColumnType.UUID: ("UUID", "VARCHAR", _NO_TYPE),
-    ColumnType.TEXT: ("VARCHAR", "ENUM", _NO_TYPE),
+    ColumnType.UUID: ("UUID", "VARCHAR"),
+    ColumnType.TEXT: ("VARCHAR", "ENUM"),
     ColumnType.BIGINT: (
         "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "HUGEINT", "UBIGINT", "UINTEGER", "USMALLINT", "UTINYINT",
-        "DECIMAL", _NO_TYPE,
+        "DECIMAL",
     ),
-    ColumnType.BOOLEAN: ("BOOLEAN", _NO_TYPE),
-    ColumnType.DATE: ("DATE", _NO_TYPE),
+    ColumnType.BOOLEAN: ("BOOLEAN",),
+    ColumnType.DATE: ("DATE",),
     ColumnType.TIMESTAMP: (
-        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", _NO_TYPE,
+        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     ),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 MAX_RANGES = 8
 _BYTES = re.compile(r"bytes[ \t]*=(.+)", re.IGNORECASE | re.ASCII)
-_SPEC = re.compile(r"([0-9]{0,18})-([0-9]{0,18})", re.ASCII)
+_SPEC = re.compile(r"([0-9]{0,30})-([0-9]{0,30})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

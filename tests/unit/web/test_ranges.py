@@ -22,6 +22,9 @@ from daybreak.web.ranges import MAX_RANGES, Span, Unsatisfiable, parse_ranges
         ("bytes=0-1,50-60,1-50", (Span(0, 61),)),
         ("bytes=0-1,100-", (Span(0, 2),)),
         ("bytes=,0-1,", (Span(0, 2),)),
+        # The largest numbers of 64 bits, which some clients take for "to the end".
+        ("bytes=3-18446744073709551615", (Span(3, 100),)),
+        ("bytes=-18446744073709551615", (Span(0, 100),)),
     ],
 )
 def test_spans(header: str, expected: tuple[Span, ...]) -> None:
