@@ -1,7 +1,6 @@
 """Signed links: every change but that of the format is refused."""
 
-from __future__ import annotations
-
+import hmac
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
@@ -139,3 +138,21 @@ def test_nothing_makes_it_raise(pairs: list[tuple[str, str]], client_id: str, re
     target = replace(TARGET, client_id=client_id, resource=resource)
     assert isinstance(judge(pairs, target=target), Refused)
     assert isinstance(judge(target=target), Refused)
+
+
+def test_no_value_reaches_into_its_neighbour() -> None:
+    values = dict(PAIRS)
+    values["expires"], values["nonce"] = f"{values['expires']}&{values['nonce']}", ""
+    assert judge(list(values.items())) == Refused("malformed")
+    values["nonce"], values["expires"] = values["expires"], ""
+    assert judge(list(values.items())) == Refused("malformed")
+
+
+def test_the_signature_is_the_standard_hmac_of_the_fields() -> None:
+    sent = dict(PAIRS)
+    key = RING.derive(sent["kid"], "signed-link")
+    assert key is not None
+    names = ("expires", "nonce", "subject", "kid")
+    fields = ["1", TARGET.client_id, TARGET.snapshot_id, TARGET.resource, *(sent[name] for name in names)]
+    message = b"".join(len(field).to_bytes(4, "big") + field.encode() for field in fields)
+    assert sent["signature"] == hmac.digest(key, message, "sha256").hex()
