@@ -95,8 +95,11 @@ class SqliteState:
         return result
 
     async def aread(self, work: Callable[[Stores], T]) -> T:
-        with translated():
+        try:
             return self._reader.run(work)
+        except Exception:
+            with translated():
+                raise
 
     async def awrite(self, work: Callable[[Stores], T]) -> T:
         with translated():

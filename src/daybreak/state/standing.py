@@ -6,26 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from daybreak.domain.identity import AccountStanding, Grant, Seat
-from daybreak.state.records import GRANT_COLUMNS, SEAT_COLUMNS, grant_of, seat_of
-from daybreak.state.schema import accounts
+from daybreak.state.columns import strings_of
+from daybreak.state.records import SEAT_COLUMNS, seat_of
+from daybreak.state.schema import accounts, grants
 
 STANDING_COLUMNS = (
     *SEAT_COLUMNS,
-    *GRANT_COLUMNS,
-    accounts.c.client_id,
+    grants.c.client_id,
+    grants.c.roles,
+    grants.c.data_export,
+    grants.c.async_rest_api,
     accounts.c.active,
     accounts.c.api_tokens_enabled,
     accounts.c.second_factor_required,
 )
 
 _SEAT_END = len(SEAT_COLUMNS)
-_GRANT_END = _SEAT_END + len(GRANT_COLUMNS)
 
 
 def standing_of(row: Sequence[Any]) -> tuple[Seat, AccountStanding | None, Grant | None]:
     """Seat, account and grant of a row of STANDING_COLUMNS. The account is given only with a grant on it."""
-    seat, grant_row = seat_of(row[:_SEAT_END]), row[_SEAT_END:_GRANT_END]
-    if grant_row[0] is None:
+    seat = seat_of(row[:_SEAT_END])
+    client_id, roles, data_export, async_rest_api, active, tokens, factor = row[_SEAT_END:]
+    if client_id is None:
         return seat, None, None
-    client_id, active, tokens, factor = row[_GRANT_END:]
-    return seat, AccountStanding(client_id, bool(active), bool(tokens), bool(factor)), grant_of(grant_row)
+    grant = Grant(seat.seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
+    return seat, AccountStanding(client_id, bool(active), bool(tokens), bool(factor)), grant
