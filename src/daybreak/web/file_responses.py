@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from daybreak.domain.errors import FileDamaged, FileStoreError, RequestError
 from daybreak.domain.snapshot import CurrentFile
 from daybreak.ports.files import FileStore
+from daybreak.web.answers import Answer
 from daybreak.web.negotiation import Representation
 from daybreak.web.preconditions import http_date, judge, range_stands
 from daybreak.web.problems import RangeNotSatisfiable
@@ -104,23 +105,23 @@ def etag_of(file: CurrentFile, representation: Representation) -> str:
 
 
 def file_headers(file: CurrentFile, representation: Representation) -> dict[str, str]:
-    """The headers of a file, whatever part of it is sent; without its length."""
+    """The headers of a file, names in lower case, whatever part of it is sent; without its length."""
     digest = base64.b64encode(bytes.fromhex(file.stored.sha256)).decode("ascii")
     headers = {
-        "Content-Type": representation.content_type,
-        "Content-Disposition": f'attachment; filename="{representation.file_name}"',
-        "ETag": etag_of(file, representation),
-        "Last-Modified": http_date(file.published_at),
-        "Accept-Ranges": "bytes",
-        "Repr-Digest": f"sha-256=:{digest}:",
-        "X-Row-Count": str(file.rows),
-        "X-Snapshot-Id": file.snapshot_id,
-        "Cache-Control": "private, no-cache, no-transform",
+        "content-type": representation.content_type,
+        "content-disposition": f'attachment; filename="{representation.file_name}"',
+        "etag": etag_of(file, representation),
+        "last-modified": http_date(file.published_at),
+        "accept-ranges": "bytes",
+        "repr-digest": f"sha-256=:{digest}:",
+        "x-row-count": str(file.rows),
+        "x-snapshot-id": file.snapshot_id,
+        "cache-control": "private, no-cache, no-transform",
     }
     if representation.content_encoding is not None:
-        headers["Content-Encoding"] = representation.content_encoding
+        headers["content-encoding"] = representation.content_encoding
     if representation.varies:
-        headers["Vary"] = "Accept, Accept-Encoding"
+        headers["vary"] = "Accept, Accept-Encoding"
     return headers
 
 
@@ -137,12 +138,12 @@ def file_response(
     `request_headers` have lower-case names. Raises RequestError `precondition_failed`.
     """
     headers = file_headers(file, representation)
-    etag, size = headers["ETag"], file.stored.bytes
+    etag, size = headers["etag"], file.stored.bytes
     verdict = judge(request_headers, etag=etag, modified=file.published_at)
     if verdict == "failed":
         raise RequestError("The file is not the one that your condition names.", code="precondition_failed")
     if verdict == "not_modified":
-        for name in ("Content-Type", "Content-Disposition", "Content-Encoding"):
+        for name in ("content-type", "content-disposition", "content-encoding"):
             headers.pop(name, None)
         return Response(status_code=304, headers=headers)
     if method == "GET" and "range" in request_headers:
@@ -256,16 +257,16 @@ def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
         os.close(handle)
     if len(content) != size:
         raise FileDamaged(f"{path} has {len(content)} octets, not {size}")
-    return Response(content, headers=dict(headers))
+    return Answer(content, [(name.encode("ascii"), text.encode("latin-1")) for name, text in headers.items()])
 
 
 def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> StoredBytes:
     if len(spans) == 1:
         span = spans[0]
-        headers["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
+        headers["content-range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
         return StoredBytes(path, (Segment(b"", span.start, span.length),), span.length, 206, headers)
     boundary = os.urandom(12).hex()
-    content_type = headers["Content-Type"]
+    content_type = headers["content-type"]
     segments = []
     for span in spans:
         before = (
@@ -274,7 +275,7 @@ def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, st
         )
         segments.append(Segment(before.encode("ascii"), span.start, span.length))
     segments.append(Segment(f"\r\n--{boundary}--\r\n".encode("ascii"), size, 0))
-    headers["Content-Type"] = f"multipart/byteranges; boundary={boundary}"
+    headers["content-type"] = f"multipart/byteranges; boundary={boundary}"
     length = sum(len(segment.before) + segment.length for segment in segments)
     return StoredBytes(path, tuple(segments), length, 206, headers)
 

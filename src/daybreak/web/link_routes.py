@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,7 +42,7 @@ class _LinkEndpoint:
         query = request.scope["query_string"].decode("latin-1")
         if len(query) > _LONGEST_QUERY:
             raise Forbidden("This link is not good.", code="invalid_link")
-        facts = facts_of(request)
+        facts, sent = facts_of(request), _first_values(request)
         opened = await downloads.open_link(
             self._services.downloads,
             client_id=request.path_params["client_id"],
@@ -48,18 +50,18 @@ class _LinkEndpoint:
             file_name=request.path_params["file"],
             parameters=_fields(query),
             caller=facts.caller,
-            recorded=_is_first_fetch(request),
+            recorded=_is_first_fetch(request.method, sent),
         )
         facts.client_id = opened.client_id
         representation = choose(
             opened.named.resource,
             opened.named.format,
-            accept=request.headers.getlist("accept"),
-            accept_encoding=request.headers.getlist("accept-encoding"),
+            accept=_values(request, b"accept"),
+            accept_encoding=_values(request, b"accept-encoding"),
             serve_gzip_as=self._services.settings.serve_gzip_as,
         )
         try:
-            return await self._bytes(request, opened, representation)
+            return await self._bytes(request, sent, opened, representation)
         except (FileDamaged, FileStoreError) as fault:
             self._metrics.happened(fault.code)
             _log.error(
@@ -71,14 +73,16 @@ class _LinkEndpoint:
             )
             raise
 
-    async def _bytes(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
+    async def _bytes(
+        self, request: Request, sent: Mapping[str, str], opened: OpenedFile, representation: Representation
+    ) -> Response:
         stored = opened.file.stored
         files = self._services.files
         path = files.local_path(stored.key, stored.bytes)
         if path is None:
             return await self._store_redirect(request, opened, representation)
         await self._guard.check(path, opened.file)
-        return file_response(path, opened.file, representation, request.headers, method=request.method)
+        return file_response(path, opened.file, representation, sent, method=request.method)
 
     async def _store_redirect(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
         link = await self._services.files.store_link(
@@ -99,13 +103,23 @@ def _fields(query: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (field.partition("=") for field in query.split("&"))]
 
 
-def _is_first_fetch(request: Request) -> bool:
+def _first_values(request: Request) -> dict[str, str]:
+    """The headers by their names in lower case; of one that is sent twice, the first."""
+    # From the last to the first, so that the first stays.
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
+
+
+def _values(request: Request, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for given, value in request.scope["headers"] if given == name]
+
+
+def _is_first_fetch(method: str, sent: Mapping[str, str]) -> bool:
     """Whether this request starts a download: not HEAD, and not a later part of one."""
-    if request.method != "GET":
+    if method != "GET":
         return False
-    if "if-none-match" in request.headers or "if-modified-since" in request.headers:
+    if "if-none-match" in sent or "if-modified-since" in sent:
         return False
-    given = request.headers.get("range")
+    given = sent.get("range")
     if given is None:
         return True
     # Any size does: only where the first part starts is asked.
