@@ -179,7 +179,7 @@ def test_runs_on_a_bucket_carry_by_reference_fail_cleanly_and_keep_what_is_in_us
         with pytest.raises((Unavailable, FileStoreError)):
             run_by_hand(replace(shop, store=impatient, plan=replace(shop.plan, attempts=1)))
         proxy.forever = None
-        assert straight.leftovers(frozenset()) == [first.snapshot_id], "nothing is left of the run that failed"
+        assert straight.snapshot_ids() == [first.snapshot_id], "nothing is left of the run that failed"
         served = shop.state.read(lambda stores: stores.snapshots.current())
         assert served is not None
         assert served.snapshot_id == first.snapshot_id

@@ -20,8 +20,8 @@ import duckdb
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.export.engine import open_engine
-from daybreak.export.lines import quoted
+from daybreak.export.engine import ENGINE_TYPES, open_engine
+from daybreak.export.lines import literal, quoted
 from daybreak.export.survey import LeaderRows
 from daybreak.ports.files import FileSink
 
@@ -51,7 +51,7 @@ class ParquetFiles:
     def empty(self) -> StoredFormat:
         """The shared file without rows."""
         types = ", ".join(
-            f"CAST(NULL AS {_ARROW_TYPES[column.type]}) AS {quoted(column.name)}" for column in self._resource.columns
+            _for_arrow(f"CAST(NULL AS {ENGINE_TYPES[column.type]})", column) for column in self._resource.columns
         )
         with self._writer() as write:
             return write("", self._cursor.sql(f"SELECT {types} LIMIT 0"))
@@ -64,7 +64,7 @@ class ParquetFiles:
         on_rows: Callable[[int], None],
     ) -> dict[str, dict[str, StoredFormat]]:
         """One file for each Leader, which `wanted_leaders` numbers; by client_id and format."""
-        columns = ", ".join(_for_arrow(column) for column in self._resource.columns)
+        columns = ", ".join(_for_arrow(quoted(column.name), column) for column in self._resource.columns)
         # Written in order once, so that each Leader's part is found by its place.
         self._cursor.execute(
             "CREATE OR REPLACE TEMP TABLE rows_in_order AS "
@@ -97,7 +97,7 @@ class ParquetFiles:
             closing(open_engine(memory_bytes=_WRITER_BYTES, threads=1, temp_dir=Path(folder))) as engine,
         ):
             path = Path(folder) / "file.parquet"
-            target = "'" + str(path).replace("'", "''") + "'"
+            target = literal(str(path))
 
             def write(client_id: str, relation: Any) -> StoredFormat:
                 _copy(engine, relation, columns, target)
@@ -126,20 +126,10 @@ def _copy(engine: duckdb.DuckDBPyConnection, relation: Any, columns: str, target
         engine.unregister("leader_rows")
 
 
-_ARROW_TYPES = {
-    ColumnType.UUID: "VARCHAR",
-    ColumnType.TEXT: "VARCHAR",
-    ColumnType.BIGINT: "BIGINT",
-    ColumnType.BOOLEAN: "BOOLEAN",
-    ColumnType.DATE: "DATE",
-    ColumnType.TIMESTAMP: "TIMESTAMP",
-}
-
-
-def _for_arrow(column: Column) -> str:
+def _for_arrow(value: str, column: Column) -> str:
     # Arrow has no UUID of its own: as text it arrives the same everywhere.
-    name = quoted(column.name)
-    return f"CAST({name} AS VARCHAR) AS {name}" if column.type is ColumnType.UUID else name
+    given = f"CAST({value} AS VARCHAR)" if column.type is ColumnType.UUID else value
+    return f"{given} AS {quoted(column.name)}"
 
 
 def _for_parquet(column: Column) -> str:

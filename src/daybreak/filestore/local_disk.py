@@ -139,13 +139,13 @@ class LocalDisk:
         except OSError as error:
             raise _fault(error, f"The files of snapshot {snapshot_id} cannot be removed") from error
 
-    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
-        """Ids that lie below `staging/` or `snapshots/` and are not among the known ones."""
+    def snapshot_ids(self) -> list[str]:
+        """Ids that lie below `staging/` or `snapshots/`. Raises FileStoreError."""
         try:
             found = set(os.listdir(self._staging)) | set(os.listdir(self._snapshots))
         except OSError as error:
             raise _fault(error, f"The folder {self._root} cannot be listed") from error
-        return sorted(name for name in found if is_snapshot_id(name) and name not in known_snapshot_ids)
+        return sorted(filter(is_snapshot_id, found))
 
     def free_bytes(self) -> int | None:
         """Free space for an ordinary user of the file system, in bytes."""

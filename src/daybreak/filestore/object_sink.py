@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, count
 
-from daybreak.catalogue.formats import FORMATS
+from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import Bucket
 from daybreak.filestore.keys import relative_name, snapshot_folder
@@ -25,15 +25,13 @@ _WAITING_BYTES = 64 << 20
 _TRIES = 3
 _PAUSE_SECONDS = 0.5
 
-_TYPES = {format.name: format.media_type for format in FORMATS}
-_ENDINGS = {format.name: format.ending for format in FORMATS}
-
 
 def stored_headers(resource: str, format: str) -> dict[str, str]:
     """What an object is stored with: how it is handed out when nobody asks for anything else."""
+    known = format_named(format)
     return {
-        "Content-Type": _TYPES[format],
-        "Content-Disposition": f'attachment; filename="{resource}{_ENDINGS[format]}"',
+        "Content-Type": known.media_type,
+        "Content-Disposition": f'attachment; filename="{resource}{known.ending}"',
     }
 
 

@@ -187,12 +187,12 @@ class ObjectStore:
                 removed += len(doomed)
         return removed
 
-    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
-        """Ids below `snapshots/` that are not among the known ones. Raises FileStoreError, Unavailable."""
+    def snapshot_ids(self) -> list[str]:
+        """Ids below `snapshots/`. Raises FileStoreError, Unavailable."""
         with self._asking("The bucket cannot be listed", LIST):
             found = obstore.list_with_delimiter(self._store, "snapshots/")["common_prefixes"]
         ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
-        return sorted(name for name in ids if is_snapshot_id(name) and name not in known_snapshot_ids)
+        return sorted(filter(is_snapshot_id, ids))
 
     def free_bytes(self) -> int | None:
         """None: a bucket does not fill up."""

@@ -79,8 +79,8 @@ class FileStore(Protocol):
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Deletes a snapshot's files but those kept (carried into living ones); how many."""
 
-    def leftovers(self, known_snapshot_ids: frozenset[str]) -> list[str]:
-        """Snapshot ids (or staging folders) that lie in the store and nobody knows."""
+    def snapshot_ids(self) -> list[str]:
+        """Every snapshot of which anything lies in the store, staged or not, sorted."""
 
     def free_bytes(self) -> int | None:
         """Free space, None when the store has no such figure."""

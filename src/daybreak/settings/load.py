@@ -24,7 +24,6 @@ class SettingRow:
     key: str
     section: str
     name: str
-    variable: str
     written: str
     default: str | None
     text: str
@@ -36,7 +35,7 @@ def setting_rows() -> Iterator[SettingRow]:
     for key, note in _notes().items():
         section, _, name = key.rpartition(".")
         shown = None if note.default is None else _as_written(note.default)
-        yield SettingRow(key, section, name, _variable(key), note.kind.written, shown, note.text, note.secret)
+        yield SettingRow(key, section, name, note.kind.written, shown, note.text, note.secret)
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:

@@ -54,7 +54,7 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     """
     state.write(lambda stores: _give_up_superseded(stores, now))
     # The store is listed before the database is asked: a run that starts in between is known by then.
-    lying = store.leftovers(frozenset())
+    lying = store.snapshot_ids()
 
     def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot]]:
         return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned()

@@ -109,7 +109,7 @@ class DuckdbReading:
 
     def check(self) -> None:
         """Holds each model's columns to the catalogue and the leaders' chain to reason."""
-        with self._cursor() as cursor:
+        with self.cursor() as cursor:
 
             def columns_of(model: Model) -> Columns:
                 try:
@@ -129,7 +129,7 @@ class DuckdbReading:
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""
         if self._leaders is None:
-            with self._cursor() as cursor, engine_faults("Table leaders"):
+            with self.cursor() as cursor, engine_faults("Table leaders"):
                 rows = cursor.execute(
                     "SELECT CAST(leader_id AS VARCHAR) FROM leaders WHERE leader_id IS NOT NULL ORDER BY leader_id"
                 ).fetchall()
@@ -157,14 +157,6 @@ class DuckdbReading:
             raise SourceUnavailable(
                 "These files changed while they were read; the run is not used:\n  " + "\n  ".join(changed)
             )
-
-    @contextmanager
-    def _cursor(self) -> Iterator[Any]:
-        cursor = self._connection.cursor()
-        try:
-            yield cursor
-        finally:
-            cursor.close()
 
 
 def _parquet_tables(location: Path) -> list[TableFiles] | None:

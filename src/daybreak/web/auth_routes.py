@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import second_factor, sessions
 from daybreak.access.login import SecondFactorOwed, SessionStarted, login
 from daybreak.access.reach import beside_requests
+from daybreak.domain.identity import is_id
 from daybreak.web.answers import (
     CodeRequest,
     ContextList,
@@ -31,8 +30,6 @@ from daybreak.web.bodies import read_json
 from daybreak.web.request_facts import facts_of
 from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
-
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII)
 
 
 def auth_routes(services: Services) -> list[Route]:
@@ -132,4 +129,4 @@ def _login_result(outcome: SessionStarted | SecondFactorOwed) -> LoginResult:
 def _device_id(request: Request) -> str | None:
     """The device the client says it is; anything but a UUID is as good as nothing."""
     given = request.headers.get("x-device-id", "").strip().lower()
-    return given if _UUID.fullmatch(given) else None
+    return given if is_id(given) else None

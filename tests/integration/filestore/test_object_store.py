@@ -77,7 +77,7 @@ def test_a_large_file_whose_making_fails_is_never_seen(store: ObjectStore) -> No
     with pytest.raises(RuntimeError, match="the encoder broke"):
         sink.write(LEADER, "members", "csv", pieces())
     sink.discard()
-    assert store.leftovers(frozenset()) == []
+    assert store.snapshot_ids() == []
 
 
 def test_a_damaged_or_missing_object_is_found(store: ObjectStore) -> None:
@@ -105,9 +105,9 @@ def test_carried_objects_are_not_copied_and_outlive_their_snapshot(store: Object
     store.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
         store.check(gone.key, 4, gone.sha256)
-    assert store.leftovers(frozenset()) == [old]
+    assert store.snapshot_ids() == [old]
     assert store.remove(old, frozenset()) == 1
-    assert store.leftovers(frozenset()) == []
+    assert store.snapshot_ids() == []
 
 
 def test_links_answer_as_local_disk_does(store: ObjectStore) -> None:

@@ -99,7 +99,7 @@ def amazon(code: str, message: str) -> str:
 ACTS: dict[str, Callable[[ObjectStore], object]] = {
     "s3:PutObject": lambda store: store.put(KEY, b"rows", {}),
     "s3:GetObject": lambda store: b"".join(store.read(KEY)),
-    "s3:ListBucket": lambda store: store.leftovers(frozenset()),
+    "s3:ListBucket": lambda store: store.snapshot_ids(),
 }
 
 

@@ -6,7 +6,6 @@ seat, account and grant: what was revoked is closed on the next click.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +19,7 @@ from daybreak.access.authorization import account_fault, has_second_factor, not_
 from daybreak.access.reach import reach_of
 from daybreak.access.sessions import SignedIn, enter
 from daybreak.domain.errors import Forbidden, InvalidRequest, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, Principal, Reach, Seat, Session, SessionStanding
+from daybreak.domain.identity import Caller, Principal, Reach, Seat, Session, SessionStanding, is_id
 from daybreak.web.dashboard import cross_site
 from daybreak.web.dashboard.desk import Desk, render
 from daybreak.web.dashboard.forms import read_form
@@ -28,7 +27,6 @@ from daybreak.web.dashboard.session_cookie import read_cookie
 from daybreak.web.request_facts import facts_of
 
 SWITCHER_SHOWS = 8
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # What a redirect after a success may say; the address names it, the words are here.
 FLASHES: Mapping[str, tuple[str, str, str]] = {
     "token-revoked": ("good", "The token is revoked.", "It is refused from now on."),
@@ -113,7 +111,7 @@ class Visit:
 
 async def open_visit(desk: Desk, request: Request, client_id: str) -> Visit:
     """Raises SignInNeeded, SecondFactorNeeded; Forbidden when the account is not open to the seat."""
-    if client_id and _UUID.fullmatch(client_id) is None:
+    if client_id and not is_id(client_id):
         raise not_your_account()
     services = desk.services
     sid = read_cookie(request, "session", secure=desk.secure, keyring=services.keyring.current())
