@@ -96,10 +96,10 @@ def _round(services: Path, sources: dict[str, Path], changed: Path) -> Iterator[
 
 def _table(found: dict[str, list[Run]], exports: dict[str, list[float]], abouts: dict[str, str]) -> str:
     idle = _wall(found[_NOTHING])
-    full = _wall(found["even"])
+    full = found["even"]
     lines = [
-        "| Members | Rows | Files | Written | Wall, s | CPU, s | µs a file | Export alone | Of a full run | Peak MB |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| Members | Rows | Files | Written | Wall, s | CPU, s | µs a file | Export | Of a full run | In CPU | Peak MB |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, runs in found.items():
         members = runs[0].resources["members"]
@@ -108,11 +108,13 @@ def _table(found: dict[str, list[Run]], exports: dict[str, list[float]], abouts:
         if name in _TINY:
             each = f"{(_wall(runs) - idle) / written * 1e6:,.0f}"
             export = f"{(median(exports[name]) - median(exports[_NOTHING])) / written * 1e6:,.0f}"
-        share = f"{_wall(runs) / full:.2f}" if name in {"same", "tenth"} else ""
+        shares = ["", ""]
+        if name in {"same", "tenth"}:
+            shares = [f"{of(runs) / of(full):.2f}" for of in (_wall, _cpu)]
         lines.append(
             f"| {abouts[name]} | {members.rows:,} | {2 * members.leaders:,} | {written:,} "
             f"| {spread([run.used.wall_seconds for run in runs])} | {spread([run.used.cpu_seconds for run in runs])} "
-            f"| {each} | {export} | {share} | {max(run.used.peak_bytes for run in runs) / 1e6:,.0f} |"
+            f"| {each} | {export} | {' | '.join(shares)} | {max(run.used.peak_bytes for run in runs) / 1e6:,.0f} |"
         )
     return "\n".join(lines)
 
@@ -149,7 +151,7 @@ def _wall(runs: list[Run]) -> float:
 
 _ABOUT = """Whole `daybreakd snapshot run`s as the service makes them by itself: files on local disk, made, synced,
 written down in SQLite, read back in full and published. Platforms have Members and nothing else, in no order. The
-microseconds of a file are those of the run less those of the run over one Member, by files written; "export alone" is
+microseconds of a file are those of the run less those of the run over one Member, by files written; "export" is
 the same of the files' making and sync, without the database, the reading back and the publication.
 """
 
