@@ -98,7 +98,7 @@ def _table(found: dict[str, list[Run]], exports: dict[str, list[float]], abouts:
     idle = _wall(found[_NOTHING])
     full = found["even"]
     lines = [
-        "| Members | Rows | Files | Written | Wall, s | CPU, s | µs a file | Export | Of a full run | In CPU | Peak MB |",
+        "| Members | Rows | Files | Written | Wall, s | CPU, s | µs a file | Export | Of a full run | CPU | Peak MB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, runs in found.items():
