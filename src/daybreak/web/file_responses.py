@@ -280,7 +280,7 @@ def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, st
     return StoredBytes(path, tuple(segments), length, 206, headers)
 
 
-async def _send_piece(send: Send, octets: bytes) -> None:
+async def _send_piece(send: Send, octets: bytes | bytearray) -> None:
     await send({"type": "http.response.body", "body": octets, "more_body": True})
 
 
@@ -289,8 +289,8 @@ async def _client_gone(receive: Receive) -> None:
         pass
 
 
-async def _read(handle: int, length: int, offset: int) -> bytes:
-    """From the page cache at once; what has to come from the disk, in a thread."""
+async def _read(handle: int, length: int, offset: int) -> bytes | bytearray:
+    """From the page cache at once, as it was read, with no other copy; what has to come from the disk, in a thread."""
     buffer = bytearray(length)
     try:
         count = os.preadv(handle, [buffer], offset, os.RWF_NOWAIT)
@@ -301,4 +301,4 @@ async def _read(handle: int, length: int, offset: int) -> bytes:
     if count == 0:
         return await asyncio.to_thread(os.pread, handle, length, offset)
     del buffer[count:]
-    return bytes(buffer)
+    return buffer
