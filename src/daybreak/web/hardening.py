@@ -115,12 +115,9 @@ class Hardening:
     ) -> None:
         """Sends a response with the headers that all have; what the route has set itself stays."""
         given = response.raw_headers
-        names = set()
-        for name, value in given:
-            names.add(name)
-            if name == b"content-length":
-                exchange.length = int(value)
-        given += [header for header in self._headers if header[0] not in names]
+        by_name = dict(given)
+        exchange.length = int(by_name.get(b"content-length", 0))
+        given += [header for header in self._headers if header[0] not in by_name]
         given.append((b"x-request-id", facts.request_id.encode("ascii")))
         exchange.status = response.status_code
         await response(scope, receive, exchange.noting)
@@ -174,7 +171,8 @@ class Hardening:
             path=_logged_path(scope),
             status=exchange.status,
             length=exchange.length,
-            milliseconds=round(seconds * 1000, 2),
+            # As `round` would, which first writes the number down in letters.
+            milliseconds=int(seconds * 100_000 + 0.5) / 100,
             address=facts.address,
             user_agent=facts.user_agent[:200],
             subject=facts.subject,
