@@ -72,6 +72,7 @@ def test_the_schema_of_the_files(service: Service) -> None:
     assert {name: [field["name"] for field in fields] for name, fields in described.items()} == {
         resource.name: list(resource.column_names) for resource in RESOURCES
     }
+    assert {tuple(entry["endings"]) for entry in found.json()["resources"]} == {(".csv.gz", ".json.gz")}
 
 
 def test_health_and_readiness(service: Service) -> None:

@@ -58,7 +58,8 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
             raise OperatorError(
                 f"snapshot.models_dir: {path.name} replaces nothing; the models are {', '.join(RESOURCE_NAMES)}."
             )
-        sql = path.read_text("utf-8-sig").strip().rstrip(";")
+        # A comment at the end ends there, whatever the SELECT is put into.
+        sql = path.read_text("utf-8-sig").strip().rstrip(";") + "\n"
         models[path.stem] = Model(path.stem, sql, str(path))
     return models
 

@@ -5,8 +5,10 @@ https://datapackage.org/standard/table-schema/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.formats import FORMATS
+from daybreak.catalogue.formats import DEFAULT_FORMATS, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
 SCHEMA_VERSION = "1.0.0"
@@ -31,8 +33,8 @@ def table_schema(resource: Resource) -> dict[str, object]:
     }
 
 
-def data_package() -> dict[str, object]:
-    """All nine resources with the endings they come in, versioned; plain JSON values."""
+def data_package(formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, object]:
+    """All nine resources with the endings of the formats that are made, versioned; plain JSON values."""
     return {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": "daybreak",
@@ -56,7 +58,7 @@ def data_package() -> dict[str, object]:
                     "doubleQuote": True,
                     "header": True,
                 },
-                "endings": [format.ending for format in FORMATS],
+                "endings": [format_named(name).ending for name in formats],
                 "order": list(resource.key),
                 "schema": table_schema(resource),
             }

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -282,6 +283,30 @@ def _connect(
     raise OperatorError(f"files.url: '{address.url}' is not an s3://, gs:// or az:// address.")
 
 
+def _check_server(address: str, *, bucket_in_front: bool) -> None:
+    """Raises OperatorError for what the library would give up the process on."""
+    try:
+        parts = urlsplit(address)
+        # Read for its error alone.
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or " " in address:
+        raise OperatorError(f"files.endpoint: '{address}' is no address. Write it like https://objects.example:9000.")
+    if bucket_in_front and _is_ip_address(parts.hostname):
+        raise OperatorError(
+            f"files.path_style must be true for '{address}': no bucket can stand in front of an IP address."
+        )
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _amazon(
     address: BucketAddress,
     bucket: str,
@@ -297,6 +322,7 @@ def _amazon(
     base = f"{server}/{bucket}" if address.path_style else f"{scheme}://{bucket}.{host}"
     options |= {"region": region, "virtual_hosted_style_request": not address.path_style}
     if given:
+        _check_server(given, bucket_in_front=not address.path_style)
         # The library wants the bucket in the endpoint when it is to be part of the host name.
         options["endpoint"] = server if address.path_style else base
         options["client_options"]["allow_http"] = scheme == "http"

@@ -45,7 +45,7 @@ class _OperationsEndpoints:
         document = openapi_document(base_url=settings.base_url, formats=settings.formats)
         self._openapi = msgspec.json.encode(document)
         self._docs = docs_page(document, contact=settings.operator_contact)
-        self._schema = msgspec.json.encode(data_package())
+        self._schema = msgspec.json.encode(data_package(settings.formats))
 
     async def health(self, _request: Request) -> Response:
         return json_answer(Health("ok", daybreak.__version__))

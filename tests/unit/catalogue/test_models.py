@@ -40,7 +40,7 @@ def test_the_instant_is_written_in_utc() -> None:
 def test_single_models_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "members.sql").write_text("SELECT 1;\n", "utf-8")
     models = load_models(tmp_path)
-    assert models["members"].sql == "SELECT 1"
+    assert models["members"].sql == "SELECT 1\n"
     assert models["members"].origin == str(tmp_path / "members.sql")
     assert models["campaigns"] == load_models()["campaigns"]
 

@@ -53,6 +53,25 @@ def test_amazon_links(address: BucketAddress, host: str, path: str, tmp_path: Pa
     assert query["response-content-disposition"] == ['attachment; filename="members.csv"']
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("http://10.0.0.5:9000", r"files\.path_style"),
+        ("http://[::1]:9000", r"files\.path_style"),
+        ("objects.example:9000", r"files\.endpoint"),
+        ("objects.example", r"files\.endpoint"),
+        ("http://", r"files\.endpoint"),
+        ("http://objects.example:port", r"files\.endpoint"),
+        ("http://objects example", r"files\.endpoint"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_asked_is_refused(endpoint: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=said):
+        ObjectStore(BucketAddress("s3://bucket", endpoint), environment=AWS, home=tmp_path)
+    with pytest.raises(OperatorError, match=said):
+        ObjectStore(BucketAddress("s3://bucket"), environment={**AWS, "AWS_ENDPOINT_URL": endpoint}, home=tmp_path)
+
+
 def test_google_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -187,6 +187,18 @@ def test_a_model_that_breaks_the_contract_is_named(platform: Path, tmp_path: Pat
     assert said in caught.value.message
 
 
+def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
+    own = tmp_path / "models"
+    own.mkdir()
+    usual = load_models()["communities"].sql.strip()
+    (own / "communities.sql").write_text(f"\ufeff{usual} -- as ever", "utf-8")
+    with reading(platform, tmp_path, load_models(own)) as opened:
+        opened.check()
+        assert referential_faults(opened) == []
+        report = export_resource(opened, "communities", ("csv",), MemorySink(), on_entries=list[ManifestEntry]().extend)
+    assert report.rows == 1
+
+
 @pytest.mark.parametrize(
     "sql",
     [
