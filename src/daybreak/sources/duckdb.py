@@ -40,6 +40,8 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
         "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
     ),
 }  # fmt: skip
+# Of a DuckDB file, after a checksum.
+_MAGIC, _MAGIC_AT = b"DUCK", 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,16 @@ def _parquet_tables(location: Path) -> list[TableFiles] | None:
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
+    try:
+        with location.open("rb") as file:
+            head = file.read(_MAGIC_AT + len(_MAGIC))
+    except OSError as error:
+        raise SourceError(f"The source {location} cannot be opened: {error.strerror}") from error
+    if head[_MAGIC_AT:] != _MAGIC:
+        raise SourceError(
+            f"The source {location} cannot be opened: it is no DuckDB file. "
+            "Name one, or a folder with TABLE.parquet files."
+        )
     try:
         connection.execute(f"ATTACH {literal(str(location))} AS source (READ_ONLY)")
     except duckdb.IOException as error:

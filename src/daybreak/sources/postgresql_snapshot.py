@@ -155,7 +155,7 @@ def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnap
 @contextmanager
 def reading_connection(location: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection inside a transaction that only reads, in UTC. Raises SourceError, SourceUnavailable."""
-    given = conninfo.conninfo_to_dict(location)
+    given = _parts_of(location)
     with server_faults("The source"):
         connection = psycopg.connect(location, autocommit=True, **_missing_from(given))
     with closing(connection):
@@ -188,6 +188,19 @@ def server_faults(what: str, *, timeout_seconds: float = 0) -> Iterator[None]:
 def first_line(error: Exception) -> str:
     """The first line of what a driver says."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _parts_of(location: str) -> dict[str, Any]:
+    """The parameters in an address. Raises SourceError, which says nothing of what may be a password."""
+    try:
+        if not location.startswith(("postgresql://", "postgres://")):
+            raise psycopg.ProgrammingError
+        return conninfo.conninfo_to_dict(location)
+    except psycopg.ProgrammingError:
+        raise SourceError(
+            "source.location is no address of PostgreSQL: write postgresql://reader@host/database, parameters of "
+            "libpq after a question mark, and %-codes for other letters in names and passwords."
+        ) from None
 
 
 def _missing_from(given: Mapping[str, Any]) -> dict[str, Any]:

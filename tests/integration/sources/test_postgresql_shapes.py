@@ -130,3 +130,21 @@ def test_identifiers_may_be_text_here_and_native_there(database: str, tmp_path: 
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].startswith(f'"{CAMPAIGN}","{LEADER}","{LEADER}"')
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",1,0,0,0,2,1,")
     assert found[f"{LEADER}/members.csv"].splitlines()[1].startswith(f'"{MEMBER}","{LEADER}","+1","live","Ana"')
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "platform",
+        "host=127.0.0.1 dbname=platform password=hunter2",
+        "mysql://hunter2@127.0.0.1/platform",
+        "postgresql://reader:hunter2%zz@127.0.0.1/platform",
+        "postgresql://reader@127.0.0.1/platform?hunter2=1",
+    ],
+)
+def test_what_is_no_address_is_said_so_and_not_shown(location: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"source\.location") as caught, postgresql(location, tmp_path).open(AS_OF):
+        pass
+    assert "hunter2" not in caught.value.message
+    with pytest.raises(SourceError, match=r"source\.location"):
+        postgresql(location, tmp_path).rows("SELECT 1")

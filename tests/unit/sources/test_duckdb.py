@@ -127,7 +127,13 @@ def test_what_is_no_source_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is not there"), reading(tmp_path / "nowhere", tmp_path):
         pass
     (tmp_path / "notes.txt").write_text("not a database at all" * 1000, "utf-8")
-    with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "notes.txt", tmp_path):
+    (tmp_path / "empty.duckdb").touch()
+    write_parquet("SELECT 1 AS leader_id", tmp_path / "leaders.parquet")
+    for name in ("notes.txt", "empty.duckdb", "leaders.parquet"):
+        with pytest.raises(SourceError, match="no DuckDB file"), reading(tmp_path / name, tmp_path):
+            pass
+    (tmp_path / "damaged.duckdb").write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 20_000)
+    with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "damaged.duckdb", tmp_path):
         pass
 
 
