@@ -34,8 +34,8 @@ _NAMES = frozenset(PARAMETERS)
 _SHAPE = re.compile(r"[1-9][0-9]{8,11}&[0-9a-f]{16}&[12][0-9a-f]{32}&[0-9a-f]{4,32}&[0-9a-f]{64}", re.ASCII)
 _KINDS = {"session": "1", "token": "2"}
 _KIND_OF = {digit: kind for kind, digit in _KINDS.items()}
-# The length of a field before it; a longer one is in no link.
-_LENGTHS = tuple(length.to_bytes(4, "big") for length in range(1024))
+# The length of a field before it, as four octets; a longer one is in no link.
+_LENGTHS = tuple(length.to_bytes(4, "big").decode("ascii") for length in range(128))
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
@@ -116,10 +116,9 @@ def _signature(key: bytes, target: LinkTarget, *, nonce: str, subject: str, kid:
         subject,
         kid,
     )
-    encoded = [field.encode() for field in fields]
-    message = b"".join([_LENGTHS[len(octets)] + octets for octets in encoded])
-    inner, outer = (begun.copy() for begun in _keyed(key))
-    inner.update(message)
+    inner, outer = _keyed(key)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update("".join([_LENGTHS[len(field)] + field for field in fields]).encode())
     outer.update(inner.digest())
     return outer.hexdigest()
 
