@@ -242,7 +242,8 @@ def test_get_changes_nothing(visitor: Callable[..., Page], service: Service) -> 
         "settings/security/password",
         "settings/security/recovery-codes",
     ):
-        assert page.request.get(service.account(stage.NORTHLIGHT, path)).status == 405
+        answer = page.request.get(service.account(stage.NORTHLIGHT, path))
+        assert (answer.status, answer.headers["allow"]) == (405, "POST")
     assert page.request.get(f"{service.base}/dashboard/sign-out").status == 405
     page.reload()
     expect(page.get_by_role("heading", name="Files", exact=True)).to_be_visible()

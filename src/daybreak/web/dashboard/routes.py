@@ -16,14 +16,15 @@ from daybreak.web.dashboard.operator import operator_pages
 from daybreak.web.dashboard.security import security_pages
 from daybreak.web.dashboard.sign_in import sign_in_routes
 from daybreak.web.dashboard.tokens import token_pages
-from daybreak.web.routing import Route, methods
+from daybreak.web.problems import MethodNotAllowed
+from daybreak.web.routing import Route, find_route, methods
 from daybreak.web.services import Services
 
 
 def dashboard_routes(services: Services) -> list[Route]:
     """The routes below /dashboard, in the order they are matched."""
     desk = open_desk(services)
-    return [
+    known = [
         _static_route(desk),
         *sign_in_routes(desk),
         *operator_pages(desk),
@@ -32,12 +33,16 @@ def dashboard_routes(services: Services) -> list[Route]:
         *insight_pages(desk),
         *activity_pages(desk),
         *file_pages(desk),
-        methods("/dashboard/{rest:path}", GET=gate_page(desk, _nothing)),
     ]
 
+    async def nothing(request: Request) -> Response:
+        """What people see who mistyped an address. A path that is there and takes other methods says so."""
+        route, _ = find_route(known, request.method, request.scope["path"])
+        if route is not None:
+            raise MethodNotAllowed(tuple(route.handlers))
+        raise NotFound("There is no such page. Its address may have been cut short or mistyped.")
 
-async def _nothing(_request: Request) -> Response:
-    raise NotFound("There is no such page. Its address may have been cut short or mistyped.")
+    return [*known, methods("/dashboard/{rest:path}", GET=gate_page(desk, nothing))]
 
 
 def _static_route(desk: Desk) -> Route:

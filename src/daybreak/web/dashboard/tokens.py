@@ -102,7 +102,6 @@ async def _list(visit: Visit) -> Response:
     context: dict[str, object] = {
         "tokens": [_token_view(token, visit) for token in live_first],
         "blocked": blocked,
-        "may_create": blocked is None,
     }
     return show(visit, "tokens.html", "tokens", context)
 
@@ -241,7 +240,6 @@ def _token_view(token: ApiToken, visit: Visit) -> dict[str, object]:
         "last_used_at": token.last_used_at,
         "expires_at": token.expires_at,
         "state": _state(token, visit),
-        "may_revoke": True,
     }
 
 
