@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from benchmarks.comparison import picture, table
@@ -45,9 +45,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> Section:
     parts, pictures = [], {}
+    measured: set[str] = set()
     for order in options.orders.split(","):
         source = make_source(options.folder, options.rows, options.leaders, 1_000_000, order)
         ways = options.ways.split(",") if options.ways else _BY_ORDER[order]
+        measured.update(ways)
         found = _rounds(options.folder, source, ways, options.rounds)
         name = f"benchmarks-members-{order}"
         pictures[name] = picture(f"Members, {order} source: seconds on the wall", found, WAYS, _OURS)
@@ -56,7 +58,7 @@ def _run(options: argparse.Namespace) -> Section:
             table(found, WAYS, _OURS),
             f"\n![Seconds by way](images/{name}.svg)\n",
         ]
-    body = f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + _NOTES
+    body = f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + notes(measured)
     return Section(body, pictures, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime"))
 
 
@@ -83,27 +85,52 @@ def _rounds(folder: Path, source: Path, ways: Sequence[str], rounds: int) -> dic
     return found
 
 
-_NOTES = """
-How each way is set up:
-
-- All have a thread a core, and read the same Parquet files out of the page cache. Polars reads a copy with identifiers
-  as text, because it cannot write binary ones to CSV.
+_NOTES: tuple[tuple[str, str], ...] = (
+    (
+        "",
+        """\
+- All have a thread a core, and read the same Parquet files out of the page cache.
 - After the first round every file of every way is read back with Python's csv and with msgspec, and every cell of
   every row compared with the source through a sum of hashes of rows; a file must hold one Leader's rows alone.
-- Daybreak quotes every text. Its seconds include what a run needs beside the files: fingerprints, counts of NULLs and
-  of unexpected values, rows in order, SHA-256 of each file and its content, and one sync of everything at the end. No
-  other way does any of these.
+- Daybreak quotes every text and writes its JSON records as an array, the others one a line. Its seconds include what a
+  run needs beside the files: fingerprints, counts of NULLs and of unexpected values, rows in order, SHA-256 of each
+  file and its content, and one sync of everything at the end. No other way does any of these.""",
+    ),
+    (
+        "duckdb",
+        """\
 - DuckDB: one `COPY` for each format with `PARTITION_BY`, `preserve_insertion_order` off and
   `partitioned_write_max_open_files` above the number of Leaders. Its own quoting. Rows sorted by Leader beforehand,
-  a larger `partitioned_write_flush_threshold` and more threads than cores were tried and did not help.
+  a larger `partitioned_write_flush_threshold` and more threads than cores were tried and did not help.""",
+    ),
+    (
+        "polars",
+        """\
 - Polars: the streaming engine, both sinks in one `collect_all`, so that rows are read once, `maintain_order` off,
-  its own quoting, no limit on a file's size. Sorting beforehand was tried and did not help.
-- Plain Python: csv, json and gzip at level 6, on one core, of rows sorted by DuckDB; one round.
-- No file is removed before the last way is done: ext4 takes longer to make files for minutes after many were removed.
-- DuckDB, Polars and Python write one JSON record a line where Daybreak writes an array.
+  its own quoting, no limit on a file's size. Sorting beforehand was tried and did not help. It reads a copy of the
+  source with identifiers as text, because it cannot write binary ones to CSV.""",
+    ),
+    ("python", "- Plain Python: csv, json and gzip at level 6, on one core, of rows sorted by DuckDB; one round."),
+    (
+        "",
+        """\
+- No file is removed before the last way is done: ext4 takes longer to make files for minutes after many have gone.""",
+    ),
+    (
+        "limit",
+        """\
 - "Compression alone" takes Daybreak's finished text and compresses it with igzip level 2: no way that writes
-  these bytes can take less.
-"""
+  these bytes can take less.""",
+    ),
+)
+"""What is said of the ways whose names begin so; "" of all."""
+
+
+def notes(ways: Collection[str]) -> str:
+    """How each of the ways that were measured is set up."""
+    said = [text for begins, text in _NOTES if any(way.startswith(begins) for way in ways)]
+    return "\nHow each way is set up:\n\n" + "\n".join(said) + "\n"
+
 
 JOB = Job(
     "members",

@@ -2,6 +2,7 @@
 
 from benchmarks.comparison import picture, table
 from benchmarks.measure import Measured
+from benchmarks.members import notes
 
 TITLES = {"ours": "Daybreak", "peer": "somebody else"}
 
@@ -30,3 +31,10 @@ def test_seconds_of_servers_are_shown_when_there_are_any() -> None:
 def test_the_fastest_is_shown_first() -> None:
     svg = picture("Seconds", {"peer": took(9), "ours": took(3)}, TITLES, "ours")
     assert svg.index("Daybreak") < svg.index("somebody else")
+
+
+def test_the_notes_are_of_what_was_measured() -> None:
+    said = notes({"daybreak", "polars-6"})
+    assert "Polars:" in said
+    assert "DuckDB:" not in said
+    assert "Compression alone" not in said
