@@ -7,6 +7,7 @@ a verb is used, so that help answers at once.
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import App, CycloptsError
 
@@ -58,7 +59,19 @@ def make_app() -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: runs the verb and ends the process with its exit code."""
+    _set_up_streams()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _set_up_streams() -> None:
+    """Names and documents go in and out as UTF-8 whatever the locale; a stream that was closed goes nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nothing = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - as long as the process
+            setattr(sys, name, nothing)
+        else:
+            stream.reconfigure(encoding="utf-8")
 
 
 def run(arguments: Sequence[str]) -> int:

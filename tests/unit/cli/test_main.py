@@ -1,5 +1,6 @@
 """The command line itself: help without heavy imports, exit codes, one clear message."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -139,3 +140,19 @@ def test_how_a_verb_ends(
     monkeypatch.setattr("daybreak.cli.doctor.settings_of", fail)
     assert run(["doctor"]) == code
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_names_come_out_as_utf8_whatever_the_locale(encoding: str, tmp_path: Path) -> None:
+    folder = tmp_path / "Zoë 🎉"
+    command = [sys.executable, "-m", "daybreak.cli.main", "init", str(folder)]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, capture_output=True, env=environment, timeout=120, check=False)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert str(folder / "daybreak.toml") in done.stdout.decode()
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_takes_nothing_and_harms_nothing(closed: str) -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main --version {closed}"
+    assert subprocess.run(["sh", "-c", command], timeout=120, check=False).returncode == 0
