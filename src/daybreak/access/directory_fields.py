@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import PHONE_NUMBER_TYPES, ROLES, Account, BillingState, Grant, Seat
+from daybreak.domain.identity import PHONE_NUMBER_TYPES, ROLES, Account, BillingState, Grant, Seat, folded_email
 from daybreak.ports.access_stores import Directory
 
 MISSING: Final = object()
@@ -142,7 +142,7 @@ def whole(accounts: Sequence[Account], seats: Sequence[Seat], grants: Sequence[G
     """
     faults += _repeated("accounts: client_id", [account.client_id for account in accounts])
     faults += _repeated("seats: seat_id", [seat.seat_id for seat in seats])
-    faults += _repeated("seats: email", [seat.email.casefold() for seat in seats])
+    faults += _repeated("seats: email", [folded_email(seat.email) for seat in seats])
     faults += _repeated("access: seat_id and client_id", [f"{g.seat_id} {g.client_id}" for g in grants if g.client_id])
     client_ids, seat_ids = {account.client_id for account in accounts}, {seat.seat_id for seat in seats}
     for grant in grants:

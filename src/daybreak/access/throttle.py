@@ -14,6 +14,7 @@ from datetime import datetime
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
+from daybreak.domain.identity import folded_email
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import State, Stores
 
@@ -93,4 +94,4 @@ def _rule(key: str, limit_and_window: tuple[int, int]) -> ThrottleRule:
 
 def _email_key(email: str) -> str:
     # Hashed: what is typed into the field may be anything, a password included.
-    return hashlib.sha256(email.strip().casefold().encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return hashlib.sha256(folded_email(email).encode("utf-8", "surrogatepass")).hexdigest()[:32]

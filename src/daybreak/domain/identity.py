@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import datetime
 from typing import Literal
 
@@ -18,6 +19,11 @@ def is_id(text: str) -> bool:
     """Whether a text has the form of an id: a UUID in lower case. Anything else need not be looked
     up anywhere."""
     return _ID.fullmatch(text) is not None
+
+
+def folded_email(email: str) -> str:
+    """What emails are compared by: their letters, whatever the case and however a keyboard composes them."""
+    return unicodedata.normalize("NFC", email.strip().casefold())
 
 
 class BillingState(msgspec.Struct, frozen=True):

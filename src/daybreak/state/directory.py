@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.domain.identity import Account, Grant, Seat, folded_email
 from daybreak.ports.access_stores import Directory
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
@@ -15,7 +15,6 @@ from daybreak.state.records import (
     seat_of,
 )
 from daybreak.state.schema import accounts, grants, seats
-from daybreak.state.seats import folded
 from daybreak.state.statements import upsert
 
 
@@ -73,7 +72,7 @@ class SqlDirectory:
                 {
                     "seat_id": seat.seat_id,
                     "email": seat.email,
-                    "email_folded": folded(seat.email),
+                    "email_folded": folded_email(seat.email),
                     "password_hash": seat.password_hash,
                     "disabled": seat.disabled,
                     "operator": seat.operator,

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import Landing, Reach, Seat
+from daybreak.domain.identity import Landing, Reach, Seat, folded_email
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,
@@ -49,11 +49,6 @@ def _changing(names: tuple[str, ...]) -> sa.Update:
     return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**given)
 
 
-def folded(email: str) -> str:
-    """What emails are compared by: their letters, whatever the case."""
-    return email.strip().casefold()
-
-
 class SqlSeats:
     """The SeatStore on a connection with a transaction open."""
 
@@ -61,7 +56,7 @@ class SqlSeats:
         self._connection = connection
 
     def by_email(self, email: str) -> Seat | None:
-        row = _BY_EMAIL.first(self._connection, email=folded(email))
+        row = _BY_EMAIL.first(self._connection, email=folded_email(email))
         return None if row is None else seat_of(row)
 
     def by_id(self, seat_id: str) -> Seat | None:

@@ -1,5 +1,7 @@
 """Seats, their passwords and their second factors, on both databases."""
 
+import unicodedata
+
 from msgspec.structs import replace
 
 from daybreak.domain.identity import Landing, Seat
@@ -12,6 +14,8 @@ def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
     found = state.read(lambda stores: stores.seats.by_email("  ZOË@example.ORG "))
     assert found is not None
     assert found.email == "Zoë@Example.org"
+    decomposed = unicodedata.normalize("NFD", "zoë@example.org")
+    assert state.read(lambda stores: stores.seats.by_email(decomposed)) == found
     assert state.read(lambda stores: stores.seats.by_email("zoe@example.org")) is None
     assert state.read(lambda stores: stores.seats.by_id(uuid(1))) == found
     assert state.read(lambda stores: stores.seats.by_id(uuid(2))) is None
