@@ -52,10 +52,9 @@ class LinkTarget(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A link that is not good; `target` is there when only the time is over."""
+    """A link that is not good, and why."""
 
     reason: Refusal
-    target: LinkTarget | None = None
 
 
 def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
@@ -101,7 +100,7 @@ def verify(
     if not hmac.compare_digest(expected, sent["signature"]):
         return Refused("signature")
     if target.expires <= now_seconds:
-        return Refused("expired", target)
+        return Refused("expired")
     return target
 
 

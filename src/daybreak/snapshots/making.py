@@ -18,6 +18,7 @@ from daybreak.snapshots.engine import export, faults_between
 from daybreak.snapshots.guard import Finding, leader_drops, null_growth, row_drops
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.report import count
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.room import expected_need, require_room
 from daybreak.snapshots.verify import SAMPLE, Damage, damaged_files, files_of
@@ -28,6 +29,7 @@ _log = structlog.get_logger("daybreak.snapshots")
 _ENTRIES_AT_ONCE = 2000
 _TOLD_EVERY_SECONDS = 0.5
 _LEADERS_AT_ONCE = 5000
+_MOST_FINDINGS = 100
 _RUNS_FOR_ROOM = 20
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 # Files that are carried over are read back in turn, all of them once a week.
@@ -82,7 +84,7 @@ class Making:
                 Finding("references", fault.check, f"{fault.check}: {fault.rows} rows, such as {fault.example}")
                 for fault in references
             ]
-        self._notes["findings"] = [finding.as_json() for finding in findings[: shop.plan.guard.findings_limit]]
+        self._notes["findings"] = [finding.as_json() for finding in findings[:_MOST_FINDINGS]]
         self._notes["findings_in_all"] = len(findings)
         self._lease.check()
         self._enter("complete")
@@ -107,8 +109,8 @@ class Making:
             "engine": self._shop.source.engine,
             "formats": list(self._shop.plan.formats),
             "carried_from": self._carries_from.snapshot_id if self._carries_from else None,
-            "rows": sum(_int(entry["rows"]) for entry in self._resources.values()),
-            "bytes": sum(_int(entry["bytes"]) for entry in self._resources.values()),
+            "rows": sum(count(entry, "rows") for entry in self._resources.values()),
+            "bytes": sum(count(entry, "bytes") for entry in self._resources.values()),
             "bytes_written": self._bytes_written,
             "scratch_bytes": self._scratch_bytes,
             "files": self._files,
@@ -301,7 +303,3 @@ class Making:
 
             findings += shop.state.read(compare)
         return findings
-
-
-def _int(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0

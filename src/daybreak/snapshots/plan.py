@@ -24,7 +24,6 @@ class GuardRules:
     leader_least_rows: int = 10_000
     null_share: float = 0.2
     referential: bool = True
-    findings_limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
