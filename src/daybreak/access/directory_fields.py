@@ -13,7 +13,16 @@ from typing import Final
 from uuid import UUID
 
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import PHONE_NUMBER_TYPES, ROLES, Account, BillingState, Grant, Seat, folded_email
+from daybreak.domain.identity import (
+    LONGEST_EMAIL,
+    PHONE_NUMBER_TYPES,
+    ROLES,
+    Account,
+    BillingState,
+    Grant,
+    Seat,
+    folded_email,
+)
 from daybreak.ports.access_stores import Directory
 
 MISSING: Final = object()
@@ -22,7 +31,6 @@ _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | 
 _E164 = re.compile(r"\+[1-9][0-9]{2,14}", re.ASCII)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _LONGEST_NAME = 200
-_LONGEST_EMAIL = 254
 _MOST_FAULTS_SHOWN = 50
 
 
@@ -170,7 +178,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None and len(text) <= _LONGEST_EMAIL
+    return _EMAIL.fullmatch(text) is not None and len(text) <= LONGEST_EMAIL
 
 
 def _shown(value: object) -> str:

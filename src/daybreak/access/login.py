@@ -16,7 +16,7 @@ from daybreak.access.trail import event
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import Caller, Device, Seat, Session, is_id
+from daybreak.domain.identity import LONGEST_TYPED_EMAIL, Caller, Device, Seat, Session, is_id
 from daybreak.ports.state import Stores
 
 Kind = Literal["api", "dashboard"]
@@ -194,8 +194,8 @@ def device_of(services: AccessServices, seat: Seat, known: Device | None, caller
 
 
 def _could_be_email(text: str) -> bool:
-    # Databases refuse NUL and lone surrogates; RFC 5321 §4.5.3.1 ends at 254 octets.
-    return len(text) <= 320 and text.isprintable()
+    # Databases refuse NUL and lone surrogates.
+    return len(text) <= LONGEST_TYPED_EMAIL and text.isprintable()
 
 
 def _invalid_credentials() -> Unauthenticated:
