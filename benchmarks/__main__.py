@@ -14,8 +14,16 @@ from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import load, machine, versions
 from benchmarks.serving import job as serving
 
-JOBS: tuple[Job, ...] = (members.JOB, postgresql.JOB, resources.JOB, shapes.JOB, memory.JOB, serving.JOB)
-"""In the order of the page. To add a job, write a module with a JOB and name it here."""
+JOBS: tuple[Job, ...] = (
+    members.MANY_MEMBERS,
+    members.EVERY_WAY,
+    postgresql.JOB,
+    resources.JOB,
+    shapes.JOB,
+    memory.JOB,
+    serving.JOB,
+)
+"""In the order of the page. To add a job, write a module that makes it and name it here."""
 
 _DOCS = Path("docs")
 
