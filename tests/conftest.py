@@ -2,9 +2,12 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Verbosity, settings
 
 from tests.parts import network_guard
@@ -35,6 +38,21 @@ os.environ["TZ"] = "UTC"
 # Some machines tell Python to forget what it compiled; every server that a test starts would compile itself again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+@pytest.fixture(autouse=True)
+def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A verb that runs in the process of the tests sets up the log of that process, for good and for every logger that
+    is used meanwhile. Here both last as long as the test.
+    """
+    before, configure = structlog.get_config(), structlog.configure
+
+    def configured(**given: Any) -> None:
+        configure(**{**given, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", configured)
+    yield
+    configure(**before)
 
 
 @pytest.fixture(scope="session")
