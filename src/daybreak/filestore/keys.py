@@ -11,13 +11,13 @@ import re
 
 from daybreak.catalogue.formats import FORMATS
 from daybreak.domain.errors import FileStoreError
+from daybreak.domain.identity import is_id
 
 _ENDINGS = {format.name: format.ending for format in FORMATS}
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
-_KEY = re.compile(f"snapshots/({_UUID.pattern})/({_PART}(?:/{_PART})*)")
+_KEY = re.compile(f"snapshots/([^/]+)/({_PART}(?:/{_PART})*)")
 
 
 def relative_name(client_id: str, resource: str, format: str) -> str:
@@ -29,14 +29,14 @@ def relative_name(client_id: str, resource: str, format: str) -> str:
     ending = _ENDINGS[format]
     if client_id == "":
         return f"empty/{resource}{ending}"
-    if not _UUID.fullmatch(client_id):
+    if not is_id(client_id):
         raise FileStoreError("A Leader's id must be a lower-case UUID to become a file name.")
     return f"{client_id[:2]}/{client_id}.{resource}{ending}"
 
 
 def snapshot_folder(snapshot_id: str) -> str:
     """The folder of a snapshot. Raises FileStoreError when the id is not one."""
-    if not _UUID.fullmatch(snapshot_id):
+    if not is_id(snapshot_id):
         raise FileStoreError("A snapshot's id must be a lower-case UUID.")
     return f"snapshots/{snapshot_id}"
 
@@ -44,10 +44,6 @@ def snapshot_folder(snapshot_id: str) -> str:
 def split_key(key: str) -> tuple[str, str]:
     """A key as (snapshot id, name inside the snapshot). Raises FileStoreError for a key this module does not make."""
     found = _KEY.fullmatch(key)
-    if found is None:
+    if found is None or not is_id(found[1]):
         raise FileStoreError("This is not the key of a stored file.")
     return found[1], found[2]
-
-
-def is_snapshot_id(text: str) -> bool:
-    return _UUID.fullmatch(text) is not None

@@ -19,8 +19,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
+from daybreak.domain.identity import is_id
 from daybreak.filestore.durable import sync_folder, sync_tree
-from daybreak.filestore.keys import is_snapshot_id, relative_name, snapshot_folder, split_key
+from daybreak.filestore.keys import relative_name, snapshot_folder, split_key
 from daybreak.ports.files import FileSink, StoreLink, WrittenFile
 
 _UNFINISHED = ".unfinished"
@@ -145,7 +146,7 @@ class LocalDisk:
             found = set(os.listdir(self._staging)) | set(os.listdir(self._snapshots))
         except OSError as error:
             raise _fault(error, f"The folder {self._root} cannot be listed") from error
-        return sorted(filter(is_snapshot_id, found))
+        return sorted(filter(is_id, found))
 
     def free_bytes(self) -> int | None:
         """Free space for an ordinary user of the file system, in bytes."""

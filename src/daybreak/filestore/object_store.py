@@ -24,8 +24,9 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError
+from daybreak.domain.identity import is_id
 from daybreak.filestore.cloud_credentials import aws_certificates, aws_domain, aws_keys, aws_region, google_key
-from daybreak.filestore.keys import is_snapshot_id, snapshot_folder, split_key
+from daybreak.filestore.keys import snapshot_folder, split_key
 from daybreak.filestore.machine_keys import MachineKeys
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
@@ -193,7 +194,7 @@ class ObjectStore:
         with self._asking("The bucket cannot be listed", LIST):
             found = obstore.list_with_delimiter(self._store, "snapshots/")["common_prefixes"]
         ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
-        return sorted(filter(is_snapshot_id, ids))
+        return sorted(filter(is_id, ids))
 
     def free_bytes(self) -> int | None:
         """None: a bucket does not fill up."""
