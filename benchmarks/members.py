@@ -47,12 +47,14 @@ def _job(name: str, heading: str, about: str, *, rows: int, by_order: Mapping[st
 
     def run(options: argparse.Namespace) -> Section:
         parts, pictures = [], {}
+        outs = options.folder / "out"
+        shutil.rmtree(outs, ignore_errors=True)
         measured: set[str] = set()
         for order in options.orders.split(","):
             source = make_source(options.folder, options.rows, options.leaders, 1_000_000, order)
             ways = options.ways.split(",") if options.ways else _possible(by_order[order])
             measured.update(ways)
-            found = _rounds(options.folder, source, ways, options.rounds)
+            found = _rounds(outs / order, source, ways, options.rounds)
             drawn = f"benchmarks-{name}-{order}"
             pictures[drawn] = picture(f"Members, {order} source: seconds on the wall", found, WAYS, _OURS)
             parts += [
@@ -60,6 +62,7 @@ def _job(name: str, heading: str, about: str, *, rows: int, by_order: Mapping[st
                 table(found, WAYS, _OURS),
                 f"\n![Seconds by way](images/{drawn}.svg)\n",
             ]
+        shutil.rmtree(outs, ignore_errors=True)
         body = f"{options.rows:,} Members of {options.leaders:,} Leaders.\n\n" + "\n".join(parts) + notes(measured)
         return Section(body, pictures, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime", "pyspark"))
 
@@ -70,13 +73,11 @@ def _possible(ways: Sequence[str]) -> Sequence[str]:
     return [way for way in ways if way not in _NEED_JAVA or shutil.which("java")]
 
 
-def _rounds(folder: Path, source: Path, ways: Sequence[str], rounds: int) -> dict[str, list[Measured]]:
+def _rounds(outs: Path, source: Path, ways: Sequence[str], rounds: int) -> dict[str, list[Measured]]:
     """Every way once, then every way again; the first round's files are read back and compared with the source."""
     found: dict[str, list[Measured]] = {way: [] for way in ways}
     expected = content_of_source(source)
     read_once(source)
-    outs = folder / "out"
-    shutil.rmtree(outs, ignore_errors=True)
     for number in range(rounds):
         for way in ways:
             if number and way in _ONCE:
@@ -91,7 +92,6 @@ def _rounds(folder: Path, source: Path, ways: Sequence[str], rounds: int) -> dic
             if number == 0:
                 check(out, expected)
             print(f"round {number + 1}, {WAYS[way]}: {measured.wall_seconds:.1f} s", flush=True)
-    shutil.rmtree(outs, ignore_errors=True)
     return found
 
 
