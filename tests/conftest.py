@@ -40,19 +40,25 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-@pytest.fixture(autouse=True)
-def logging_ends_with_its_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A verb that runs in the process of the tests sets up the log of that process, for good and for every logger that
-    is used meanwhile. Here both last as long as the test.
+@pytest.fixture(scope="session", autouse=True)
+def no_logger_is_for_good() -> Iterator[None]:
+    """A verb that runs in the process of the tests, in a fixture of a whole module too, sets up the log of that process
+    and of every logger that is used from then on. Here no logger keeps what it was set up with.
     """
-    before, configure = structlog.get_config(), structlog.configure
+    configure = structlog.configure
 
     def configured(**given: Any) -> None:
         configure(**{**given, "cache_logger_on_first_use": False})
 
-    monkeypatch.setattr(structlog, "configure", configured)
-    yield
-    configure(**before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", configured)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def every_test_begins_with_the_log_of_the_library() -> None:
+    """Whatever a test or a fixture before it set up."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
