@@ -43,6 +43,7 @@ from daybreak.sources.dialects import in_dialect
 from daybreak.sources.spark_faults import spark_faults, words_of
 from daybreak.sources.spark_placing import spread
 from daybreak.sources.spark_ranges import RANGE_ORDER, RANGE_ROWS
+from daybreak.sources.spark_tables import show_tables
 from daybreak.sources.spark_task import SparkTask, TaskReport
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -60,8 +61,6 @@ _SPARK_TYPES = {
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
 }
-_CATALOGUE = "catalog:"
-_NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")
 _PARTITION_ROWS = 500_000
 _POLL_SECONDS = 0.5
 _RESULT = "kind string, body string"
@@ -119,7 +118,7 @@ class SparkSource:
         session = spark_session(self._settings).newSession()
         session.conf.set("spark.sql.session.timeZone", "UTC")
         with spark_faults("The source"):
-            found = _show_tables(session, self._location)
+            found = show_tables(session, self._location)
         yield SparkReading(
             session,
             as_of,
@@ -133,7 +132,7 @@ class SparkSource:
         """The rows of a query of the operator's own (`[directory]`), by column name."""
         session = spark_session(self._settings).newSession()
         with spark_faults("A query under [directory]"):
-            _show_tables(session, self._location)
+            show_tables(session, self._location)
             return [row.asDict() for row in session.sql(sql).collect()]
 
 
@@ -329,43 +328,6 @@ def _together(resource: str, reports: Sequence[TaskReport]) -> ResourceReport:
         null_counts=nulls,
         bytes_written=sum(report.bytes_written for report in reports),
     )
-
-
-def _show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
-    """Views `raw_TABLE` on what is there; names and types of their columns.
-
-    Raises SourceError that lists the tables Spark cannot read; a missing one is left out.
-    """
-    found: dict[str, Columns] = {}
-    faults: list[str] = []
-    for table in SOURCE_TABLES:
-        try:
-            frame = _table(session, location, table.name)
-        except AnalysisException as error:
-            if error.getCondition() not in _NOT_THERE:
-                faults.append(f"table {table.name}: {words_of(error)}")
-            continue
-        frame.createOrReplaceTempView(f"raw_{table.name}")
-        found[table.name] = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
-    if faults:
-        raise SourceError(
-            "Spark cannot read all of the source (identifiers must be text in Parquet: it knows no UUID):\n  "
-            + "\n  ".join(faults)
-        )
-    return found
-
-
-def _table(session: SparkSession, location: str, table: str) -> DataFrame:
-    """A table of the catalogue, or `TABLE.parquet` (a file, or Spark's kind of folder), else the folder `TABLE`."""
-    if location.startswith(_CATALOGUE):
-        return session.table(f"{location.removeprefix(_CATALOGUE)}.{table}")
-    folder = location.rstrip("/")
-    try:
-        return session.read.parquet(f"{folder}/{table}.parquet")
-    except AnalysisException as error:
-        if error.getCondition() not in _NOT_THERE:
-            raise
-        return session.read.parquet(f"{folder}/{table}")
 
 
 def _typed(column: Column) -> str:

@@ -243,3 +243,26 @@ def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path
         reading.check()
     assert "mine.sql: column one is not part of communities" in caught.value.message
     assert "other.sql" in caught.value.message
+
+
+@pytest.mark.usefixtures("session")
+def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    folder.mkdir()
+    for path in parquet.glob("*.parquet"):
+        (folder / path.name).symlink_to(path)
+    beside = folder / "members"
+    beside.mkdir()
+    with source_on(folder).open(AS_OF) as reading:
+        reading.check()  # an empty folder is no table
+    (beside / "part-0.parquet").symlink_to(parquet / "members.parquet")
+    with (
+        pytest.raises(SourceError, match=r"Table members is there twice: .*members\.parquet and .*members\. Move"),
+        source_on(folder).open(AS_OF),
+    ):
+        pass
+    (folder / "members.parquet").unlink()
+    (beside / "_delta_log").mkdir()
+    (beside / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(SourceError, match=r"members is a Delta table"), source_on(folder).open(AS_OF):
+        pass
