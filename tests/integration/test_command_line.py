@@ -81,7 +81,7 @@ def test_importing_what_was_exported_changes_nothing(
     exported = command("directory", "export")
     assert {seat["email"] for seat in json.loads(exported)["seats"]} == {seat.email for seat in directory.seats}
     assert "password" not in exported
-    monkeypatch.setattr("sys.stdin", io.StringIO(exported))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeff" + exported))
     assert command("directory", "import", "-") == ""
     assert command("directory", "import", str(folder / "directory.json")) == ""
     document = json.loads(exported)
@@ -303,7 +303,7 @@ def test_what_operators_are_told(
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"not a database, but long enough to be looked at" * 100)
     monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{broken}")
-    assert "does not answer. Try again shortly.\n  file is not a database" in command("seat", "list", code=1)
+    assert "its file is no SQLite database" in command("seat", "list", code=1)
     doctor = command("doctor", code=1)
     assert "\n        file is not a database" in doctor
     assert "FAULT clock: not looked at, see state database\n" in doctor

@@ -31,10 +31,11 @@ def import_(
 ) -> None:
     """Add and change what the document names; what it does not name stays. Doing it twice changes nothing."""
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8-sig")
+        text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else fault
         raise OperatorError(f"{file} cannot be read: {reason}.") from fault
+    text = text.removeprefix("\ufeff")
     _say_changes(import_directory(settings_of(config), text, dry_run=dry_run), dry_run=dry_run)
 
 

@@ -7,7 +7,9 @@ a verb is used, so that help answers at once.
 import os
 import sys
 from collections.abc import Sequence
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError
 
@@ -17,7 +19,11 @@ from daybreak.cli.faults import told
 from daybreak.cli.output import note
 from daybreak.domain.errors import DaybreakError
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+STANDARD_OUTPUT = "standard output"
 _EXIT_CODES = {"settings_fault": WRONG_USE, "wrong_use": WRONG_USE, "run_stopped": INTERRUPTED}
 
 VERBS: tuple[tuple[str, str, str], ...] = (
@@ -63,6 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
+class _Output(FileIO):
+    """Standard output. What goes wrong with it names it, as the errors of other files do."""
+
+    def write(self, octets: "Buffer", /) -> int:
+        try:
+            return super().write(octets)
+        except OSError as error:
+            error.filename = STANDARD_OUTPUT
+            raise
+
+
 def _set_up_streams() -> None:
     """Names and documents go in and out as UTF-8 whatever the locale; a stream that was closed goes nowhere."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -72,6 +89,15 @@ def _set_up_streams() -> None:
             setattr(sys, name, nothing)
         else:
             stream.reconfigure(encoding="utf-8")
+            if name == "stdout":
+                sys.stdout = _output_of(stream)
+
+
+def _output_of(stream: TextIOWrapper) -> TextIOWrapper:
+    """The same output by way of `_Output`."""
+    raw = _Output(stream.fileno(), "w", closefd=False)
+    by_lines = stream.line_buffering or stream.write_through
+    return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", line_buffering=by_lines)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,8 +110,8 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has enough; what is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has enough.
+        _give_up_output()
         return DONE
     except DaybreakError as error:
         return _complain(told(error), _EXIT_CODES.get(error.code, FAILED))
@@ -93,8 +119,15 @@ def run(arguments: Sequence[str]) -> int:
         # A file or folder that the operator named, or that lies in one; anything else is a defect.
         if error.filename is None:
             raise
+        if error.filename == STANDARD_OUTPUT:
+            _give_up_output()
         return _complain(told(error), FAILED)
     return result if isinstance(result, int) else DONE
+
+
+def _give_up_output() -> None:
+    """What is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str, code: int) -> int:

@@ -13,11 +13,22 @@ from daybreak.domain.errors import Conflict, DaybreakError, Unavailable
 _TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
 _READ_ONLY = "25006"
 _RERUN = ("40001", "40P01")
+# No other try helps: the file is something else, or broken.
+_UNREADABLE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 def unavailable() -> Unavailable:
     """The state database does not answer, or not in time."""
     return Unavailable("The state database does not answer. Try again shortly.", code="state_unavailable")
+
+
+def unreadable() -> Unavailable:
+    """The file of the state database holds something else, or is broken: the operator has to see to it."""
+    return Unavailable(
+        "The state database cannot be read: its file is no SQLite database, or is damaged. "
+        "The operator has to bring it back from a copy, or name another one as state.url.",
+        code="state_unavailable",
+    )
 
 
 def busy() -> Unavailable:
@@ -69,7 +80,9 @@ def _meaning_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     if isinstance(cause, sqlite3.ProgrammingError) or str(cause).startswith(("no such ", "near ")):
         return None
     if isinstance(cause, sqlite3.DatabaseError):
-        return unavailable()
+        # The lower eight bits say what, the others where.
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        return unreadable() if code in _UNREADABLE else unavailable()
     return None
 
 

@@ -156,3 +156,11 @@ def test_names_come_out_as_utf8_whatever_the_locale(encoding: str, tmp_path: Pat
 def test_a_closed_stream_takes_nothing_and_harms_nothing(closed: str) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main --version {closed}"
     assert subprocess.run(["sh", "-c", command], timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", ["--version", "completion zsh", "snapshot --help"])
+def test_an_output_that_is_full_is_said_in_one_line(arguments: str) -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main {arguments} > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (1, "daybreakd: standard output: No space left on device\n")

@@ -19,6 +19,12 @@ def test_unknown_fields_are_ignored() -> None:
     assert parse_json(b'{"email": "a", "password": "b", "more": [{}]}', LoginRequest) == LoginRequest("a", "b")
 
 
+def test_a_byte_order_mark_is_passed_over_once() -> None:
+    body = b'{"email": "a", "password": "b"}'
+    assert parse_json(b"\xef\xbb\xbf" + body, LoginRequest) == LoginRequest("a", "b")
+    assert fault_of(b"\xef\xbb\xbf" * 2 + body).code == "invalid_request"
+
+
 def test_a_missing_field_is_named() -> None:
     assert fault_of(b'{"email": "a"}').faults == (FieldFault("/password", "is required"),)
 

@@ -90,5 +90,9 @@ def test_waiting_is_told() -> None:
 
 
 def test_paths_and_causes_stay_inside() -> None:
-    for error in (FileDamaged("/srv/files/secret differs"), DaybreakError("/srv/secret", code="unheard_of")):
+    for error in (
+        FileDamaged("/srv/files/secret differs"),
+        DaybreakError("/srv/secret", code="unheard_of"),
+        Unavailable("/srv/state.db is damaged", code="state_unavailable"),
+    ):
         assert "/srv" not in json.dumps(answer(error)[2])
