@@ -52,24 +52,32 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
 def table_faults(found: Mapping[str, Columns], accepted: Accepted) -> list[str]:
     """One line per missing table, missing column and wrong type; [] when all is there.
 
-    `found` maps lower-case table names to their columns; names are compared without case.
+    `found` maps lower-case table names to their columns; an engine for which case is nothing gives lower-case names.
     """
     faults = []
     for table in SOURCE_TABLES:
         if table.name not in found:
             faults.append(f"table {table.name} is missing")
             continue
-        types = {name.lower(): kind for name, kind in found[table.name]}
+        types = dict(found[table.name])
         for column in table.columns:
             kind = types.get(column.name)
             if kind is None:
-                faults.append(f"column {table.name}.{column.name} is missing")
+                faults.append(f"column {table.name}.{column.name} is missing{_spelt_otherwise(column, types)}")
             elif not _holds(kind, column, accepted):
                 faults.append(
                     f"column {table.name}.{column.name} is {kind}, expected {column.type.value} "
                     f"({' or '.join(accepted[column.type])})"
                 )
     return faults
+
+
+def _spelt_otherwise(column: Column, types: Mapping[str, str]) -> str:
+    """What to add about a missing column that is there in other letters; "" when it is not."""
+    other = next((name for name in types if name.lower() == column.name), None)
+    if other is None:
+        return ""
+    return f': there is "{other}", which is another name here; rename it, or put a view in front that does'
 
 
 def model_faults(resource: Resource, model: Model, got: Columns, accepted: Accepted) -> list[str]:

@@ -257,7 +257,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
 
 def _columns_of_source(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
     rows = connection.execute(
-        "SELECT lower(table_name), column_name, data_type FROM duckdb_columns() "
+        "SELECT lower(table_name), lower(column_name), data_type FROM duckdb_columns() "
         "WHERE (database_name = 'source' AND schema_name = 'main') "
         "OR (database_name = 'memory' AND schema_name = 'source') "
         "ORDER BY table_name, column_index"

@@ -182,7 +182,7 @@ class PostgresqlReading:
             f"CAST({quoted(column.name)} AS {_SENT_AS[column.type]}) AS {quoted(column.name)}"
             for column in resource.columns
         )
-        select = f"{self._with_identifiers()}SELECT {columns} FROM ({model}) AS model"
+        select = f"{self._with_our_types()}SELECT {columns} FROM ({model}) AS model"
         if "GROUP BY" in model.upper():
             return [partial(self._snapshot.stream, select)]
         # The server's own hash of an identifier. NULL is in neither half by itself.
@@ -200,20 +200,17 @@ class PostgresqlReading:
                 "The role may not read all of the source. Missing:\n  " + "\n  ".join(g for (g,) in grants)
             )
 
-    def _with_identifiers(self) -> str:
-        """In front of a SELECT: the tables that keep identifiers as text, with native ones in their place. The server
-        compares no text with a UUID, and text by its letters.
+    def _with_our_types(self) -> str:
+        """In front of a SELECT: the tables that keep values in other types than ours, with ours in their place. The
+        server compares no text with a UUID, and text by its letters; a count is a whole number before it is added up.
         """
         shown = []
         for table in SOURCE_TABLES:
-            wanted = {column.name for column in table.columns if column.type is ColumnType.UUID}
             columns = self._columns().get(table.name, ())
-            if any(name in wanted and kind != "uuid" for name, kind in columns):
-                names = ", ".join(
-                    # By way of text, which has no blanks at its end.
-                    f"CAST(CAST({name} AS text) AS uuid) AS {name}" if name in wanted else quoted(name)
-                    for name, _ in columns
-                )
+            wanted = {column.name: column.type for column in table.columns}
+            casts = [_in_our_type(name, kind, wanted.get(name)) for name, kind in columns]
+            if any(casts):
+                names = ", ".join(cast or quoted(name) for cast, (name, _) in zip(casts, columns, strict=True))
                 shown.append(f"{table.name} AS NOT MATERIALIZED (SELECT {names} FROM {table.name})")
         return f"WITH {', '.join(shown)} " if shown else ""
 
@@ -243,7 +240,7 @@ class PostgresqlReading:
         try:
             # A failed statement must not end the transaction that keeps the snapshot.
             with self._keeper.transaction(), self._keeper.cursor() as cursor:
-                cursor.execute(f"{self._with_identifiers()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
+                cursor.execute(f"{self._with_our_types()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
                 described = cursor.description or []
                 kinds = cursor.execute(
                     "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
@@ -255,6 +252,16 @@ class PostgresqlReading:
         return [
             (column.name, _plain_kind(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)
         ]
+
+
+def _in_our_type(name: str, kind: str, wanted: ColumnType | None) -> str:
+    """A column of a table as the models take it; "" when it is so already."""
+    if wanted is ColumnType.UUID and kind != "uuid":
+        # By way of text, which has no blanks at its end.
+        return f"CAST(CAST({name} AS text) AS uuid) AS {name}"
+    if wanted is ColumnType.BIGINT and kind == "numeric":
+        return f"CAST({name} AS bigint) AS {name}"
+    return ""
 
 
 def _identifier(resource: Resource) -> str:

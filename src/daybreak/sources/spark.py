@@ -56,7 +56,6 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
 }
 _SPARK_TYPES = {
     ColumnType.TEXT: "string",
-    ColumnType.BIGINT: "bigint",
     ColumnType.BOOLEAN: "boolean",
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
@@ -331,6 +330,9 @@ def _together(resource: str, reports: Sequence[TaskReport]) -> ResourceReport:
 
 
 def _typed(column: Column) -> str:
+    if column.type is ColumnType.BIGINT:
+        # Its own cast of a DECIMAL cuts fractions off, where the other engines round them.
+        return f"CAST(round({column.name}) AS bigint) AS {column.name}"
     if column.type is not ColumnType.UUID:
         return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
     return f"lower(CAST({column.name} AS string)) AS {column.name}"

@@ -36,7 +36,7 @@ def show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
             continue
         if frame is not None:
             frame.createOrReplaceTempView(f"raw_{table.name}")
-            found[table.name] = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
+            found[table.name] = [(field.name.lower(), field.dataType.simpleString()) for field in frame.schema.fields]
     if faults:
         raise SourceError(
             "Spark cannot read all of the source (identifiers must be text in Parquet: it knows no UUID):\n  "

@@ -85,6 +85,36 @@ def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_p
     assert found[f"{LEADER}/members.csv"].count(endless) == 2
 
 
+def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str, tmp_path: Path) -> None:
+    messages = (
+        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', '{CAMPAIGN}', "
+        f"'campaign', 'sms', {segments}, {units}, '2026-11-01')"
+        for number, (segments, units) in enumerate(((1.5, -1.5), (1.5, -1.5), (2.4, 2.6)))
+    )
+    campaign = (
+        f"INSERT INTO campaigns VALUES ('{CAMPAIGN}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
+        "'2026-11-01')"
+    )
+    wider = [f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in ("segment_count", "unit_count")]
+    statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), campaign, *messages)
+    make_tables(database, *statements)
+    platform = make_platform(tmp_path / "platform.duckdb")
+    fill(platform, *statements)
+    embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        found = files_of(reading)
+    with embedded.open(AS_OF) as reading:
+        assert found == files_of(reading)
+    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
+
+
+def test_names_in_other_letters_are_said_to_be_others(database: str, tmp_path: Path) -> None:
+    make_tables(database, 'ALTER TABLE members RENAME COLUMN email TO "Email"')
+    with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+        reading.check()
+    assert 'column members.email is missing: there is "Email", which is another name here' in caught.value.message
+
+
 def test_a_time_that_no_file_can_hold_is_refused(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):

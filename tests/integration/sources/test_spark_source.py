@@ -266,3 +266,34 @@ def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tm
     (beside / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(SourceError, match=r"members is a Delta table"), source_on(folder).open(AS_OF):
         pass
+
+
+@pytest.mark.usefixtures("session")
+def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    folder.mkdir()
+    for path in parquet.glob("*.parquet"):
+        (folder / path.name).symlink_to(path)
+    messages = folder / "outbound_messages.parquet"
+    messages.unlink()
+    with closing(duckdb.connect()) as engine:
+        engine.execute(
+            "COPY (SELECT * REPLACE (CAST(segment_count + 0.5 AS DECIMAL(9, 2)) AS segment_count, "
+            "CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
+            f"FROM read_parquet('{parquet}/outbound_messages.parquet')) TO '{messages}'"
+        )
+    expected, _ = embedded(folder, tmp_path, ("csv",), ["outbound_message_type_usage"])
+    found: list[ManifestEntry] = []
+    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    with source_on(folder).open(AS_OF) as reading:
+        reading.export_resource(
+            "outbound_message_type_usage",
+            ("csv",),
+            sink,
+            previous={},
+            compression="igzip-2",
+            on_entries=found.extend,
+            on_carried=lambda _: None,
+            on_progress=lambda _: None,
+        )
+    assert sorted(found, key=_leader) == sorted(expected, key=_leader)
