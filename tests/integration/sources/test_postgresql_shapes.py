@@ -95,7 +95,8 @@ def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str,
         f"INSERT INTO campaigns VALUES ('{CAMPAIGN}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
         "'2026-11-01')"
     )
-    wider = [f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in ("segment_count", "unit_count")]
+    counts = ("segment_count", "unit_count")
+    wider = (f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in counts)
     statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), campaign, *messages)
     make_tables(database, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
