@@ -21,6 +21,7 @@ def _shapes(share: float) -> list[Shape]:
         return max(1, round(number * share))
 
     rows, leaders, some, cells, wide = of(5_000_000), of(100_000), of(100_000), of(20), of(100_000)
+    of_one = of(100)
     return [
         Shape("one", f"one Leader with {rows:,} Members", 1, f"SELECT n, 0 AS leader FROM range({rows}) AS t(n)"),
         Shape(
@@ -37,6 +38,10 @@ def _shapes(share: float) -> list[Shape]:
             f"SELECT n, n % 10 AS leader FROM range({cells}) AS t(n)", text=_TEN_MB,
         ),
         Shape(
+            "parts", f"{of_one:,} Members of one Leader, each with a cell of 10 MB, in files of five; ids as text", 1,
+            f"SELECT n, 0 AS leader FROM range({of_one}) AS t(n)", text=_TEN_MB, part_rows=5,
+        ),
+        Shape(
             "wide", f"{wide:,} Members with seven cells of 2 KB each", 100,
             f"SELECT n, hash(n) % 100 AS leader FROM range({wide}) AS t(n)", every_text="repeat(md5('wide' || n), 64)",
         ),
@@ -45,7 +50,7 @@ def _shapes(share: float) -> list[Shape]:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the sizes; less than 1 to try the job out")
-    parser.add_argument("--cases", default="one,many,cells,neighbours,wide")
+    parser.add_argument("--cases", default="one,many,cells,neighbours,parts,wide")
 
 
 def _run(options: argparse.Namespace) -> Section:

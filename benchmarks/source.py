@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,7 +55,8 @@ def read_once(source: Path) -> None:
 class Shape:
     """A platform of Members only. `rows` is SQL for one row a Member with columns `n`, its number, and `leader`, the
     number of its Leader, below `leaders`. `text` is SQL over `n` that stands in place of `city`, `every_text` in place
-    of every free text of a Member; by themselves they are the short texts of one person.
+    of every free text of a Member; by themselves they are the short texts of one person. With `part_rows` Members lie
+    in files of so many rows, with identifiers as text, as a writer leaves them that knows no other type.
     """
 
     name: str
@@ -64,10 +65,11 @@ class Shape:
     rows: str
     text: str | None = None
     every_text: str | None = None
+    part_rows: int | None = None
 
 
 def make_shape(folder: Path, shape: Shape) -> Path:
-    """A folder of Parquet files in that shape, made by one statement for each table."""
+    """A folder of Parquet files in that shape, made by one statement for each file."""
     source = folder / f"shape-{shape.name}"
     if (source / "ready").exists():
         return source
@@ -84,6 +86,9 @@ def make_shape(folder: Path, shape: Shape) -> Path:
                         f"FROM range({shape.leaders}) AS t(n)"
                     )
                 case "members":
+                    if shape.part_rows is not None:
+                        _make_parts(connection, shape, shape.part_rows, source / "members")
+                        continue
                     query = _members(shape)
                 case _:
                     columns = ", ".join(f"NULL::{ENGINE_TYPES[one.type]} AS {one.name}" for one in table.columns)
@@ -95,6 +100,17 @@ def make_shape(folder: Path, shape: Shape) -> Path:
             )
     (source / "ready").touch()
     return source
+
+
+def _make_parts(connection: duckdb.DuckDBPyConnection, shape: Shape, part_rows: int, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    [(count,)] = connection.execute(f"SELECT count(*) FROM ({shape.rows})").fetchall()
+    for first in range(0, count, part_rows):
+        part = replace(shape, rows=f"SELECT * FROM ({shape.rows}) LIMIT {part_rows} OFFSET {first}")
+        connection.execute(
+            "COPY (SELECT * REPLACE (CAST(member_id AS VARCHAR) AS member_id, CAST(leader_id AS VARCHAR) AS leader_id) "
+            f"FROM ({_members(part)})) TO '{folder}/{first:06}.parquet' (FORMAT parquet, COMPRESSION zstd)"
+        )
 
 
 def _members(shape: Shape) -> str:

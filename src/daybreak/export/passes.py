@@ -39,6 +39,9 @@ def passes(cursor: Any, relation: str, resource: Resource, wanted: Sequence[Lead
     if narrow:
         yield f"ordinal < {narrow}"
     memory_bytes = engine_memory_bytes(cursor)
+    in_parts = any(_sort_bytes(leader) > _fits(leader, memory_bytes) for leader in wanted[narrow:])
+    if in_parts:
+        _measure_rows(cursor, relation, resource)
     first, size = narrow, 0
     for at in range(narrow, len(wanted)):
         own = _sort_bytes(wanted[at])
@@ -48,8 +51,10 @@ def passes(cursor: Any, relation: str, resource: Resource, wanted: Sequence[Lead
             first, size = at, 0
         size += own
         if own > fits:
-            yield from _parts(cursor, relation, resource, at, wanted[at], fits)
+            yield from _parts(cursor, resource, at, wanted[at], fits)
             first, size = at + 1, 0
+    if in_parts:
+        cursor.execute("DROP TABLE row_lengths")
     if first < len(wanted):
         yield f"ordinal BETWEEN {first} AND {len(wanted) - 1}"
 
@@ -69,16 +74,25 @@ def _sort_bytes(leader: LeaderRows) -> int:
     return leader.text_bytes + _ROW_BYTES * leader.rows
 
 
-def _parts(
-    cursor: Any, relation: str, resource: Resource, ordinal: int, leader: LeaderRows, fits: int
-) -> Iterator[str]:
-    """One Leader in parts of the first column of its key."""
+def _measure_rows(cursor: Any, relation: str, resource: Resource) -> None:
+    """Makes the table `row_lengths` (leader_id, key, length), key being the first column of the resource's.
+
+    Of every Leader, in one reading: a condition would be looked at before the lengths are taken, and what passes one
+    the engine gathers, texts and all, until it has 2,048 rows.
+    """
+    cursor.execute(
+        f'CREATE OR REPLACE TEMP TABLE row_lengths AS SELECT "LEADER_ID" AS leader_id, '
+        f"{quoted(resource.key[0])} AS key, {text_length(resource)} AS length FROM {relation}"
+    )
+
+
+def _parts(cursor: Any, resource: Resource, ordinal: int, leader: LeaderRows, fits: int) -> Iterator[str]:
+    """One Leader in parts of the first column of its key, by `row_lengths`."""
     key = quoted(resource.key[0])
     ends = cursor.execute(
         f"SELECT CAST(max(key) AS VARCHAR) FROM (SELECT key, "
         f"sum(length + {_ROW_BYTES}) OVER (ORDER BY key NULLS FIRST ROWS UNBOUNDED PRECEDING) // {fits} AS part "
-        f"FROM (SELECT {key} AS key, {text_length(resource)} AS length FROM {relation} "
-        f'WHERE "LEADER_ID" = CAST($1 AS UUID))) GROUP BY part ORDER BY part',
+        f"FROM row_lengths WHERE leader_id = CAST($1 AS UUID)) GROUP BY part ORDER BY part",
         [leader.client_id],
     ).fetchall()
     bounds = [None, *dict.fromkeys(end for (end,) in ends[:-1] if end is not None), None]

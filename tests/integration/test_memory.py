@@ -1,0 +1,87 @@
+"""The most memory that making files holds, whatever the rows look like."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
+
+LEADER = "00000000-0000-4000-8000-000000000001"
+CELL_BYTES = 1_000_000
+CELLS = 120
+ENGINE_BYTES = 64_000_000
+
+_EXPORT = f"""
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from daybreak.catalogue.models import load_models
+from daybreak.export import export_resource
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.sources.duckdb import DuckdbSource
+
+def most_bytes():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+folder = Path(sys.argv[1])
+source = DuckdbSource(
+    folder / "platform", load_models(), memory_bytes={ENGINE_BYTES}, threads=1, temp_dir=folder / "spill"
+)
+sink = LocalDisk(folder / "files").stage("00000000-0000-4000-8000-000000000000")
+entries = []
+with source.open(datetime(2026, 11, 20, 4, tzinfo=UTC)) as reading:
+    for resource in ("campaigns", "members"):
+        before = most_bytes()
+        export_resource(reading, resource, ("csv", "json"), sink, threads=1, on_entries=entries.extend)
+assert entries[-1].rows == {CELLS}, entries
+print(most_bytes() - before)
+"""
+
+
+def make_platform(folder: Path) -> None:
+    """One Leader whose Members have a large cell each, identifiers as text, in parts of a few rows."""
+    folder.mkdir()
+    with duckdb.connect() as engine:
+        for table in SOURCE_TABLES:
+            if table.name == "members":
+                (folder / "members").mkdir()
+                for first in range(0, CELLS, 4):
+                    columns = ", ".join(cells_of(table))
+                    engine.execute(
+                        f"COPY (SELECT {columns} FROM range({first}, {first + 4}) AS t(n)) "
+                        f"TO '{folder}/members/{first:03}.parquet' (FORMAT parquet)"
+                    )
+            else:
+                columns = ", ".join(cells_of(table))
+                rows = 1 if table.name == "leaders" else 0
+                engine.execute(
+                    f"COPY (SELECT {columns} FROM range({rows}) AS t(n)) "
+                    f"TO '{folder}/{table.name}.parquet' (FORMAT parquet)"
+                )
+
+
+def cells_of(table: SourceTable) -> list[str]:
+    """SQL over `n`, the number of a row, for each column."""
+    special = {
+        "leader_id": f"'{LEADER}'",
+        "member_id": "CAST(md5(CAST(n AS VARCHAR)) :: UUID AS VARCHAR)",
+        "subscription_state": "'live'",
+        "city": f"repeat(chr(97 + CAST(n AS INTEGER) % 26), {CELL_BYTES})",
+    }
+    nothing = {ColumnType.UUID: "VARCHAR", ColumnType.TEXT: "VARCHAR"}
+    return [
+        f"{special.get(column.name, f'CAST(NULL AS {nothing.get(column.type, column.type.value)})')} AS {column.name}"
+        for column in table.columns
+    ]
+
+
+def test_large_cells_side_by_side_in_parts_are_never_held_together(tmp_path: Path) -> None:
+    make_platform(tmp_path / "platform")
+    done = subprocess.run(
+        [sys.executable, "-c", _EXPORT, str(tmp_path)], check=True, capture_output=True, text=True, timeout=600
+    )
+    assert int(done.stdout) < CELL_BYTES * CELLS, "as much as all the cells together"
