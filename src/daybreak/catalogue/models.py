@@ -64,6 +64,18 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     return models
 
 
+REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
+"""A query for `check_terms`."""
+
+
+def check_terms(repeated: tuple[object, ...] | None) -> None:
+    """Takes the row of REPEATED_TERMS, None when there is none; raises SourceError that names the terms."""
+    if repeated is not None:
+        raise SourceError(
+            f"Table terms lists the terms {repeated[0]} twice: each acceptance of them would stand in the files twice."
+        )
+
+
 def check_leader_chain(pairs: Iterable[tuple[str, str | None]]) -> None:
     """Takes (leader_id, parent_leader_id) of all Leaders; raises SourceError when a Leader is
     listed twice or the parents go round in a circle, naming the Leaders."""

@@ -10,6 +10,10 @@ from daybreak.export.lines import quoted
 from daybreak.ports.sources import EmbeddedReading, ReferentialFault
 
 _HOME = {"MEMBER_ID": "members", "CAMPAIGN_ID": "campaigns", "COMMUNITY_ID": "communities"}
+_ONCE = {
+    **{home: (column,) for column, home in _HOME.items()},
+    "custom_member_data": ("MEMBER_ID", "CUSTOM_FIELD_NAME"),
+}
 _GUESTS = (
     ("member_state_changes", "MEMBER_ID"),
     ("member_term_accepts", "MEMBER_ID"),
@@ -23,8 +27,9 @@ _GUESTS = (
 def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
     """The promises that the rows of known Leaders break, with how many rows and one example.
 
-    Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID stands once in its home file, those of other files stand in the
-    same Leader's home file, and each MEMBER_COUNT equals the rows of member_communities.
+    Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID stands once in its home file, and a Member once with each custom
+    field; those of other files stand in the same Leader's home file, and each MEMBER_COUNT equals the rows of
+    member_communities.
     """
     faults: list[ReferentialFault] = []
     with engine_faults("The referential checks"), closing(reading.cursor()) as cursor:
@@ -52,13 +57,13 @@ def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]
     `rows_of` gives a resource's rows of known Leaders as something to select from. The SQL is
     plain enough for every engine.
     """
-    for column, home in _HOME.items():
-        name = quoted(column)
+    for resource, columns in _ONCE.items():
+        names = ", ".join(f"h.{quoted(column)}" for column in columns)
         yield (
-            f"every {column} of {home} is there once",
+            f"every {' and '.join(columns)} of {resource} is there once",
             (
-                f"SELECT count(*), min(CAST(t.{name} AS VARCHAR)) FROM (SELECT h.{name} FROM {rows_of(home)} AS h "
-                f'GROUP BY h."LEADER_ID", h.{name} HAVING count(*) > 1) AS t'
+                f"SELECT count(*), min(CAST(t.{quoted(columns[0])} AS VARCHAR)) FROM (SELECT {names} "
+                f'FROM {rows_of(resource)} AS h GROUP BY h."LEADER_ID", {names} HAVING count(*) > 1) AS t'
             ),
         )
     for guest, column in _GUESTS:

@@ -201,7 +201,9 @@ class GuardSettings:
         SHARE, 0.2, "A column whose share of NULLs rises by more than this is suspicious."
     )
     referential_checks: bool = setting(
-        BOOLEAN, True, "Check that each Member, campaign and Community is there once and that files agree."
+        BOOLEAN,
+        True,
+        "Check that each Member, campaign, Community and custom field of a Member is there once and that files agree.",
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.models import REPEATED_TERMS, Model, check_leader_chain, check_terms
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line, open_engine
@@ -110,7 +110,7 @@ class DuckdbReading:
         return self._as_of
 
     def check(self) -> None:
-        """Holds each model's columns to the catalogue and the leaders' chain to reason."""
+        """Holds each model's columns to the catalogue, and Leaders and terms to reason."""
         with self.cursor() as cursor:
 
             def columns_of(model: Model) -> Columns:
@@ -126,7 +126,10 @@ class DuckdbReading:
                 pairs = cursor.execute(
                     "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
                 ).fetchall()
+            with engine_faults("Table terms"):
+                repeated = cursor.execute(REPEATED_TERMS).fetchone()
         check_leader_chain(pairs)
+        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import psycopg
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.models import REPEATED_TERMS, Model, check_leader_chain, check_terms
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
@@ -125,7 +125,7 @@ class PostgresqlReading:
         return self._as_of
 
     def check(self) -> None:
-        """Holds rights, tables, models and the chain of Leaders to the contract."""
+        """Holds rights, tables, models, Leaders and terms to the contract."""
         with server_faults("The source"):
             self._check_rights()
             check_tables("The source PostgreSQL", self._columns(), ACCEPTED_TYPES)
@@ -133,7 +133,9 @@ class PostgresqlReading:
             pairs = self._keeper.execute(
                 "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"
             ).fetchall()
+            repeated = self._keeper.execute(f"{self._with_our_types()}{REPEATED_TERMS}".encode()).fetchone()
         check_leader_chain((row[0], row[1]) for row in pairs)
+        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""

@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model, check_leader_chain
+from daybreak.catalogue.models import REPEATED_TERMS, Model, check_leader_chain, check_terms
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -166,7 +166,7 @@ class SparkReading:
         return self._as_of
 
     def check(self) -> None:
-        """Holds the models and the chain of Leaders to the contract."""
+        """Holds the models, Leaders and terms to the contract."""
         faults: list[str] = []
         for resource in RESOURCES:
             model = self._models[resource.name]
@@ -181,7 +181,10 @@ class SparkReading:
             raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
         with spark_faults("Table leaders"):
             pairs = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
+        with spark_faults("Table terms"):
+            repeated = self._session.sql(REPEATED_TERMS).first()
         check_leader_chain((row[0], row[1]) for row in pairs)
+        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Every Leader of table leaders, sorted."""

@@ -116,6 +116,13 @@ def test_names_in_other_letters_are_said_to_be_others(database: str, tmp_path: P
     assert 'column members.email is missing: there is "Email", which is another name here' in caught.value.message
 
 
+def test_terms_that_are_listed_twice_are_refused(database: str, tmp_path: Path) -> None:
+    terms = [f"INSERT INTO terms (term_id) VALUES ('{name}')" for name in (CAMPAIGN, CAMPAIGN.upper())]
+    make_tables(database, *terms, as_text=frozenset({"terms"}))
+    with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match=CAMPAIGN):
+        reading.check()
+
+
 def test_a_time_that_no_file_can_hold_is_refused(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):

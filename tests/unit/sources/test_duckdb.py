@@ -276,6 +276,8 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
         f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{stranger}', TIMESTAMP '2026-01-01', NULL)",
         f"INSERT INTO custom_field_values VALUES ('{stranger}', '{LEADER}', 'a', 'b')",
         "INSERT INTO members FROM members",
+        f"INSERT INTO custom_field_values VALUES ('{MEMBER}', '{LEADER}', 'twice', 'a'), "
+        f"('{MEMBER}', '{LEADER}', 'twice', 'b'), ('{MEMBER}', '{LEADER}', 'once', 'b')",
     )
     wrong = (
         'SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
@@ -286,10 +288,18 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
         faults = {fault.check: fault for fault in referential_faults(opened)}
     assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
         "every MEMBER_ID of members is there once": (1, MEMBER),
+        "every MEMBER_ID and CUSTOM_FIELD_NAME of custom_member_data is there once": (1, MEMBER),
         "every MEMBER_ID of custom_member_data is in members": (1, stranger),
         "every MEMBER_ID of member_communities is in members": (1, stranger),
         "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
     }
+
+
+def test_terms_that_are_listed_twice_are_refused(platform: Path, tmp_path: Path) -> None:
+    terms = "66666666-0000-4000-8000-00000000000a"
+    fill(platform, *[f"INSERT INTO terms (term_id) VALUES ('{terms}')"] * 2)
+    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match=f"the terms {terms} twice"):
+        opened.check()
 
 
 def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform: Path, tmp_path: Path) -> None:
