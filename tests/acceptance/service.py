@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,6 +117,8 @@ def serving(
         "state.url": world.state_url,
         "source.location": "platform.duckdb",
         "snapshot.schedule": False,
+        # Hours away, so that no test runs across it: files of the day before are late then.
+        "snapshot.publish_at": f"{(datetime.now(UTC).hour - 8) % 24:02}:00",
         # Many tests log in from one address; the throttles have tests of their own.
         "access.login_per_seat": "1000/5m",
         "access.login_per_address": "6000/5m",

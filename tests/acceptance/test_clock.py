@@ -132,7 +132,11 @@ def test_new_files_are_made_before_four_and_come_at_four(tmp_path: Path) -> None
         return [found] if found is not None and found.state is wanted else []
 
     move_to(four - timedelta(minutes=50))
-    settings = {"snapshot.schedule": True, "source.location": str(tmp_path / "platform")}
+    settings = {
+        "snapshot.schedule": True,
+        "snapshot.publish_at": "04:00",
+        "source.location": str(tmp_path / "platform"),
+    }
     try:
         with serving(world, environment=faked(tmp_path / "offset"), settings=settings, workers=1) as service:
             (complete,) = wait_until(lambda: in_state(SnapshotState.COMPLETE), PATIENCE_SECONDS, what="the night's run")

@@ -92,6 +92,14 @@ def test_a_file_that_is_no_keyring_is_refused_with_a_message(path: Path, content
         keyring.load(path)
 
 
+def test_a_key_that_is_gone_has_no_secret_whatever_the_file_says(path: Path) -> None:
+    document = json.loads(path.read_text())
+    gone = {**document["keys"][0], "kid": "00ff00ff", "state": "gone", "secret": secrets.token_hex(32)}
+    path.write_text(json.dumps({**document, "keys": [*document["keys"], gone]}))
+    read = keyring.load(path)
+    assert [read.derive("00ff00ff", purpose) for purpose in PURPOSES] == [None] * len(PURPOSES)
+
+
 def test_two_signing_keys_twice_one_kid_and_twice_one_secret_are_refused(path: Path) -> None:
     document = json.loads(path.read_text())
     for field in ("state", "kid", "secret"):
