@@ -140,6 +140,12 @@ def test_nothing_makes_it_raise(pairs: list[tuple[str, str]], client_id: str, re
     assert isinstance(judge(target=target), Refused)
 
 
+@pytest.mark.parametrize("name", ["client_id", "snapshot_id"])
+@pytest.mark.parametrize("odd", [TARGET.client_id.upper(), TARGET.client_id.replace("-", ""), "a" * 500, "\udcff", ""])
+def test_what_is_no_id_is_in_no_link(name: str, odd: str) -> None:
+    assert judge(target=replace(TARGET, **{name: odd})) == Refused("malformed")
+
+
 def test_no_value_reaches_into_its_neighbour() -> None:
     values = dict(PAIRS)
     values["expires"], values["nonce"] = f"{values['expires']}&{values['nonce']}", ""
