@@ -1,7 +1,7 @@
 """The SQL models: one SELECT per resource over the source tables.
 
-The files in `sql/` are written in DuckDB's dialect and in no more of it than PostgreSQL and Spark
-SQL can be given by transpiling. `:as_of` stands for the snapshot's instant.
+The files in `sql/` are written in what DuckDB and PostgreSQL both take, to mean the same, and in no more of it than
+Spark SQL can be given by transpiling. `:as_of` stands for the snapshot's instant.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ _AS_OF = re.compile(r"(?<![:\w]):as_of\b")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: `sql` is a SELECT with `:as_of` in it; `origin` says which file it came from."""
+    """One model: `sql` is a SELECT with `:as_of` in it, in DuckDB's dialect; `origin` says which file it came from.
+    PostgreSQL takes one that `is_portable` as it stands.
+    """
 
     resource: str
     sql: str
     origin: str
+    is_portable: bool = False
 
     def at(self, as_of: datetime) -> str:
         """The SELECT with the instant in place, as a timestamp literal in UTC."""
@@ -46,7 +49,7 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     """
     folder = package_files.files("daybreak.catalogue") / "sql"
     models = {
-        name: Model(name, (folder / f"{name}.sql").read_text("utf-8"), f"daybreak's {name}.sql")
+        name: Model(name, (folder / f"{name}.sql").read_text("utf-8"), f"daybreak's {name}.sql", is_portable=True)
         for name in RESOURCE_NAMES
     }
     if models_dir is None:

@@ -179,7 +179,7 @@ class PostgresqlReading:
             self._keeper.execute("SELECT 1")
 
     def _arrivals(self, resource: Resource) -> list[Arrival]:
-        model = in_dialect(self._models[resource.name].at(self._as_of), "postgres")
+        model = self._select_of(self._models[resource.name])
         columns = ", ".join(
             f"CAST({quoted(column.name)} AS {_SENT_AS[column.type]}) AS {quoted(column.name)}"
             for column in resource.columns
@@ -193,6 +193,11 @@ class PostgresqlReading:
             partial(self._snapshot.stream, f"{select} WHERE {half} {which}", one_of_several=True)
             for which in ("= 0", "IS DISTINCT FROM 0")
         ]
+
+    def _select_of(self, model: Model) -> str:
+        """The model's SELECT in the server's SQL."""
+        sql = model.at(self._as_of)
+        return sql if model.is_portable else in_dialect(sql, "postgres")
 
     def _check_rights(self) -> None:
         names = [table.name for table in SOURCE_TABLES]
@@ -238,7 +243,7 @@ class PostgresqlReading:
         return dict(found)
 
     def _columns_of_model(self, model: Model) -> Columns:
-        sql = in_dialect(model.at(self._as_of), "postgres")
+        sql = self._select_of(model)
         try:
             # A failed statement must not end the transaction that keeps the snapshot.
             with self._keeper.transaction(), self._keeper.cursor() as cursor:

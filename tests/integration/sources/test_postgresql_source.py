@@ -323,6 +323,19 @@ def test_a_model_that_is_not_as_promised_is_named(filled_database: str, tmp_path
     assert "other.sql: column" in caught.value.message
 
 
+def test_a_model_of_the_operators_own_may_speak_as_duckdb_does(filled_database: str, tmp_path: Path) -> None:
+    models = dict(load_models())
+    own = models["communities"].sql.replace("c.community_name AS", "ifnull(c.community_name, 'no name')::VARCHAR AS")
+    assert own != models["communities"].sql
+    models["communities"] = Model("communities", own, "mine.sql")
+    source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    with source.open(AS_OF) as reading:
+        reading.check()
+        found = all_entries(reading)
+    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
+        assert found == all_entries(reading)
+
+
 def test_a_statement_that_takes_too_long_is_a_clear_error(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
     slow = models["communities"].sql.replace("FROM communities", "FROM pg_sleep(60), communities")

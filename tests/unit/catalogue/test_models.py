@@ -1,5 +1,6 @@
 """The models: loading, replacing, the instant, and the chain of Leaders."""
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def test_models_can_be_put_into_other_dialects(dialect: str) -> None:
         assert names == list(wanted.column_names)
 
 
+def test_our_models_mean_the_same_to_postgresql_as_they_stand() -> None:
+    for model in load_models().values():
+        assert model.is_portable
+        sql = model.at(AS_OF)
+        as_it_stands, given = (
+            re.sub(r"NOT (\w+) IS NULL", r"\1 IS NOT NULL", sqlglot.transpile(sql, read=dialect, write="postgres")[0])
+            for dialect in ("postgres", "duckdb")
+        )
+        assert as_it_stands == given
+
+
 def test_the_instant_is_written_in_utc() -> None:
     east = datetime(2026, 11, 20, 9, 30, 0, 5, tzinfo=timezone(timedelta(hours=5, minutes=30)))
     assert as_of_literal(east) == "TIMESTAMP '2026-11-20 04:00:00.000005'"
@@ -42,6 +54,7 @@ def test_single_models_are_replaced(tmp_path: Path) -> None:
     models = load_models(tmp_path)
     assert models["members"].sql == "SELECT 1\n"
     assert models["members"].origin == str(tmp_path / "members.sql")
+    assert not models["members"].is_portable
     assert models["campaigns"] == load_models()["campaigns"]
 
 
