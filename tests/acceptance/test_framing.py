@@ -60,7 +60,12 @@ def test_exactly_one_good_host(service: Service, octets: bytes) -> None:
         b"GET /healthz HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
         b"GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n",
-        b"GET  /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"BREW /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /healthz HTTP/1.1\nHost: a\n\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: y\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n\n",
+        b"GET /healthz HTTP/1.1\rHost: a\r\r",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"POST " + LOGIN.encode() + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
         b"POST " + LOGIN.encode() + b" HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}",
@@ -100,12 +105,10 @@ def post(*lines: bytes) -> bytes:
 
 @pytest.mark.parametrize("chunks", [CHUNKS, b"0\r\n\r\n"])
 @pytest.mark.parametrize("length_first", [True, False])
-def test_a_length_beside_chunks_smuggles_nothing(service: Service, chunks: bytes, length_first: bool) -> None:
-    """The chunks count, and the connection ends with the answer (RFC 9112 §6.3): what follows is read by nobody."""
+def test_a_length_beside_chunks_is_refused(service: Service, chunks: bytes, length_first: bool) -> None:
     lines = [b"Content-Length: %d" % len(chunks + HIDDEN), b"Transfer-Encoding: chunked"]
     head = post(*(lines if length_first else reversed(lines)))
-    statuses = until_closed(service, head + chunks + HIDDEN)
-    assert statuses == [b"401" if chunks == CHUNKS else b"400"]
+    assert until_closed(service, head + chunks + HIDDEN) == [b"400"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,8 @@ def test_a_length_beside_chunks_smuggles_nothing(service: Service, chunks: bytes
         [b"Content-Length: %d, %d" % (len(CHUNKS), len(CHUNKS))],
         [b"Content-Length: +%d" % len(CHUNKS)],
         [b"Content-Length: %d" % len(CHUNKS), b"Content-Length: 0"],
-        # A bare line feed ends a line (RFC 9112 §2.2): what stands behind it counts like any other line.
+        [b"X: y\nZ: z"],
+        [b"X: y\n"],
         [b"Content-Length: %d\nContent-Length: 0" % len(CHUNKS)],
         [b"X: y\nTransfer-Encoding: gzip, chunked"],
         [b"X: y\nHost: b"],
@@ -138,7 +142,16 @@ def test_nothing_has_a_nul_in_its_address(service: Service) -> None:
         assert (found.status_code, found.json()["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("chunks", [b"zz\r\n{}\r\n", b"2\r\n{}xx\r\n0\r\n\r\n", b"ffffffffffffffffff\r\n{}\r\n"])
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"2\n{}\r\n0\r\n\r\n",
+        b"2\r\n{}\n0\r\n\r\n",
+        b"zz\r\n{}\r\n",
+        b"2\r\n{}xx\r\n0\r\n\r\n",
+        b"ffffffffffffffffff\r\n{}\r\n",
+    ],
+)
 def test_bad_chunks_are_a_bad_request(service: Service, chunks: bytes) -> None:
     head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     status, answer = raw(service, head.encode() + chunks)
@@ -182,6 +195,16 @@ def test_bodies(service: Service, body: bytes, headers: dict[str, str], status: 
         assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
+def test_what_follows_a_body_is_no_header(service: Service) -> None:
+    """Trailers: a proxy in front has not looked at them as it looks at headers."""
+    token = service.token(MAYA, NORTH).encode()
+    path = f"/download/v1/files/{NORTH}/campaigns.csv.gz".encode()
+    head = b"GET " + path + b" HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+    good = b"Authorization: Bearer " + token + b"\r\n"
+    assert raw(service, head + good + b"\r\n0\r\n\r\n")[0] == 302
+    assert raw(service, head + b"\r\n0\r\n" + good + b"\r\n")[0] == 401
+
+
 def test_a_body_that_is_too_large_is_refused_whatever_it_says_of_itself(service: Service) -> None:
     head = f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"1000\r\n" + b" " * 4096 + b"\r\n"
@@ -208,7 +231,7 @@ def test_exactly_one_authorization(service: Service) -> None:
         assert b'"code":"missing_token"' in answer
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 def test_other_methods(service: Service, method: str) -> None:
     found = service.request(method, "/healthz")
     assert found.status_code == 405

@@ -1,20 +1,19 @@
 """Stored files as HTTP answers: whole, in parts, or not at all when they are not what was stored.
 
-Small files go out in one piece; larger whole ones are handed to the server to send; parts are read
-in pieces whose size follows the reader: a slow one holds little memory.
+Small files go out in one piece; of larger ones and of parts the server gets the place in the file, and the kernel sends
+it: however slow a reader is, it holds no memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import errno
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import msgspec
 from starlette.responses import Response
@@ -30,12 +29,6 @@ from daybreak.web.problems import RangeNotSatisfiable
 from daybreak.web.ranges import Span, Unsatisfiable, parse_ranges
 
 INLINE_BYTES = 64 * 1024
-# The server queues several pieces a connection. Pieces grow, for the processor's sake, only after
-# more has left than the kernel's buffers hold: then it is certain that somebody reads.
-_FIRST_PIECE = 64 * 1024
-_LARGEST_PIECE = 1024 * 1024
-_BYTES_BEFORE_GROWTH = 16 * 1024 * 1024
-_SLOW_SECONDS = 0.05
 _CHECKED_AT_MOST = 100_000
 
 
@@ -157,7 +150,7 @@ def file_response(
         return _Bodiless(headers, size)
     if size <= INLINE_BYTES:
         return _inline(path, size, headers)
-    return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers, whole=True)
+    return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -172,64 +165,31 @@ class StoredBytes(Response):
     """Sends segments of a file. The length is known before, so a cut transfer shows."""
 
     def __init__(
-        self,
-        path: Path,
-        segments: tuple[Segment, ...],
-        length: int,
-        status_code: int,
-        headers: Mapping[str, str],
-        *,
-        whole: bool = False,
+        self, path: Path, segments: tuple[Segment, ...], length: int, status_code: int, headers: Mapping[str, str]
     ) -> None:
         super().__init__(status_code=status_code, headers=dict(headers))
         self.headers["Content-Length"] = str(length)
         self._path = path
         self._segments = segments
-        self._whole = whole
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Opens the file before the answer starts: one that is gone is a problem, not a stump."""
-        handle = _open(self._path)
-        try:
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": self.status_code,
-                    "headers": self.raw_headers,
-                }
-            )
-            if self._whole and "http.response.pathsend" in scope.get("extensions", {}):
-                await send({"type": "http.response.pathsend", "path": str(self._path)})
-                return
-            gone = asyncio.ensure_future(_client_gone(receive))
-            try:
-                for segment in self._segments:
-                    await self._send_segment(handle, segment, send, gone)
-                if not gone.done():
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
-            finally:
-                gone.cancel()
-        finally:
-            os.close(handle)
-
-    async def _send_segment(self, handle: int, segment: Segment, send: Send, gone: asyncio.Future[None]) -> None:
-        if segment.before:
-            await _send_piece(send, segment.before)
-        piece, offset = _FIRST_PIECE, segment.start
-        end = segment.start + segment.length
-        while offset < end and not gone.done():
-            octets = await _read(handle, min(piece, end - offset), offset)
-            if not octets:
-                raise FileDamaged(f"{self._path} is shorter than it was")
-            started = time.monotonic()
-            await _send_piece(send, octets)
-            offset += len(octets)
-            if time.monotonic() - started > _SLOW_SECONDS:
-                piece = max(_FIRST_PIECE, piece // 2)
-            elif offset - segment.start >= _BYTES_BEFORE_GROWTH:
-                piece = min(_LARGEST_PIECE, piece * 2)
-            # The server takes octets for a connection that is gone without a word: look.
-            await asyncio.sleep(0)
+        with _open(self._path) as file:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for segment in self._segments:
+                if segment.before:
+                    await send({"type": "http.response.body", "body": segment.before, "more_body": True})
+                if segment.length:
+                    await send(
+                        {
+                            "type": "http.response.zerocopysend",
+                            "file": file,
+                            "offset": segment.start,
+                            "count": segment.length,
+                            "more_body": True,
+                        }
+                    )
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Bodiless(Response):
@@ -240,21 +200,19 @@ class _Bodiless(Response):
         self.headers["Content-Length"] = str(size)
 
 
-def _open(path: Path) -> int:
+def _open(path: Path) -> IO[bytes]:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return path.open("rb", buffering=0)
     except OSError as fault:
         raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
 def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
-    handle = _open(path)
-    try:
-        content = os.read(handle, size + 1)
-    except OSError as fault:
-        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
-    finally:
-        os.close(handle)
+    with _open(path) as file:
+        try:
+            content = file.read(size + 1)
+        except OSError as fault:
+            raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
     if len(content) != size:
         raise FileDamaged(f"{path} has {len(content)} octets, not {size}")
     return Answer(content, [(name.encode("ascii"), text.encode("latin-1")) for name, text in headers.items()])
@@ -278,27 +236,3 @@ def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, st
     headers["content-type"] = f"multipart/byteranges; boundary={boundary}"
     length = sum(len(segment.before) + segment.length for segment in segments)
     return StoredBytes(path, tuple(segments), length, 206, headers)
-
-
-async def _send_piece(send: Send, octets: bytes | bytearray) -> None:
-    await send({"type": "http.response.body", "body": octets, "more_body": True})
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _read(handle: int, length: int, offset: int) -> bytes | bytearray:
-    """From the page cache at once, as it was read, with no other copy; what has to come from the disk, in a thread."""
-    buffer = bytearray(length)
-    try:
-        count = os.preadv(handle, [buffer], offset, os.RWF_NOWAIT)
-    except OSError as fault:
-        if fault.errno not in {errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS}:
-            raise
-        return await asyncio.to_thread(os.pread, handle, length, offset)
-    if count == 0:
-        return await asyncio.to_thread(os.pread, handle, length, offset)
-    del buffer[count:]
-    return buffer

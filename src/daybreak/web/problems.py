@@ -64,6 +64,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "unsupported_media_type": (415, "Send JSON"),
     "range_not_satisfiable": (416, "The range is not in the file"),
     "rate_limited": (429, "Too many attempts"),
+    "head_too_large": (431, "The head of the request is too large"),
     "internal_error": (500, "Something went wrong here"),
     "file_damaged": (500, "The stored file is damaged"),
     "file_store_fault": (503, "The files are away"),

@@ -16,7 +16,7 @@ HEAVY = (
     "duckdb",
     "sqlalchemy",
     "starlette",
-    "granian",
+    "uvicorn",
     "obstore",
     "isal",
     "psycopg",
