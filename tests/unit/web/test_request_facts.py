@@ -41,6 +41,21 @@ def test_the_client_is_the_last_one_that_no_trusted_proxy_vouches_for(
     assert gather(scope(peer, *sent), PROXIES).address == address
 
 
+def test_of_a_long_chain_the_end_alone_is_read() -> None:
+    chain = "203.0.113.9," + "10.2.2.2," * 300 + "10.3.3.3"
+    assert gather(scope("10.1.1.1", ("x-forwarded-for", chain)), PROXIES).address != "203.0.113.9"
+    assert gather(scope("10.1.1.1", ("x-forwarded-for", chain[-(8 + 9 * 50) :])), PROXIES).address == "10.2.2.2"
+
+
+def test_peers_that_never_come_again_are_not_kept_for_ever() -> None:
+    peers = Peers(())
+    kept = set()
+    for number in range(20_000):
+        peers.peer(f"198.18.{number // 256}.{number % 256}")
+        kept.add(len(peers._known))
+    assert max(kept) < 5_000
+
+
 def test_https_is_believed_of_a_trusted_proxy_alone() -> None:
     assert gather(scope("10.1.1.1", ("x-forwarded-proto", "https")), PROXIES).secure
     assert not gather(scope("192.0.2.7", ("x-forwarded-proto", "https")), PROXIES).secure
