@@ -27,6 +27,7 @@ from daybreak.domain.identity import Account, Caller, Grant, Seat
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.sqlite_state import SqliteState
 
 T = TypeVar("T")
 
@@ -73,6 +74,21 @@ class House:
 
     def audit(self, action: str | None = None) -> list[AuditEvent]:
         return self.state.read(lambda stores: stores.audit.read(action=action))
+
+    def asked(self, work: Coroutine[Any, Any, object]) -> list[str]:
+        """The statements that a coroutine's reads ask of the database."""
+        assert isinstance(self.state, SqliteState)
+        self.run(self.state.aread(lambda stores: stores.seats.by_id(ROSA)))
+        connection = self.state._reader._connection
+        assert connection is not None
+        driver: Any = connection.connection.driver_connection
+        said: list[str] = []
+        driver.set_trace_callback(said.append)
+        try:
+            self.run(work)
+        finally:
+            driver.set_trace_callback(None)
+        return said
 
     def seat(self, seat_id: str) -> Seat:
         seat = self.state.read(lambda stores: stores.seats.by_id(seat_id))

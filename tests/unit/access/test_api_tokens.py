@@ -52,6 +52,12 @@ def refusal(house: House, secret: str) -> str:
     return told.value.code
 
 
+def test_every_request_asks_the_database_once(house: House) -> None:
+    secret = minted(house).secret
+    for _ in range(2):
+        assert len(house.asked(api_tokens.authenticate(house.services, secret))) == 1
+
+
 def test_a_token_stands_for_its_seat_on_its_account_and_its_secret_is_stored_nowhere(
     house: House,
 ) -> None:

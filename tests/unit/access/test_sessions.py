@@ -32,6 +32,12 @@ def refusal(house: House, token: str) -> str:
     return told.value.code
 
 
+def test_every_request_asks_the_database_once(house: House) -> None:
+    token = house.run(house.start()).token
+    for _ in range(2):
+        assert len(house.asked(sessions.authenticate(house.services, token))) == 1
+
+
 def test_the_context_list_has_the_active_accounts_by_name(house: House) -> None:
     async def story() -> list[sessions.Context]:
         who = await sessions.signed_in(house.services, (await house.start()).token)
