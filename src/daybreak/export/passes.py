@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_memory_bytes
 from daybreak.export.lines import literal, quoted
-from daybreak.export.survey import LeaderRows, text_length
+from daybreak.export.survey import LeaderRows
 
 WIDE_ROW_BYTES = 1_500
 PASS_SHARE = 4
@@ -82,7 +83,7 @@ def _measure_rows(cursor: Any, relation: str, resource: Resource) -> None:
     """
     cursor.execute(
         f'CREATE OR REPLACE TEMP TABLE row_lengths AS SELECT "LEADER_ID" AS leader_id, '
-        f"{quoted(resource.key[0])} AS key, {text_length(resource)} AS length FROM {relation}"
+        f"{quoted(resource.key[0])} AS key, {_text_length(resource)} AS length FROM {relation}"
     )
 
 
@@ -105,3 +106,9 @@ def _parts(cursor: Any, resource: Resource, ordinal: int, leader: LeaderRows, fi
                 f"({key} <= {literal(upto)} OR {key} IS NULL)" if after is None else f"{key} <= {literal(upto)}"
             )
         yield " AND ".join(conditions)
+
+
+def _text_length(resource: Resource) -> str:
+    """What a row's texts hold, in bytes, as SQL."""
+    texts = [quoted(column.name) for column in resource.columns if column.type is ColumnType.TEXT]
+    return " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
 from daybreak.export.lines import quoted
 
 _MATTERS_BYTES = 4 << 20
+_ID_BYTES = 36
+"""What an identifier takes as text."""
 _RECIPE_VERSION = 2
 """Raised when the same rows and settings would give other bytes than before."""
 
@@ -79,8 +81,12 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
 
 
 def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[LeaderSums]:
-    """The aggregation, Leader by Leader, in any order."""
+    """The aggregation, Leader by Leader, in any order.
+
+    Texts are measured joined as they are for the second hash: the engine joins them once for both.
+    """
     names = [column.name for column in resource.columns]
+    joined_ids = [names.index(column.name) for column in _joined_columns(resource, ColumnType.UUID)]
     counted = [f"count({quoted(name)})" for name in names]
     odd = [
         f"count(*) FILTER ({quoted(column.name)} NOT IN "
@@ -91,17 +97,19 @@ def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[Lead
     first, second = _row_hashes(resource)
     cursor.execute(
         f'SELECT CAST("LEADER_ID" AS VARCHAR), count(*), sum({first}), sum({second}), '
-        f"sum({text_length(resource)}), {', '.join([*counted, *odd])} "
+        f"sum(strlen({_joined(resource)})), {', '.join([*counted, *odd])} "
         f'FROM {relation} GROUP BY "LEADER_ID"'
     )
     while batch := cursor.fetchmany(10_000):
-        for leader_id, rows, sum_one, sum_two, text_bytes, *counts in batch:
+        for leader_id, rows, sum_one, sum_two, joined_bytes, *counts in batch:
+            present = tuple(counts[: len(names)])
+            text_bytes = int(joined_bytes) - _ID_BYTES * sum(present[place] for place in joined_ids)
             yield LeaderSums(
                 leader_id,
                 rows,
                 (sum_one, sum_two),
-                int(text_bytes),
-                tuple(counts[: len(names)]),
+                text_bytes,
+                present,
                 tuple(counts[len(names) :]),
             )
 
@@ -144,12 +152,6 @@ def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str
     )
 
 
-def text_length(resource: Resource) -> str:
-    """What a row's texts hold, in bytes, as SQL."""
-    texts = [quoted(column.name) for column in resource.columns if column.type is ColumnType.TEXT]
-    return " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-
-
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
@@ -163,19 +165,26 @@ def _row_hashes(resource: Resource) -> tuple[str, str]:
     """
     cells = [quoted(column.name) for column in resource.columns if column.name != "LEADER_ID"]
     first = f"hash({', '.join(cells)})"
-    texts: list[str] = []
     rest: list[str] = []
     for column in resource.columns:
         name = quoted(column.name)
         if column.name == "LEADER_ID":
             continue
-        if column.type in {ColumnType.TEXT, ColumnType.UUID}:
-            texts.append(name)
         if column.type is ColumnType.TEXT:
             rest.append(f"strlen({name})")
         elif column.type is ColumnType.UUID:
             rest.append(f"{name} IS NULL")
         else:
             rest.append(name)
-    second = f"hash(concat({', '.join(texts) or chr(39) * 2}), {', '.join(rest) or '0'})"
+    second = f"hash({_joined(resource)}, {', '.join(rest) or '0'})"
     return first, second
+
+
+def _joined(resource: Resource) -> str:
+    """The texts and identifiers of a row but its Leader's in one text, as SQL."""
+    names = [quoted(column.name) for column in _joined_columns(resource, ColumnType.TEXT, ColumnType.UUID)]
+    return f"concat({', '.join(names) or chr(39) * 2})"
+
+
+def _joined_columns(resource: Resource, *types: ColumnType) -> list[Column]:
+    return [column for column in resource.columns if column.type in types and column.name != "LEADER_ID"]
