@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,8 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 T = TypeVar("T")
+
+_LOOK_SECONDS = 0.02
 
 
 def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
@@ -23,7 +26,7 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
         cached_statements=256,
     )
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection, wait_seconds)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -16384")
@@ -34,6 +37,21 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _write_ahead(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """The log for writes, once a file for ever. Whoever makes it so beside a writer of a file that is new is refused at
+    once, where SQLite waits for everything else.
+    """
+    until = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_SECONDS)
 
 
 def engine_of(path: Path, wait_seconds: float = 5.0) -> sa.Engine:

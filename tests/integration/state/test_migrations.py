@@ -1,6 +1,9 @@
 """A database is brought to this version's shape once, by one of many, and says when it is not there."""
 
+import sqlite3
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
 from daybreak.state.postgresql_state import blocking_engine
 from daybreak.state.schema import metadata
-from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_file import connect, engine_of
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -29,6 +32,22 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_an_empty_database_says_what_to_run(empty_url: str, open_one: Callable[[str], Database]) -> None:
     with pytest.raises(OperatorError, match="daybreakd migrate"):
         require_current(open_one(empty_url), empty_url)
+
+
+def test_a_new_file_beside_another_writer_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        connect(path, 0.1)
+    end = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+    end.start()
+    try:
+        with closing(connect(path, 120)) as connection:
+            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    finally:
+        end.join()
+        other.close()
 
 
 def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
