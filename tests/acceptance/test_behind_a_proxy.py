@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from requests import Response
 
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, at_once, serving
@@ -126,6 +127,7 @@ def test_request_ids_of_the_proxy_are_kept(proxied: Service) -> None:
 
 
 def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> None:
+    proxied.world.begin_again()
     guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.7"}
     statuses = [proxied.log_in(FREYA, password=f"guess {number}", headers=guesser).status_code for number in range(6)]
     assert statuses[:4] == [401] * 4
@@ -143,12 +145,14 @@ def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> No
 
 
 def test_of_many_guesses_at_once_four_are_looked_at(proxied: Service) -> None:
+    proxied.world.begin_again()
     guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.8"}
     statuses = at_once(lambda number: proxied.log_in(TWIN, password=f"guess {number}", headers=guesser).status_code, 20)
     assert (statuses.count(401), statuses.count(429)) == (4, 16)
 
 
 def test_a_known_device_is_shut_out_by_nobody(proxied: Service) -> None:
+    proxied.world.begin_again()
     shared = {**HTTPS, "X-Forwarded-For": "198.51.100.9"}
     device = {**shared, "X-Device-Id": proxied.log_in(GIVEN, headers=shared).json()["device_id"]}
     statuses = [proxied.log_in(GIVEN, password="guess", headers=shared).status_code for _ in range(8)]
@@ -177,6 +181,7 @@ def test_a_flood_from_everywhere_keeps_no_known_device_out(make_world: Callable[
 
 
 def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
+    proxied.world.begin_again()
     statuses = [
         proxied.log_in(
             f"nobody{number}@example.org", headers={**HTTPS, "X-Forwarded-For": f"2001:db8:5::{number + 1:x}"}
@@ -187,19 +192,22 @@ def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
     assert statuses[8:] == [429, 429]
 
 
-def logged(service: Service, name: str, value: str) -> dict[str, Any]:
-    """The log line with that value; it is written when the answer is out."""
+def logged(service: Service, answer: Response) -> dict[str, Any]:
+    """The log line of a request; it is written when the answer is out."""
+    request_id = answer.headers["X-Request-Id"]
 
     def found() -> list[dict[str, Any]]:
-        return [line for line in service.log_lines() if line.get(name) == value]
+        return [line for line in service.log_lines() if line.get("request_id") == request_id]
 
-    (line,) = wait_until(found, what=f"a line with {name} {value}")
+    (line,) = wait_until(found, what=f"a line with {request_id}")
     return line
 
 
 def test_the_log_has_the_clients_address_and_no_query(proxied: Service) -> None:
-    proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
-    assert logged(proxied, "address", "203.0.113.99")["path"] == "/nowhere"
+    line = logged(
+        proxied, proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
+    )
+    assert (line["address"], line["path"]) == ("203.0.113.99", "/nowhere")
     assert "abcdef0123" not in proxied.program.log()
 
 
@@ -207,6 +215,6 @@ def test_a_stranger_is_not_believed(service: Service) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.5"}
     assert service.get("/metrics").status_code == 200
     assert service.get("/metrics", headers=forwarded).status_code == 404, "a proxy that is not named brings strangers"
-    request_id = service.get("/nowhere", headers=forwarded).headers["X-Request-Id"]
-    assert logged(service, "request_id", request_id)["address"] == "127.0.0.1", "the address is the connection's own"
+    line = logged(service, service.get("/nowhere", headers=forwarded))
+    assert line["address"] == "127.0.0.1", "the address is the connection's own"
     assert service.request("DELETE", f"{AUTH}/logout", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 401

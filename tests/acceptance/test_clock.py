@@ -15,6 +15,9 @@ from tests.acceptance.world import CARL, GUESS, MAYA, NORTH, SOUTH, totp_code
 from tests.parts.presence import absent
 from tests.parts.waiting import wait_until
 
+# The builder gives way to everything else, and may have a missed day to make up for first.
+RUN_SECONDS = 3 * PATIENCE_SECONDS
+
 
 def _library() -> Path:
     found = sorted(Path("/usr/lib").rglob("libfaketimeMT.so.1"))
@@ -139,7 +142,7 @@ def test_new_files_are_made_before_four_and_come_at_four(tmp_path: Path) -> None
     }
     try:
         with serving(world, environment=faked(tmp_path / "offset"), settings=settings, workers=1) as service:
-            (complete,) = wait_until(lambda: in_state(SnapshotState.COMPLETE), PATIENCE_SECONDS, what="the night's run")
+            (complete,) = wait_until(lambda: in_state(SnapshotState.COMPLETE), RUN_SECONDS, what="the night's run")
             assert complete.started_at < four
             served = state.read(lambda stores: stores.snapshots.current())
             assert served is not None

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from daybreak.credentials import passwords
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Seat
 from daybreak.ports.state import Stores
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
@@ -125,8 +126,9 @@ def test_a_wrong_password_and_an_unknown_seat_look_the_same(service: Service) ->
     hashed = passwords.hash_password(PASSWORD)
 
     def add(stores: Stores) -> None:
-        stores.directory.put_seats(Seat(str(uuid.uuid4()), "disabled@example.org", hashed, disabled=True))
-        stores.directory.put_seats(Seat(str(uuid.uuid4()), "without@example.org"))
+        disabled, without = "disabled@example.org", "without@example.org"
+        stores.directory.put_seats(Seat(seat_id(disabled), disabled, hashed, disabled=True))
+        stores.directory.put_seats(Seat(seat_id(without), without))
 
     service.world.change(add)
     answers = [
@@ -227,6 +229,8 @@ def test_what_looks_like_a_statement_is_a_text(each_service: Service) -> None:
 
 def test_every_step_of_a_login_is_on_the_trail(each_service: Service) -> None:
     service = each_service
+    service.world.begin_again(TRACE)
+    before = len(_trail_of(service, TRACE))
     agent = {"User-Agent": "trail-reader/1.0 \N{SNOWMAN}".encode().decode("latin-1")}
     refused = service.log_in(TRACE, password="wrong", headers=agent)
     waiting = service.log_in(TRACE, headers=agent).json()["token"]
@@ -235,11 +239,7 @@ def test_every_step_of_a_login_is_on_the_trail(each_service: Service) -> None:
     for client_id in (SOUTH, FOREIGN):
         service.request("PUT", f"{AUTH}/context", token=token, json={"context": client_id})
     service.request("DELETE", f"{AUTH}/logout", token=token)
-    state = service.world.state()
-    try:
-        events = state.read(lambda stores: stores.audit.read(seat_id=seat_id(TRACE)))
-    finally:
-        state.close()
+    events = _trail_of(service, TRACE)[before:]
     assert [(event.action, event.result) for event in events] == [
         ("login", "invalid_credentials"),
         ("login", "second_factor_required"),
@@ -257,6 +257,14 @@ def test_every_step_of_a_login_is_on_the_trail(each_service: Service) -> None:
     assert FOREIGN not in {event.client_id for event in events}, "it is no business of theirs"
 
 
+def _trail_of(service: Service, email: str) -> list[AuditEvent]:
+    state = service.world.state()
+    try:
+        return state.read(lambda stores: stores.audit.read(seat_id=seat_id(email)))
+    finally:
+        state.close()
+
+
 def test_no_active_account(service: Service) -> None:
     found = service.log_in(IVAN)
     assert (found.status_code, found.json()["code"]) == (403, "no_active_account")
@@ -264,6 +272,7 @@ def test_no_active_account(service: Service) -> None:
 
 
 def test_the_second_factor_opens_what_the_password_alone_does_not(service: Service) -> None:
+    service.world.begin_again(CARL)
     body = service.log_in(CARL).json()
     assert body.keys() == {"seat_id", "token"}
     waiting = body["token"]

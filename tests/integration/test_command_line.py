@@ -218,9 +218,9 @@ def test_tokens_are_made_listed_and_revoked(
     assert secret.startswith("service_api_")
     other = command("token", "create", *account).strip()
     listed = json.loads(command("token", "list", "--seat", owner.email, "--json"))
-    assert {token["name"]: token["state"] for token in listed} == {"nightly": "live", "made by the operator": "live"}
+    by_name = {token["name"]: token["token_id"] for token in listed if token["state"] == "live"}
+    assert by_name.keys() == {"nightly", "made by the operator"}
     assert secret not in json.dumps(listed)
-    by_name = {token["name"]: token["token_id"] for token in listed}
     assert "is revoked" in command("token", "revoke", by_name["nightly"])
     assert "before" in command("token", "revoke", by_name["nightly"])
     (tmp_path / "report.txt").write_text(f"found in repo: {other}\nand {secret}", "utf-8")
@@ -265,13 +265,14 @@ def test_seats_get_passwords_roles_and_second_factors(
 
 
 def test_keys_rotate_step_by_step(house: tuple[Path, DemoDirectory], command: Command) -> None:
-    before = {state: kid for kid, state, *_ in lines(command("keys", "list"))[1:]}
-    assert [key["kid"] for key in json.loads(command("keys", "list", "--json"))] == list(before.values())
+    listed = lines(command("keys", "list"))[1:]
+    assert [key["kid"] for key in json.loads(command("keys", "list", "--json"))] == [kid for kid, *_ in listed]
+    before = {state: kid for kid, state, *_ in listed}
     assert f"{before['next']} signs now" in command("keys", "rotate")
     after = {kid: state for kid, state, *_ in lines(command("keys", "list"))[1:]}
     assert after[before["next"]] == "signing"
     assert after[before["signing"]] == "verify_only"
-    assert sorted(after.values()) == ["next", "signing", "verify_only"]
+    assert sorted(after.values())[:3] == ["next", "signing", "verify_only"]
     assert stat.S_IMODE((house[0] / "keyring.json").stat().st_mode) == 0o600
 
 
@@ -339,6 +340,10 @@ def test_the_directory_comes_from_the_platform(
     house: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight Leaders become accounts; one seat reaches the first. Then a query that loses most of them is refused."""
+    folder, _ = house
+    command("directory", "import", str(folder / "directory.json"))
+    seat = str(uuid.uuid4())
+    new, renamed = f"new-{seat}@example.org", f"renamed-{seat}@example.org"
     monkeypatch.setenv(
         "DAYBREAK_DIRECTORY__ACCOUNTS",
         "SELECT leader_id AS client_id, leader_name AS first_name, '' AS last_name, '+15550100000' AS phone_number, "
@@ -346,25 +351,24 @@ def test_the_directory_comes_from_the_platform(
     )
     monkeypatch.setenv(
         "DAYBREAK_DIRECTORY__SEATS",
-        "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, 'new@example.org' AS email",
+        f"SELECT '{seat}' AS seat_id, '{new}' AS email",
     )
     monkeypatch.setenv(
         "DAYBREAK_DIRECTORY__ACCESS",
-        "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, min(leader_id::VARCHAR) AS client_id, "
+        f"SELECT '{seat}' AS seat_id, min(leader_id::VARCHAR) AS client_id, "
         "'owner' AS roles, true AS data_export, true AS async_rest_api FROM leaders",
     )
     before = command("directory", "export")
     assert "max_removed_share" in command("directory", "sync", code=1)
-    assert "+ seat new@example.org" in command("directory", "sync", "--dry-run", "--accept-removals")
+    assert f"+ seat {new}" in command("directory", "sync", "--dry-run", "--accept-removals")
     assert command("directory", "export") == before
     command("directory", "sync", "--accept-removals")
     after = {seat["email"]: seat["disabled"] for seat in json.loads(command("directory", "export"))["seats"]}
-    assert after.pop("new@example.org") is False
+    assert after.pop(new) is False
     assert set(after.values()) == {True}
     assert command("directory", "sync") == ""
-    seats = "SELECT '11111111-1111-4111-8111-111111111111' AS seat_id, 'renamed@example.org' AS email"
-    monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", seats)
+    monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", f"SELECT '{seat}' AS seat_id, '{renamed}' AS email")
     command("snapshot", "run")
-    assert "renamed@example.org" in command("directory", "export"), "every run brings the directory in line first"
+    assert renamed in command("directory", "export"), "every run brings the directory in line first"
     monkeypatch.setenv("DAYBREAK_DIRECTORY__SEATS", "SELECT nothing")
     assert " published:" in command("snapshot", "run"), "a query that fails does not cost the day's files"

@@ -158,6 +158,7 @@ def test_views_with_other_types_in_another_schema_give_the_same_files(filled_dat
         ColumnType.TIMESTAMP: "{0} AT TIME ZONE 'UTC'",
     }
     with psycopg.connect(filled_database, autocommit=True) as server:
+        server.execute("DROP SCHEMA IF EXISTS other CASCADE")
         server.execute("CREATE SCHEMA other")
         for table in SOURCE_TABLES:
             columns = ", ".join(f"{shapes.get(c.type, '{0}').format(c.name)} AS {c.name}" for c in table.columns)

@@ -217,6 +217,7 @@ def test_tables_and_views_of_the_catalogue_give_the_same_files(
     session: SparkSession, parquet: Path, tmp_path: Path
 ) -> None:
     expected, _ = embedded(parquet, tmp_path, FORMATS, ["members"])
+    session.sql("DROP DATABASE IF EXISTS platform CASCADE")
     session.sql("CREATE DATABASE platform")
     for table in SOURCE_TABLES:
         kind = "TABLE" if table.name in {"leaders", "members"} else "VIEW"
