@@ -13,6 +13,7 @@ from benchmarks.source import AS_OF, Shape, make_shape
 from benchmarks.whole_run import make_service, snapshot_run
 
 _LIMIT_BYTES = 1_000_000_000
+_ROW_GROUP_ROWS = 2_048
 _TEN_MB = "repeat(md5('cell' || n), 312500)"
 
 
@@ -31,11 +32,12 @@ def _shapes(share: float) -> list[Shape]:
         Shape(
             "cells", f"{some:,} Members, one in a thousand with a cell of 10 MB", 10,
             f"SELECT n, hash(n) % 10 AS leader FROM range({some}) AS t(n)",
-            text=f"CASE WHEN n % 1000 = 0 THEN {_TEN_MB} ELSE 'Town' END",
+            text=f"CASE WHEN n % 1000 = 0 THEN {_TEN_MB} ELSE 'Town' END", row_group_rows=_ROW_GROUP_ROWS,
         ),
         Shape(
             "neighbours", f"{cells:,} Members side by side, each with a cell of 10 MB", 10,
             f"SELECT n, n % 10 AS leader FROM range({cells}) AS t(n)", text=_TEN_MB,
+            row_group_rows=_ROW_GROUP_ROWS,
         ),
         Shape(
             "parts", f"{of_one:,} Members of one Leader, each with a cell of 10 MB, in files of five; ids as text", 1,
@@ -44,6 +46,7 @@ def _shapes(share: float) -> list[Shape]:
         Shape(
             "wide", f"{wide:,} Members with seven cells of 2 KB each", 100,
             f"SELECT n, hash(n) % 100 AS leader FROM range({wide}) AS t(n)", every_text="repeat(md5('wide' || n), 64)",
+            row_group_rows=_ROW_GROUP_ROWS,
         ),
     ]  # fmt: skip
 

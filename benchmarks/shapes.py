@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> Section:
     sources = {name: make_shape(options.folder, shape) for name, shape in _shapes(options.rows).items()}
     # What one Leader in ten has is another town for each of its Members.
     moved = "CASE WHEN leader % 10 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END"
-    changed = make_shape(options.folder, _even("moved", options.rows, moved))
+    changed = make_shape(options.folder, _even("changed", options.rows, moved))
     abouts = {name: shape.about for name, shape in _shapes(options.rows).items()}
     abouts |= {"same": "the same on the next day, nothing changed", "tenth": "the day after, a tenth changed"}
     found: dict[str, list[Run]] = defaultdict(list)

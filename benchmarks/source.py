@@ -57,6 +57,7 @@ class Shape:
     number of its Leader, below `leaders`. `text` is SQL over `n` that stands in place of `city`, `every_text` in place
     of every free text of a Member; by themselves they are the short texts of one person. With `part_rows` Members lie
     in files of so many rows, with identifiers as text, as a writer leaves them that knows no other type.
+    `row_group_rows` is for cells so large that a row group of the usual size would not fit into memory.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Shape:
     text: str | None = None
     every_text: str | None = None
     part_rows: int | None = None
+    row_group_rows: int | None = None
 
 
 def make_shape(folder: Path, shape: Shape) -> Path:
@@ -93,8 +95,7 @@ def make_shape(folder: Path, shape: Shape) -> Path:
                 case _:
                     columns = ", ".join(f"NULL::{ENGINE_TYPES[one.type]} AS {one.name}" for one in table.columns)
                     query = f"SELECT {columns} LIMIT 0"
-            # Small row groups: with cells of megabytes one of the usual size would not fit into memory.
-            size = ", ROW_GROUP_SIZE 2048" if shape.text or shape.every_text else ""
+            size = f", ROW_GROUP_SIZE {shape.row_group_rows}" if shape.row_group_rows else ""
             connection.execute(
                 f"COPY ({query}) TO '{source}/{table.name}.parquet' (FORMAT parquet, COMPRESSION zstd{size})"
             )
