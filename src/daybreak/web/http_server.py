@@ -68,6 +68,7 @@ class _Door:
     def __init__(self, server: HttpServer, listener: socket.socket) -> None:
         self._server = server
         self._listener = listener
+        listener.setblocking(False)
         self._room = asyncio.Semaphore(connections_allowed())
         self._coming: set[asyncio.Task[None]] = set()
         self._open = asyncio.create_task(self._let_in())

@@ -33,7 +33,6 @@ def open_listeners(listen: str, count: int) -> list[socket.socket]:
     listeners = [_bound(family, address, listen, shared=True) for _ in range(count)]
     for listener in listeners:
         listener.listen(BACKLOG)
-        listener.setblocking(False)
     return listeners
 
 

@@ -46,7 +46,6 @@ class App:
 def served(app: App) -> Iterator[int]:
     """The port that the application is served on, by a thread with an event loop of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)
         port: int = listener.getsockname()[1]
         loop = asyncio.new_event_loop()
         server: HttpServer | None = None
