@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import load_models
+from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
@@ -83,6 +83,17 @@ def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_p
     with embedded.open(AS_OF) as reading:
         assert found == files_of(reading)
     assert found[f"{LEADER}/members.csv"].count(endless) == 2
+
+
+def test_a_model_of_the_operators_own_sees_instants_in_utc_and_without_a_zone(database: str, tmp_path: Path) -> None:
+    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "'2025-01-01 12:34:56+02'"))
+    shipped = load_models()
+    own = shipped["members"].sql.replace("ELSE city END", "ELSE CAST(first_activated_at AS VARCHAR) END")
+    assert own != shipped["members"].sql
+    models = {**shipped, "members": Model("members", own, "mine.sql")}
+    source = PostgresqlSource(database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    with source.open(AS_OF) as reading:
+        assert '"2025-01-01 10:34:56"' in files_of(reading)[f"{LEADER}/members.csv"]
 
 
 def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str, tmp_path: Path) -> None:
