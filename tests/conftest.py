@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Verbosity, settings
 
 from tests.parts import network_guard
 
-pytest_plugins = ["tests.parts.browser", "tests.parts.postgresql", "tests.parts.s3"]
+pytest_plugins = ["tests.parts.browser", "tests.parts.hashing", "tests.parts.postgresql", "tests.parts.s3"]
 
 network_guard.install()
 

@@ -248,7 +248,9 @@ class _SyncingSource:
         return self.source.open(as_of)
 
 
-def access_services(settings: Settings, state: "Database", keyring: "KeyringFile") -> "AccessServices":
+def access_services(
+    settings: Settings, state: "Database", keyring: "KeyringFile", hashing: socket.socket
+) -> "AccessServices":
     """Logins, sessions, second factors and API tokens."""
     from daybreak.access.hashing import PasswordHashing
     from daybreak.access.services import AccessServices, AccessSettings
@@ -271,7 +273,7 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
         ),
         state=state,
         keyring=keyring,
-        hashing=PasswordHashing(slots_folder=settings.folder / ".slots"),
+        hashing=PasswordHashing(hashing),
         clock=now_utc,
         random=os.urandom,
     )
@@ -288,12 +290,13 @@ class Wired:
     async def aclose(self) -> None:
         """Writes what the audit trail still holds and closes the state database."""
         await self.services.downloads.trail.aclose()
-        self.services.access.close()
         await self.state.aclose()
 
 
-def build(settings: Settings) -> Wired:
-    """The wired service of one process. Raises OperatorError that names the setting and the fix."""
+def build(settings: Settings, hashing: socket.socket) -> Wired:
+    """The wired service of one process; `hashing` is where it asks the hashing processes. Raises OperatorError that
+    names the setting and the fix.
+    """
     from daybreak.access.trail import TrailBuffer
     from daybreak.downloads import DownloadServices, DownloadSettings
     from daybreak.web.services import Services, WebSettings
@@ -317,7 +320,7 @@ def build(settings: Settings) -> Wired:
         keyring=keyring,
         clock=now_utc,
         random=os.urandom,
-        access=access_services(settings, state, keyring),
+        access=access_services(settings, state, keyring, hashing),
         downloads=DownloadServices(
             settings=DownloadSettings(settings.base_url, formats, link_lifetime, settings.snapshot.publish_at),
             state=state,

@@ -87,9 +87,13 @@ class Service:
 
     def workers(self) -> list[int]:
         """The process ids of the web workers that run."""
+        return self.processes("worker")
+
+    def processes(self, kind: str) -> list[int]:
+        """The process ids of those that run and have a name that begins so."""
         found: dict[str, int] = {}
         for line in self.log_lines():
-            if line["event"] == "started" and line["process"].startswith("worker"):
+            if line["event"] == "started" and line["process"].startswith(kind):
                 found[line["process"]] = line["pid"]
         return list(found.values())
 

@@ -7,6 +7,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from tests.acceptance import world as world_module
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, at_once, serving
 from tests.acceptance.world import MAYA, NORTH, World
+from tests.parts.hashing import child_of
 from tests.parts.processes import running
 from tests.parts.waiting import listens, wait_until
 
@@ -31,9 +34,45 @@ def test_what_dies_is_replaced_and_nothing_outlives_the_supervisor(make_world: C
         os.kill(builder, signal.SIGKILL)
         wait_until(lambda: len(_builders(service)) > 1, what="another builder")
         assert service.get("/readyz").status_code == 200
-        children = [*service.workers(), _builders(service)[-1]]
+        hashing = service.processes("hashing")
+        for victim in hashing:
+            os.kill(victim, signal.SIGKILL)
+        assert service.log_in(MAYA).status_code == 200, "it waits for one of those in their place"
+        wait_until(lambda: not set(service.processes("hashing")) & set(hashing), what="two new hashing processes")
+        hashing = service.processes("hashing")
+        spare = [wait_until(lambda each=each: child_of(each), what="its child") for each in hashing]  # type: ignore[misc]
+        children = [*service.workers(), _builders(service)[-1], *hashing, *spare]
         os.kill(_supervisor_of(children[0]), signal.SIGKILL)
         wait_until(lambda: not any(_alive(child) for child in children), what="the children to follow")
+
+
+def test_passwords_are_asked_by_workers_and_heard_by_hashing_processes_alone(service: Service) -> None:
+    workers = [_sockets(pid) for pid in service.workers()]
+    hashing = [_sockets(pid) for pid in service.processes("hashing")]
+    (builder,) = (_sockets(pid) for pid in service.processes("builder"))
+    # The builder has what all of them have, and neither end.
+    asking, answering = (workers[0].intersection(*workers) - builder, hashing[0].intersection(*hashing) - builder)
+    assert len(asking) == len(answering) == 1
+    assert not asking & hashing[0].union(*hashing)
+    assert not answering & workers[0].union(*workers)
+
+
+def test_a_login_under_way_when_the_service_ends_is_answered(make_world: Callable[[], World]) -> None:
+    with serving(make_world(), workers=1) as service, ThreadPoolExecutor(1) as elsewhere:
+        assert service.log_in(MAYA).status_code == 200
+        (worker,) = service.workers()
+        before = _descriptors(worker)
+        for process in service.processes("hashing"):
+            os.killpg(process, signal.SIGSTOP)
+        login = elsewhere.submit(service.log_in, MAYA)
+        wait_until(lambda: _descriptors(worker) >= before + 2, what="its connection and its question")
+        service.program.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not listens(service.port), what="the port to be closed")
+        for process in service.processes("hashing"):
+            os.killpg(process, signal.SIGCONT)
+        assert login.result().status_code == 200
+        assert service.program.process.wait(PATIENCE_SECONDS) == 0
+        assert '"cut"' not in service.program.log()
 
 
 @pytest.fixture
@@ -177,6 +216,15 @@ def _resident_megabytes(pid: int) -> float:
 
 def _descriptors(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _sockets(pid: int) -> set[str]:
+    """The sockets that a process has, by their number in the kernel."""
+    found = set()
+    for handle in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(handle.readlink()))
+    return {each for each in found if each.startswith("socket:")}
 
 
 def _alive(pid: int) -> bool:

@@ -1,6 +1,7 @@
 """Login, second factor, contexts and logout, as the specification has them."""
 
-import fcntl
+import os
+import signal
 import statistics
 import time
 import uuid
@@ -194,14 +195,14 @@ def test_a_flood_of_logins_is_told_to_come_back_and_downloads_go_on(service: Ser
 
 
 def test_all_workers_share_two_places_for_hashing(service: Service) -> None:
-    """Whoever holds both, here the test itself, lets no worker hash: more at once would take the processor from
-    downloads.
-    """
+    """While the two are stopped no worker hashes anything: more at once would take the processor from downloads."""
     token = service.token(MAYA, NORTH)
-    places = [service.world.folder / ".slots" / f"slot-{number}" for number in range(2)]
+    places = service.processes("hashing")
+    assert len(places) == 2
     with ThreadPoolExecutor(8) as crowd, ExitStack() as held:
         for place in places:
-            fcntl.flock(held.enter_context(place.open("rb")), fcntl.LOCK_EX)
+            os.killpg(place, signal.SIGSTOP)
+            held.callback(os.killpg, place, signal.SIGCONT)
         logins = [crowd.submit(service.log_in, MAYA) for _ in range(8)]
         # Far more than these logins would take.
         served = [service.get(service.link(token, NORTH)).status_code for _ in range(60)]

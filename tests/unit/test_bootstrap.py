@@ -1,6 +1,8 @@
 """From settings to the parts: what an operator writes is what the parts get."""
 
 import secrets
+import socket
+from contextlib import closing
 from datetime import time, timedelta
 from pathlib import Path
 
@@ -66,7 +68,8 @@ def test_the_parts_of_a_web_process_agree(tmp_path: Path) -> None:
     )
     keyring.create(settings.keys.file, bootstrap.now_utc(), secrets.token_bytes)
     migrate(settings.state.url)
-    wired = bootstrap.build(settings)
+    with closing(socket.socket()) as hashing:
+        wired = bootstrap.build(settings, hashing)
     try:
         services = wired.services
         assert services.settings.base_url == "https://export.example.org"
@@ -77,7 +80,6 @@ def test_the_parts_of_a_web_process_agree(tmp_path: Path) -> None:
         assert services.access.settings.limits.second_factor == ((3, 60), (9, 3600))
         assert services.settings.serve_gzip_as == "encoding"
     finally:
-        services.access.hashing.close()
         wired.state.close()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.access.authorization import require, token_fault
-from daybreak.access.services import AccessServices
+from daybreak.access.services import AccessServices, new_id
 from daybreak.access.trail import UNKNOWN_ACTOR, event_of
 from daybreak.credentials import api_token
 from daybreak.domain.audit import AuditEvent
@@ -79,7 +80,14 @@ async def create(
     """
     require(principal, "manage_api_tokens", principal.account.client_id)
     now = services.clock()
-    minted = mint(services, principal.seat, principal.account.client_id, name=name, expires_at=expires_at)
+    minted = mint(
+        principal.seat,
+        principal.account.client_id,
+        now=now,
+        random=services.random,
+        name=name,
+        expires_at=expires_at,
+    )
 
     def work(stores: Stores) -> bool:
         if not _add(stores, minted.token, now):
@@ -128,24 +136,24 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
 
 
 def mint(
-    services: AccessServices,
     seat: Seat,
     client_id: str,
     *,
+    now: datetime,
+    random: Callable[[int], bytes],
     name: str,
     expires_at: datetime | None,
 ) -> Minted:
     """A new secret and the row for it, not stored yet. Raises InvalidRequest."""
-    now = services.clock()
     shown_name = _checked_name(name)
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.",
             faults=(FieldFault("/expires_at", "Choose a time that is still to come."),),
         )
-    secret = api_token.mint(services.random)
+    secret = api_token.mint(random)
     token = ApiToken(
-        token_id=services.new_id(),
+        token_id=new_id(random),
         digest=api_token.digest(secret),
         seat_id=seat.seat_id,
         client_id=client_id,

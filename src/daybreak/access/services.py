@@ -35,10 +35,11 @@ class AccessServices:
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
 
-    def close(self) -> None:
-        """Ends the threads that hash; the state database is closed by whoever opened it."""
-        self.hashing.close()
-
     def new_id(self) -> str:
         """A random UUID as lower-case text."""
-        return str(uuid.UUID(bytes=self.random(16), version=4))
+        return new_id(self.random)
+
+
+def new_id(random: Callable[[int], bytes]) -> str:
+    """A random UUID as lower-case text."""
+    return str(uuid.UUID(bytes=random(16), version=4))

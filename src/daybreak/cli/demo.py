@@ -142,7 +142,7 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
 def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     """Operator role, second factor and one API token; gives the token's secret."""
     from daybreak.access import api_tokens, operators
-    from daybreak.bootstrap import access_services, now_utc, open_keyring, open_state
+    from daybreak.bootstrap import now_utc, open_keyring, open_state
     from daybreak.credentials import totp
     from daybreak.demo.directory import ROLE_OWNER
     from daybreak.ports.state import Stores
@@ -162,11 +162,11 @@ def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
                 stores.seats.begin_second_factor(seat.seat_id, sealed, now)
                 stores.seats.confirm_second_factor(seat.seat_id, 0, (), now)
         found = operators.seat_named(stores, owner.email)
-        minted = api_tokens.mint(services, found, owner.client_ids[0], name="demo", expires_at=None)
+        minted = api_tokens.mint(found, owner.client_ids[0], now=now, random=os.urandom, name="demo", expires_at=None)
         api_tokens.add_by_operator(stores, minted.token, now, actor="demo")
         return minted.secret
 
-    with closing(open_state(settings)) as state, closing(access_services(settings, state, keyring)) as services:
+    with closing(open_state(settings)) as state:
         return state.write(work)
 
 

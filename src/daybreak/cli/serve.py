@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -20,7 +21,9 @@ def serve(
     config: Config = None,
     builder: Annotated[bool, Parameter(help="Also make snapshots on this node.", negative="--no-builder")] = True,
 ) -> int:
-    """Run the service until SIGTERM or Ctrl-C: web workers, and the builder that makes the daily snapshot."""
+    """Run the service until SIGTERM or Ctrl-C: web workers, processes that hash passwords for them, and the builder
+    that makes the daily snapshot.
+    """
     from daybreak.cli.logs import configure_logging
 
     settings = settings_of(config)
@@ -33,20 +36,26 @@ def serve_settings(settings: "Settings", *, builder: bool = True, on_ready: Call
 
     Logging is set up before.
     """
+    from daybreak.access.hashing_process import AT_ONCE, answer_questions, open_channel
     from daybreak.bootstrap import open_keyring
     from daybreak.web.listeners import open_listeners
-    from daybreak.web.supervisor import Supervisor
+    from daybreak.web.supervisor import Duty, Supervisor
 
     open_keyring(settings)
     prepare_state(settings)
-    supervisor = Supervisor(
-        listeners=open_listeners(settings.listen, settings.workers),
-        run_worker=lambda listener, beat: _run_worker(settings, listener, beat),
-        run_builder=lambda: _run_builder(settings, builds=builder and settings.snapshot.schedule),
-        preload=_preload,
-        on_ready=on_ready,
-    )
-    return supervisor.run()
+    asking, answering = open_channel()
+    duties = [
+        *(
+            Duty(f"hashing-{number}", partial(answer_questions, answering), (answering,))
+            for number in range(1, AT_ONCE + 1)
+        ),
+        *(
+            Duty(f"worker-{number}", partial(_run_worker, settings, listener, asking), (listener, asking))
+            for number, listener in enumerate(open_listeners(settings.listen, settings.workers), 1)
+        ),
+        Duty("builder", partial(_run_builder, settings, builder and settings.snapshot.schedule), beats=False),
+    ]
+    return Supervisor(duties, preload=_preload, on_ready=on_ready).run()
 
 
 def migrate(*, config: Config = None) -> None:
@@ -74,12 +83,14 @@ def _preload() -> None:
     import daybreak.web.worker  # noqa: F401
 
 
-def _run_worker(settings: "Settings", listener: "socket.socket", beat: Callable[[], None]) -> None:
+def _run_worker(
+    settings: "Settings", listener: "socket.socket", hashing: "socket.socket", beat: Callable[[], None]
+) -> None:
     from daybreak.bootstrap import build
     from daybreak.web.app import Application
     from daybreak.web.worker import run_app
 
-    wired = build(settings)
+    wired = build(settings, hashing)
     app = Application(wired.services, wired.aclose)
 
     def beats() -> None:
@@ -89,7 +100,7 @@ def _run_worker(settings: "Settings", listener: "socket.socket", beat: Callable[
     run_app(app, listener, beat=beats)
 
 
-def _run_builder(settings: "Settings", *, builds: bool) -> None:
+def _run_builder(settings: "Settings", builds: bool, _beat: Callable[[], None]) -> None:
     """The builder process; on a node that makes no snapshots it only says that the node lives."""
     from daybreak.bootstrap import open_state, this_node, workshop
     from daybreak.snapshots.builder import beat_until_stopped, run_builder, stop_on_signals

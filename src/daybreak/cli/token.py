@@ -1,5 +1,6 @@
 """`daybreakd token`: API tokens."""
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,14 +30,12 @@ def create(
     """Make an API token and print it: it is shown this once."""
     from daybreak.access import api_tokens
     from daybreak.access.operators import seat_named
-    from daybreak.bootstrap import access_services, now_utc, open_keyring, open_state
+    from daybreak.bootstrap import now_utc, open_state
 
     settings = settings_of(config)
-    expires_at = now_utc() + span(expires, "--expires") if expires is not None else None
-    with (
-        closing(open_state(settings)) as state,
-        closing(access_services(settings, state, open_keyring(settings))) as services,
-    ):
+    now = now_utc()
+    expires_at = now + span(expires, "--expires") if expires is not None else None
+    with closing(open_state(settings)) as state:
         owner = state.read(lambda stores: seat_named(stores, seat))
         reach = {each.account.client_id: each for each in state.read(lambda stores: stores.seats.reach(owner.seat_id))}
         found = reach.get(account.lower())
@@ -55,8 +54,10 @@ def create(
         ]
         if missing:
             raise OperatorError(f"A token would open nothing: {'; '.join(missing)}.")
-        minted = api_tokens.mint(services, owner, found.account.client_id, name=name, expires_at=expires_at)
-        state.write(lambda stores: api_tokens.add_by_operator(stores, minted.token, now_utc(), actor="operator"))
+        minted = api_tokens.mint(
+            owner, found.account.client_id, now=now, random=os.urandom, name=name, expires_at=expires_at
+        )
+        state.write(lambda stores: api_tokens.add_by_operator(stores, minted.token, now, actor="operator"))
     note(f"{minted.token.token_id} for {found.account.name}; keep it now, it is not shown again:")
     say(minted.secret)
 

@@ -1,5 +1,5 @@
-"""The service process: N web workers and one builder, each its own process, each replaced when it
-dies.
+"""The service process: web workers, the processes that hash for them, and one builder, each its own process, each
+replaced when it dies.
 
 The supervisor does little on purpose: it forks, waits, and passes one signal on. It loads what the
 workers need before it forks, so that a worker is ready in a moment, and holds the listening
@@ -8,13 +8,13 @@ sockets, so that no connection is lost while one is replaced.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
 import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -32,16 +32,30 @@ _FIRST_WAIT_SECONDS = 0.2
 _LONGEST_WAIT_SECONDS = 15.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
-RunWorker = Callable[[socket.socket, Callable[[], None]], None]
-RunBuilder = Callable[[], None]
+# Of prctl(2).
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """What one process has to do: `run(beat)`, until SIGTERM or until its sockets tell the end.
+
+    `sockets` are held by the supervisor, and besides in those processes whose they are. A process that `beats` calls
+    `beat` when it is ready and every second or so, and is replaced when it is silent for too long; the service is ready
+    when all of these are.
+    """
+
+    name: str
+    run: Callable[[Callable[[], None]], None]
+    sockets: tuple[socket.socket, ...] = ()
+    beats: bool = True
 
 
 @dataclass(slots=True)
 class _Child:
-    """One process that should run: a worker when it has a listener, else the builder."""
+    """One process that should run."""
 
-    name: str
-    listener: socket.socket | None
+    duty: Duty
     pid: int = 0
     started: float = 0.0
     pipe: int = -1
@@ -55,35 +69,27 @@ class Supervisor:
 
     def __init__(
         self,
+        duties: Sequence[Duty],
         *,
-        listeners: Sequence[socket.socket],
-        run_worker: RunWorker,
-        run_builder: RunBuilder | None,
         grace_seconds: float = 25.0,
         hung_after_seconds: float = 60.0,
         preload: Callable[[], object] | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
-        """`run_worker(listener, beat)` runs in a child of its own and has to call `beat` when it is
-        ready and every second or so; a worker that is silent for `hung_after_seconds` is replaced.
-        `grace_seconds` is what running transfers get at the end. `preload` imports what the workers
-        need, once for all of them; it must start no thread.
+        """A process for each duty. `grace_seconds` is what running transfers get at the end. `preload` imports what
+        the processes need, once for all of them; it must start no thread.
         """
-        self._run_worker = run_worker
-        self._run_builder = run_builder
         self._grace_seconds = grace_seconds
         self._hung_after_seconds = hung_after_seconds
         self._preload = preload
         self._on_ready = on_ready
-        self._children = [_Child(f"worker-{number}", listener) for number, listener in enumerate(listeners, 1)]
-        if run_builder is not None:
-            self._children.append(_Child("builder", None))
+        self._children = [_Child(duty) for duty in duties]
         self._selector = selectors.DefaultSelector()
         self._stop = False
         self._ready = False
 
     def run(self) -> int:
-        """The exit status: 0 after a stop that was asked for, 1 when no worker ever got ready."""
+        """The exit status: 0 after a stop that was asked for, 1 when the service never got ready."""
         with _metrics_folder():
             if self._preload is not None:
                 self._preload()
@@ -123,7 +129,7 @@ class Supervisor:
             self._reap()
             self._replace_hung()
             if not self._ready and any(
-                child.listener is not None and child.failures and child.beat is None for child in self._children
+                child.duty.beats and child.failures and child.beat is None for child in self._children
             ):
                 _log.error("start_failed", hint="the lines above say why")
                 return 1
@@ -133,16 +139,17 @@ class Supervisor:
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
+        supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._be(child, writing)
+            self._be(child, writing, supervisor)
         os.close(writing)
         child.pid, child.pipe, child.beat = pid, reading, None
         child.started = time.monotonic()
         self._selector.register(reading, selectors.EVENT_READ, child)
-        _log.info("started", process=child.name, pid=pid)
+        _log.info("started", process=child.duty.name, pid=pid)
 
-    def _be(self, child: _Child, pipe: int) -> None:
+    def _be(self, child: _Child, pipe: int, supervisor: int) -> None:
         """The child's life. Never returns."""
         status = 1
         try:
@@ -154,27 +161,24 @@ class Supervisor:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
             self._selector.close()
             for other in self._children:
-                if other is not child and other.listener is not None:
-                    other.listener.close()
+                for held in other.duty.sockets:
+                    if held not in child.duty.sockets:
+                        held.close()
                 if other.pipe >= 0 and other is not child:
                     with suppress(OSError):
                         os.close(other.pipe)
-            _end_with(os.getppid())
+            _end_with(supervisor)
 
             def beat() -> None:
                 with suppress(BlockingIOError, BrokenPipeError):
                     os.write(pipe, b".")
 
-            if child.listener is not None:
-                self._run_worker(child.listener, beat)
-            elif self._run_builder is not None:
-                beat()
-                self._run_builder()
+            child.duty.run(beat)
             status = 0
         except SystemExit as leaving:
             status = leaving.code if isinstance(leaving.code, int) else 1
         except BaseException as fault:  # noqa: BLE001 - a process ends here; the cause must be in the log
-            _log.error("crashed", process=child.name, trace="".join(traceback.format_exception(fault)))
+            _log.error("crashed", process=child.duty.name, trace="".join(traceback.format_exception(fault)))
         finally:
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
@@ -192,9 +196,9 @@ class Supervisor:
                 self._forget_pipe(child)
 
     def _announce(self) -> None:
-        if not self._ready and all(child.beat is not None for child in self._children if child.listener is not None):
+        if not self._ready and all(child.beat is not None for child in self._children if child.duty.beats):
             self._ready = True
-            _log.info("ready", workers=sum(child.listener is not None for child in self._children))
+            _log.info("ready")
             if self._on_ready is not None:
                 self._on_ready()
 
@@ -225,7 +229,7 @@ class Supervisor:
             if not self._stop:
                 _log.warning(
                     "ended",
-                    process=child.name,
+                    process=child.duty.name,
                     pid=pid,
                     status=os.waitstatus_to_exitcode(status),
                     starts_again_in_seconds=round(wait, 1),
@@ -235,8 +239,8 @@ class Supervisor:
         limit = time.monotonic() - self._hung_after_seconds
         for child in self._children:
             heard = child.beat if child.beat is not None else child.started
-            if child.pid and child.listener is not None and heard < limit:
-                _log.error("hung", process=child.name, pid=child.pid)
+            if child.pid and child.duty.beats and heard < limit:
+                _log.error("hung", process=child.duty.name, pid=child.pid)
                 with suppress(ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
                 child.beat = time.monotonic()
@@ -246,8 +250,8 @@ class Supervisor:
         _log.info("stopping", grace_seconds=self._grace_seconds)
         self._stop = True
         for child in self._children:
-            if child.listener is not None:
-                child.listener.close()
+            for held in child.duty.sockets:
+                held.close()
             if child.pid:
                 with suppress(ProcessLookupError):
                     os.kill(child.pid, signal.SIGTERM)
@@ -263,7 +267,7 @@ class Supervisor:
             self._reap()
         for child in self._children:
             if child.pid:
-                _log.warning("cut", process=child.name, pid=child.pid)
+                _log.warning("cut", process=child.duty.name, pid=child.pid)
                 with suppress(ProcessLookupError):
                     os.kill(child.pid, signal.SIGKILL)
         for child in self._children:
@@ -287,16 +291,11 @@ def _metrics_folder() -> Iterator[None]:
             del os.environ["PROMETHEUS_MULTIPROC_DIR"]
 
 
-def _end_with(parent: int) -> None:
-    """Ends this process in good order when its supervisor is gone."""
-
-    def watch() -> None:
-        pause = threading.Event()
-        while os.getppid() == parent:
-            pause.wait(1.0)
+def _end_with(supervisor: int) -> None:
+    """The kernel ends this process in good order when its supervisor dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != supervisor:
         os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def _forget_metrics(pid: int) -> None:

@@ -13,6 +13,7 @@ import io
 import json
 import os
 import random
+import socket
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,7 @@ from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
 from daybreak.web.services import Services, WebSettings
+from tests.parts.hashing import hashing_processes
 
 PASSWORD = "seven lanterns over the harbour"
 SEED = bytes(range(1, 21))
@@ -468,14 +470,14 @@ def _rows(name: str, members: int, due: datetime) -> dict[str, list[list[Any]]]:
 # --- Serving --------------------------------------------------------------------------------------
 
 
-def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Services:
-    """The service's parts on the stage."""
+def open_services(folder: Path, base_url: str, publish_at: time_of_day, hashing: socket.socket) -> Services:
+    """The service's parts on the stage; `hashing` is where to ask the hashing processes."""
     state, ring = SqliteState(folder / "state.db"), keyring.KeyringFile(folder / "keyring.json")
 
     def clock() -> datetime:
         return datetime.now(UTC)
 
-    access = AccessServices(AccessSettings(issuer=base_url), state, ring, PasswordHashing(), clock, os.urandom)
+    access = AccessServices(AccessSettings(issuer=base_url), state, ring, PasswordHashing(hashing), clock, os.urandom)
     fetch = downloads.DownloadServices(
         downloads.DownloadSettings(base_url=base_url, publish_at=publish_at),
         state,
@@ -492,8 +494,6 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
 
 def main() -> None:
     """Makes the stage when the folder has none, and serves it."""
-    import socket
-
     import structlog
 
     from daybreak.web.app import Application
@@ -505,15 +505,16 @@ def main() -> None:
     publish_at = time_of_day(hour)
     if not (folder / "state.db").exists():
         make_stage(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days)
-    services = open_services(folder, f"http://127.0.0.1:{port}", publish_at)
     listener = socket.create_server(("127.0.0.1", port), backlog=128)
+    with hashing_processes() as (hashing, _):
+        services = open_services(folder, f"http://127.0.0.1:{port}", publish_at, hashing)
 
-    async def close() -> None:
-        await services.downloads.trail.aclose()
-        await asyncio.to_thread(services.state.close)
+        async def close() -> None:
+            await services.downloads.trail.aclose()
+            await asyncio.to_thread(services.state.close)
 
-    print("ready", flush=True)
-    run_app(Application(services, close), listener, beat=lambda: None)
+        print("ready", flush=True)
+        run_app(Application(services, close), listener, beat=lambda: None)
 
 
 if __name__ == "__main__":

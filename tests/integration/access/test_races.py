@@ -14,11 +14,11 @@ import pytest
 from daybreak.access import second_factor, sessions
 from daybreak.access.login import SessionStarted, login
 from daybreak.access.services import AccessServices
-from daybreak.credentials import passwords, totp
+from daybreak.credentials import totp
 from daybreak.domain.errors import RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller
 from daybreak.state.database import open_state
-from tests.unit.access.house import CALLER, PASSWORD, House, open_house
+from tests.unit.access.house import CALLER, PASSWORD, House, open_house, verify_by
 
 WORKERS = 3
 
@@ -28,7 +28,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     url: str | None = None
     if request.param == "postgresql":
         url = request.getfixturevalue("postgresql_url")
-    with open_house(tmp_path, url, quick=False) as opened:
+    with open_house(tmp_path, url) as opened:
         yield opened
 
 
@@ -67,7 +67,7 @@ def test_20_parallel_uses_of_one_code_give_one_success(
         login_seat_and_address=(1000, 300),
     )
     settings = replace(house.services.settings, limits=limits)
-    monkeypatch.setattr(passwords, "verify", lambda *_: True)
+    verify_by(monkeypatch, house.services, lambda *_: True)
     seed = house.enrol()
     code = house.code(seed)
 
@@ -124,11 +124,11 @@ def test_of_50_parallel_guesses_at_a_password_ten_are_looked_at(
 ) -> None:
     looked_at: list[str] = []
 
-    def refuse(password_hash: str, password: str) -> bool:
+    def refuse(_: str | None, password: str) -> bool:
         looked_at.append(password)
         return False
 
-    monkeypatch.setattr(passwords, "verify", refuse)
+    verify_by(monkeypatch, workers[0], refuse)
 
     async def guess(services: AccessServices, at: int) -> object:
         return await login(services, email="rosa@example.org", password=f"guess number {at}", caller=CALLER)
@@ -141,7 +141,7 @@ def test_of_50_parallel_guesses_at_a_password_ten_are_looked_at(
 def test_guessing_from_many_addresses_does_not_keep_the_owner_out(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passwords, "verify", lambda _, password: password == PASSWORD)
+    verify_by(monkeypatch, house.services, lambda _, password: password == PASSWORD)
 
     async def story() -> None:
         for network in range(5):

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import secrets
+import socket
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import pytest
 from msgspec.structs import replace
 
 from daybreak.access.hashing import PasswordHashing
@@ -154,6 +156,9 @@ class House:
 class QuickHashing(PasswordHashing):
     """Looks like Argon2 and is none: for tests in which hashing is not what is tried."""
 
+    def __init__(self) -> None:
+        """Asks nobody."""
+
     async def verify(self, password_hash: str | None, password: str) -> bool:
         return password_hash == await self.hash(password) or (password_hash, password) == (_HASH, PASSWORD)
 
@@ -164,9 +169,11 @@ class QuickHashing(PasswordHashing):
 
 
 @contextmanager
-def open_house(folder: Path, url: str | None = None, *, quick: bool = True) -> Iterator[House]:
-    """A house in an empty folder; its state database is a file there, unless another is named.
-    `quick`: passwords are hashed by a stand-in that costs nothing."""
+def open_house(
+    folder: Path, url: str | None = None, *, hashing_channel: socket.socket | None = None
+) -> Iterator[House]:
+    """A house in an empty folder; its state database is a file there, unless another is named. Without a channel to
+    hashing processes, passwords are hashed by a stand-in that costs nothing."""
     if url is None:
         url = f"sqlite:///{folder}/state.db"
         (folder / "state.db").write_bytes(_furnished())
@@ -175,19 +182,28 @@ def open_house(folder: Path, url: str | None = None, *, quick: bool = True) -> I
     state = open_state(url)
     ring = folder / "keyring.json"
     keyring.create(ring, START, secrets.token_bytes)
-    hashing = QuickHashing() if quick else PasswordHashing(slots_folder=folder / "slots")
     now = [START]
     services = AccessServices(
         settings=AccessSettings(issuer="https://data.example.org"),
         state=state,
         keyring=keyring.KeyringFile(ring),
-        hashing=hashing,
+        hashing=QuickHashing() if hashing_channel is None else PasswordHashing(hashing_channel),
         clock=lambda: now[0],
         random=secrets.token_bytes,
     )
     yield House(services, state, folder, url, now)
-    hashing.close()
     state.close()
+
+
+def verify_by(
+    monkeypatch: pytest.MonkeyPatch, services: AccessServices, verdict: Callable[[str | None, str], bool]
+) -> None:
+    """Passwords are verified by the test."""
+
+    async def verify(_: PasswordHashing, password_hash: str | None, password: str) -> bool:
+        return verdict(password_hash, password)
+
+    monkeypatch.setattr(type(services.hashing), "verify", verify)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -249,7 +250,9 @@ def test_leaked_tokens_are_revoked_and_their_owners_known(house: House) -> None:
 
 
 def test_an_operator_makes_and_revokes_tokens(house: House) -> None:
-    made = api_tokens.mint(house.services, house.seat(ROSA), ALPHA, name="by the operator", expires_at=None)
+    made = api_tokens.mint(
+        house.seat(ROSA), ALPHA, now=house.now[0], random=secrets.token_bytes, name="by the operator", expires_at=None
+    )
     house.write(lambda stores: api_tokens.add_by_operator(stores, made.token, house.now[0], actor="operator"))
     house.run(api_tokens.authenticate(house.services, made.secret))
 

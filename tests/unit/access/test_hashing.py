@@ -1,160 +1,178 @@
-"""Hashing: two at once on a machine whatever the number of processes, and a short queue."""
+"""Asking for a hash: how many wait, how long, and what becomes of a question whose process dies."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import sys
-import threading
-from pathlib import Path
+import socket
+from collections.abc import Iterator
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daybreak.access.hashing import PasswordHashing
+from daybreak.access.hashing_process import Question, open_channel
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Unavailable
 
 
-class Gauge:
-    """Stands in for Argon2: counts how many run at once, each until it is let go."""
+class Listener:
+    """Stands in for the hashing processes: takes questions, and answers as it is told to."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.now = self.most = self.calls = 0
-        self.go = threading.Event()
-        self.arrived = threading.Semaphore(0)
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
 
-    def verify(self, password_hash: str, password: str) -> bool:
-        with self.lock:
-            self.calls += 1
-            self.now += 1
-            self.most = max(self.most, self.now)
-        self.arrived.release()
-        self.go.wait(60)
-        with self.lock:
-            self.now -= 1
-        return True
+    async def take(self) -> tuple[Question, socket.socket]:
+        """The next question, and where to answer."""
+        _, (handle,), _, _ = await asyncio.to_thread(socket.recv_fds, self.channel, 1, 1)
+        asker = socket.socket(fileno=handle)
+        return msgspec.msgpack.decode(asker.recv(1 << 17), type=Question), asker
+
+    async def answer(self, answer: bool | str) -> Question:
+        """Answers the next question."""
+        question, asker = await self.take()
+        with asker:
+            asker.send(msgspec.msgpack.encode(answer))
+        return question
 
 
 @pytest.fixture
-def gauge(monkeypatch: pytest.MonkeyPatch) -> Gauge:
-    gauge = Gauge()
-    monkeypatch.setattr(passwords, "verify", gauge.verify)
-    return gauge
+def asking_end() -> Iterator[tuple[socket.socket, Listener]]:
+    asking, answering = open_channel()
+    with asking, answering:
+        answering.settimeout(60)
+        yield asking, Listener(answering)
 
 
-def test_no_hash_at_all_is_never_right_and_costs_a_verification(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[str] = []
-
-    def right(password_hash: str, password: str) -> bool:
-        asked.append(password_hash)
-        return True
-
-    monkeypatch.setattr(passwords, "verify", right)
-    hashing = PasswordHashing()
-    assert not asyncio.run(hashing.verify(None, "whatever"))
-    assert asyncio.run(hashing.verify("some hash", "whatever"))
-    assert asked == [passwords.DUMMY_HASH, "some hash"]
-    hashing.close()
+@pytest.fixture
+def asking(asking_end: tuple[socket.socket, Listener]) -> socket.socket:
+    return asking_end[0]
 
 
-def test_two_at_once_over_several_pools_and_all_are_answered(gauge: Gauge, tmp_path: Path) -> None:
-    # Two pools share the slots as two processes do: the locks belong to open files.
-    pools = [PasswordHashing(slots_folder=tmp_path / "slots", wait_seconds=60) for _ in range(2)]
-
-    async def story() -> list[bool]:
-        tasks = [asyncio.ensure_future(pool.verify("h", "p")) for pool in pools for _ in range(5)]
-        for _ in range(2):
-            assert await asyncio.to_thread(gauge.arrived.acquire, timeout=60)
-        await asyncio.sleep(0.1)
-        gauge.go.set()
-        return await asyncio.gather(*tasks)
-
-    assert asyncio.run(story()) == [True] * 10
-    assert gauge.most == 2
-    for pool in pools:
-        pool.close()
+@pytest.fixture
+def listener(asking_end: tuple[socket.socket, Listener]) -> Listener:
+    return asking_end[1]
 
 
-def test_a_full_queue_says_so_at_once_and_empties_again(gauge: Gauge) -> None:
-    hashing = PasswordHashing(queue_length=3)
+def test_no_hash_at_all_is_never_right_and_costs_a_verification(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking)
 
     async def story() -> None:
-        held = [asyncio.ensure_future(hashing.verify("h", "p")) for _ in range(5)]
+        unknown = asyncio.create_task(hashing.verify(None, "whatever"))
+        assert await listener.answer(True) == Question(b"whatever", passwords.DUMMY_HASH)
+        assert await unknown is False
+        known = asyncio.create_task(hashing.verify("some hash", "whatever"))
+        assert await listener.answer(True) == Question(b"whatever", "some hash")
+        assert await known is True
+
+    asyncio.run(story())
+    assert not passwords.needs_rehash(passwords.DUMMY_HASH), "it costs what a hash of today costs"
+
+
+def test_an_empty_hash_is_verified_and_no_new_one_made(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking)
+
+    async def story() -> None:
+        empty = asyncio.create_task(hashing.verify("", "p"))
+        assert (await listener.answer(False)).known == ""
+        assert await empty is False
+        new = asyncio.create_task(hashing.hash("p"))
+        assert (await listener.answer("$hash")).known is None
+        assert await new == "$hash"
+
+    asyncio.run(story())
+
+
+@given(st.text(st.characters(exclude_categories=())), st.none() | st.text())
+def test_questions_arrive_as_they_were_asked(password: str, known: str | None) -> None:
+    asked = Question.about(password, known)
+    arrived = msgspec.msgpack.decode(msgspec.msgpack.encode(asked), type=Question)
+    assert arrived == asked
+    assert arrived.password.decode("utf-8", "surrogatepass") == password
+
+
+def test_a_full_queue_says_so_at_once_and_whoever_leaves_makes_place(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking, places=5)
+
+    async def story() -> None:
+        waiting = [asyncio.create_task(hashing.verify("h", str(number))) for number in range(5)]
         await asyncio.sleep(0)
         with pytest.raises(Unavailable) as told:
             await hashing.verify("h", "p")
         assert (told.value.code, told.value.retry_after_seconds) == ("busy", 3)
-        # Whoever hangs up gives the place back when the work is over, not before.
-        held[4].cancel()
+        waiting[4].cancel()
+        await asyncio.wait([waiting[4]])
+        waiting[4] = asyncio.create_task(hashing.verify("h", "5"))
         await asyncio.sleep(0)
-        gauge.go.set()
-        assert await asyncio.gather(*held[:4]) == [True] * 4
-        await asyncio.sleep(0)
-        for _ in range(3):
-            assert await hashing.verify("h", "p")
+        with pytest.raises(Unavailable):
+            await hashing.verify("h", "p")
+        questions = [await listener.take() for _ in range(6)]
+        assert [question.password for question, _ in questions] == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        for question, asker in questions:
+            with asker:
+                if question.password == b"4":
+                    assert asker.recv(1) == b"", "gone, for the process to see"
+                else:
+                    asker.send(msgspec.msgpack.encode(True))
+        assert await asyncio.gather(*waiting) == [True] * 5
 
     asyncio.run(story())
-    hashing.close()
 
 
-def test_the_event_loop_goes_on_while_hashes_are_made(gauge: Gauge) -> None:
-    hashing = PasswordHashing()
+def test_a_question_whose_process_dies_is_asked_once_more(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking)
 
     async def story() -> None:
-        task = asyncio.ensure_future(hashing.verify("h", "p"))
-        assert await asyncio.to_thread(gauge.arrived.acquire, timeout=60)
-        assert not task.done()
-        gauge.go.set()
-        assert await task
+        once = asyncio.create_task(hashing.verify("h", "p"))
+        first, asker = await listener.take()
+        asker.close()
+        assert await listener.answer(True) == first
+        assert await once is True
+        twice = asyncio.create_task(hashing.verify("h", "p"))
+        (await listener.take())[1].close()
+        # Before it has read the question.
+        _, (handle,), _, _ = await asyncio.to_thread(socket.recv_fds, listener.channel, 1, 1)
+        os.close(handle)
+        with pytest.raises(Unavailable, match="Try again"):
+            await twice
 
     asyncio.run(story())
-    hashing.close()
 
 
-def test_a_stopped_process_that_holds_the_slots_does_not_hang_the_others(tmp_path: Path) -> None:
-    folder = tmp_path / "slots"
-    hashing = PasswordHashing(slots_folder=folder, wait_seconds=0.05)
-    handles = [os.open(folder / f"slot-{n}", os.O_RDWR | os.O_CREAT, 0o600) for n in range(2)]
-    for handle in handles:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    with pytest.raises(Unavailable):
-        asyncio.run(hashing.verify("h", "p"))
-    for handle in handles:
-        os.close(handle)
-    assert not asyncio.run(hashing.verify(passwords.DUMMY_HASH, "p"))
-    hashing.close()
+def test_nobody_waits_for_ever(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking, places=1, wait_seconds=0.05)
+
+    async def story() -> None:
+        for _ in range(2):
+            with pytest.raises(Unavailable) as told:
+                await asyncio.wait_for(hashing.verify("h", "p"), 60)
+            assert told.value.code == "busy"
+
+    asyncio.run(story())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only on Linux has a thread a priority of its own")
-@pytest.mark.parametrize("more", [0, 7, 19])
-def test_the_event_loop_goes_before_its_hashing(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    """However late the service itself comes: who started it may have made it nicer."""
-    seen = []
-    own = []
+def test_more_questions_than_the_kernel_keeps_are_told_to_come_back(asking: socket.socket, listener: Listener) -> None:
+    hashing = PasswordHashing(asking, places=1000)
 
-    def niceness() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    async def story() -> list[bool | BaseException]:
+        asked = asyncio.gather(*(hashing.verify("h", "p") for _ in range(400)), return_exceptions=True)
+        for _ in range(2):
+            await asyncio.sleep(0)
+        taken = 0
+        listener.channel.setblocking(False)
+        while True:
+            try:
+                _, (handle,), _, _ = socket.recv_fds(listener.channel, 1, 1)
+            except BlockingIOError:
+                break
+            with socket.socket(fileno=handle) as asker:
+                asker.recv(1 << 17)
+                asker.send(msgspec.msgpack.encode(True))
+            taken += 1
+        answers = await asked
+        assert answers.count(True) == taken > 100
+        return answers
 
-    def verify(password_hash: str, password: str) -> bool:
-        seen.append(niceness())
-        return True
-
-    def story() -> None:
-        # Of this thread alone, which ends with the story: nobody but root could go back.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), min(niceness() + more, 19))
-        own.append(niceness())
-        hashing = PasswordHashing()
-        try:
-            asyncio.run(hashing.verify("hash", "password"))
-        finally:
-            hashing.close()
-
-    monkeypatch.setattr(passwords, "verify", verify)
-    thread = threading.Thread(target=story)
-    thread.start()
-    thread.join(60)
-    assert seen == [min(own[0] + 5, 19)]
+    assert {type(answer) for answer in asyncio.run(story())} == {bool, Unavailable}
