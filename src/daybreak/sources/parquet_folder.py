@@ -71,7 +71,7 @@ def _parts(folder: Path) -> Iterator[Path]:
     if (folder / "_delta_log").exists():
         raise SourceError(
             f"{folder} is a Delta table: which of its files count stands in its log. "
-            'Read it with source.engine = "spark".'
+            'Read it with source.engine = "spark", by a catalogue (source.location = "catalog:NAME").'
         )
     for entry in _entries(folder):
         if not entry.is_dir():
