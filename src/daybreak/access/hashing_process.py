@@ -38,7 +38,8 @@ _WAKE_SECONDS = 0.0005
 _NICE = 5
 # A child that needs that many times as long as a hash takes has no time to spare.
 _PATIENCE = 6
-_NEXT_CHILD_SECONDS = 2.0
+# Before a child that came too late, or ended, is relied upon again: each trial costs a login that patience.
+_PAUSE_SECONDS = 5.0
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):
@@ -100,14 +101,15 @@ class _SpareTime:
         self._channel = channel
         self._patience_seconds = patience_seconds
         self._child: socket.socket | None = None
-        self._next_child = 0.0
         self._behind = False
+        self._pause_until = 0.0
 
     def keep(self) -> None:
         """Sees to it that there is a child. To be called while no asker is connected: a child would hold its socket."""
-        if self._child is None and time.monotonic() >= self._next_child:
-            self._next_child = time.monotonic() + _NEXT_CHILD_SECONDS
-            self._behind = False
+        if self._child is not None:
+            # What it says late, or that it is gone.
+            self._said(0.0)
+        elif time.monotonic() >= self._pause_until:
             self._child, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             if os.fork() == 0:
                 _hash_at_spare_time(its_end, self._channel, self._child)
@@ -115,9 +117,9 @@ class _SpareTime:
 
     def answer(self, question: bytes) -> bytes | None:
         """The answer; None when there is no time to spare. A hash that comes too late for its asker is still
-        finished, in what time nobody else wants, and that it is done tells that there is such time again.
+        finished, in what time nobody else wants; nothing is asked until then, nor soon after.
         """
-        if self._child is None or (self._behind and self._said(0.0) is None):
+        if self._child is None or self._behind or time.monotonic() < self._pause_until:
             return None
         try:
             self._child.send(question)
@@ -125,12 +127,15 @@ class _SpareTime:
             self._lost()
             return None
         self._behind = True
-        return self._said(self._patience_seconds)
+        answer = self._said(self._patience_seconds)
+        if answer is None:
+            self._pause_until = time.monotonic() + _PAUSE_SECONDS
+        return answer
 
     def _said(self, seconds: float) -> bytes | None:
         assert self._child is not None
         until = time.monotonic() + seconds
-        while not select.select([self._child], [], [], _WAKE_SECONDS)[0]:
+        while not select.select([self._child], [], [], min(seconds, _WAKE_SECONDS))[0]:
             if time.monotonic() >= until:
                 return None
         try:
@@ -148,6 +153,8 @@ class _SpareTime:
         _log.warning("child_ended")
         self._child.close()
         self._child = None
+        self._behind = False
+        self._pause_until = time.monotonic() + _PAUSE_SECONDS
 
 
 def _hash_at_spare_time(channel: socket.socket, *others: socket.socket) -> None:

@@ -96,10 +96,11 @@ def test_without_time_to_spare_the_process_hashes_itself() -> None:
                 assert not await asked.verify(HASH, "wrong")
                 return cpu_ticks(process.pid) == own
 
-            # Once it is not behind any more, and unless this machine has no time either.
-            for _ in range(200):
+            # Once it is not behind any more, after a while, and unless this machine has no time either.
+            for _ in range(300):
                 if await by_the_child():
                     break
+                await asyncio.sleep(0.1)
             else:
                 pytest.fail("the child is not asked again")
             assert child_of(process.pid) == child
@@ -154,11 +155,18 @@ def test_a_process_that_is_stopped_with_a_question_keeps_nobody_for_ever() -> No
             assert await patient.verify(HASH, "lantern 41 harbour")
             child = wait_until(lambda: child_of(process.pid), what="a child")
             os.kill(child, signal.SIGSTOP)
-            under_way = asyncio.create_task(PasswordHashing(asking, wait_seconds=0.5).verify(HASH, "wrong"))
-            await taken(asking)
-            os.kill(process.pid, signal.SIGSTOP)
-            with pytest.raises(Unavailable, match="Try again"):
-                await under_way
+            for _ in range(50):
+                under_way = asyncio.create_task(PasswordHashing(asking, wait_seconds=0.5).verify(HASH, "wrong"))
+                await taken(asking)
+                os.kill(process.pid, signal.SIGSTOP)
+                try:
+                    assert not await under_way
+                except Unavailable:
+                    break
+                # It was quicker than the signal.
+                os.kill(process.pid, signal.SIGCONT)
+            else:
+                pytest.fail("no question was taken and kept")
             for each in (process.pid, child):
                 os.kill(each, signal.SIGCONT)
             assert await patient.verify(HASH, "lantern 41 harbour")
