@@ -139,19 +139,18 @@ def _lasting(plan: Plan, seconds: float) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Idle and busy rounds of links by the clock, and the logins of the busy ones."""
+class Busy:
+    """Rounds of links by the clock while something else is done, each after an idle one, and their logins."""
 
     idle: tuple[Seen, ...]
     busy: tuple[Seen, ...]
     logins: tuple[Seen, ...]
 
-    def at(self, share: float) -> tuple[float, float, float]:
-        """A percentile: the middle one of the idle rounds, of the busy rounds, and of their ratios in turn."""
+    def at(self, share: float) -> tuple[float, float]:
+        """A percentile: the middle one of the busy rounds, and of their ratios to the idle ones."""
         idle = [percentile(one.milliseconds, share) for one in self.idle]
         busy = [percentile(one.milliseconds, share) for one in self.busy]
-        ratios = [high / low for low, high in zip(idle, busy, strict=True)]
-        return statistics.median(idle), statistics.median(busy), statistics.median(ratios)
+        return statistics.median(busy), statistics.median(high / low for low, high in zip(idle, busy, strict=True))
 
     @property
     def served_logins(self) -> float:
@@ -160,8 +159,17 @@ class Latency:
 
     @property
     def late(self) -> float:
-        """Milliseconds by which 99 in 100 requests of the busy rounds left at most too late: the client's own part."""
+        """Milliseconds by which 99 in 100 requests left at most too late: the client's own part."""
         return statistics.median(percentile(one.late_milliseconds, 0.99) for one in self.busy)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Idle rounds, and those that follow them: while logins arrive, and while they do and a snapshot is made."""
+
+    idle: tuple[Seen, ...]
+    logins: Busy
+    build: Busy
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -170,12 +178,16 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.0) -> Latency:
-    """Links at a steady pace, in turns while the service has nothing else to do, and while its builder makes a snapshot
-    of the platform, every file anew, and logins arrive. Raises RuntimeError when the builder was done too early."""
-    idle, busy, logged_in = [], [], []
+    """Links at a steady pace, in turns while the service has nothing else to do, while logins arrive, and while its
+    builder makes a snapshot of the platform as well, every file anew. Raises RuntimeError when the builder was done too
+    early."""
+    idle: list[Seen] = []
+    logins: list[tuple[Seen, Seen]] = []
+    build: list[tuple[Seen, Seen]] = []
     for _ in range(rounds):
         with daybreak(home, workers=2, core=None) as server:
             idle.append(drive(server, _links_by_the_clock(server, home, seconds), expected=302).seen)
+            logins.append(_beside_logins(server, home, seconds))
         soon = datetime.now(UTC) + timedelta(minutes=9)
         settings = {
             "source.location": str(platform),
@@ -185,17 +197,28 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
         }
         with daybreak(home, workers=2, core=None, settings=settings) as server:
             before = _build_begun(home)
-            plan = Plan(
-                server.port, _login_requests(server.port, int(seconds * LOGINS_PER_SECOND)), seconds,
-                connections=100, per_second=LOGINS_PER_SECOND,
-            )  # fmt: skip
-            links = _links_by_the_clock(server, home, seconds)
-            with client(plan) as logins:
-                busy.append(drive(server, links, expected=302).seen)
-                logged_in.append(outcome(logins))
+            build.append(_beside_logins(server, home, seconds))
             if _build(home) != before:
                 raise RuntimeError("the snapshot was done before the round was: take a larger platform")
-    return Latency(tuple(idle), tuple(busy), tuple(logged_in))
+    rounds_of_idle = tuple(idle)
+    return Latency(
+        rounds_of_idle,
+        *(
+            Busy(rounds_of_idle, tuple(links for links, _ in seen), tuple(logged_in for _, logged_in in seen))
+            for seen in (logins, build)
+        ),
+    )
+
+
+def _beside_logins(server: Server, home: Home, seconds: float) -> tuple[Seen, Seen]:
+    """Links by the clock, and the logins that arrive meanwhile."""
+    count = int(seconds * LOGINS_PER_SECOND)
+    plan = Plan(
+        server.port, _login_requests(server.port, count), seconds, connections=100, per_second=LOGINS_PER_SECOND
+    )
+    links = _links_by_the_clock(server, home, seconds)
+    with client(plan) as logins:
+        return drive(server, links, expected=302).seen, outcome(logins)
 
 
 def _links_by_the_clock(server: Server, home: Home, seconds: float) -> Plan:

@@ -22,7 +22,7 @@ _RATES_HEAD = (
     "| One worker, one core | Peer | Ours / s | Peer's / s | Ratio | CPU us, ours | Peer's | Times | Core in use "
     "| Client's |"
 )
-_PACKAGES = ("starlette", "uvicorn", "msgspec", "structlog", "prometheus-client", "argon2-cffi")
+_PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "structlog", "prometheus-client", "argon2-cffi")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -89,25 +89,28 @@ def _rates(links: Compared, small: Compared, large: Compared, first: float, late
 def _waits(latency: Latency) -> str:
     """Percentiles of the time a link takes."""
     lines = [
-        "| A signed link, ms from the instant it was meant to leave | Idle | Busy | Ratio |",
-        "|---|--:|--:|--:|",
+        "| A signed link, ms from when it was meant to leave | Idle | Logins | Times | Logins and a build | Times |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
     for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-        idle, busy, ratio = latency.at(share)
-        lines.append(f"| {name} | {idle:.2f} | {busy:.2f} | {ratio:.1f} |")
-    samples = min(len(one.milliseconds) for one in (*latency.idle, *latency.busy))
-    rounds = len(latency.idle)
+        idle = statistics.median(figures.percentile(one.milliseconds, share) for one in latency.idle)
+        logins, build = latency.logins.at(share), latency.build.at(share)
+        lines.append(f"| {name} | {idle:.2f} | {logins[0]:.2f} | {logins[1]:.1f} | {build[0]:.2f} | {build[1]:.1f} |")
+    samples = min(len(one.milliseconds) for one in (*latency.idle, *latency.logins.busy, *latency.build.busy))
+    late = max(latency.logins.late, latency.build.late)
+    served, beside_build = latency.logins.served_logins, latency.build.served_logins
     return (
         "\n".join(lines)
         + f"""
 
 - Two workers, no pinning; {figures.LINKS_PER_SECOND:.0f} links a second by the clock, {samples:,} in each of
-  {rounds} idle and {rounds} busy rounds that take turns; the middle one of each.
-- Busy: the service's own builder makes a snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages, every file
-  anew) from before the round until after it, and {figures.LOGINS_PER_SECOND:.0f} logins a second arrive, each from
-  another address. {latency.served_logins:.0f} of them a second were served beside the builder, the others were answered
-  `503 busy`: a password's hash costs 20 to 30 ms of a core.
-- In busy rounds 99 in 100 requests left this client at most {latency.late:.1f} ms late; that is in the figures."""
+  {len(latency.idle)} rounds of each kind, which take turns; the middle one of each.
+- Logins: {figures.LOGINS_PER_SECOND:.0f} a second arrive, each from another address; a password's hash costs 20 to
+  30 ms of a core. {served:.0f} a second were served, beside the builder {beside_build:.0f}; the others were answered
+  `503 busy`.
+- A build: the service's own builder makes a snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages, every file
+  anew) from before the round until after it.
+- In busy rounds 99 in 100 requests left this client at most {late:.1f} ms late; that is in the figures."""
     )
 
 
