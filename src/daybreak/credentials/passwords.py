@@ -20,6 +20,9 @@ _LONGEST_IN_ANY_FORM = 4 * MAXIMUM_LENGTH
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 
+# What the library says of it; it has no class of its own for this fault.
+_NO_MEMORY = "Memory allocation error"
+
 # A hash of nobody's password, verified when a seat is unknown so that the answer takes as long.
 DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$y6hZdLUcZYXMoK/b1tf4RQ$mYyP4/ClBmzYl9ynhbiT02PmfADt2CIczh6oP8QYRDM"
 
@@ -30,10 +33,15 @@ def hash_password(password: str) -> str:
 
 
 def verify(password_hash: str, password: str) -> bool:
-    """Whether the password is the hash's. False for a hash that is malformed. Takes 20 to 30 ms."""
+    """Whether the password is the hash's. False for a hash that is malformed. Takes 20 to 30 ms. Raises MemoryError."""
     try:
         return _HASHER.verify(password_hash, _normal_bytes(password))
-    except (VerificationError, InvalidHashError):
+    except InvalidHashError:
+        return False
+    except VerificationError as fault:
+        if str(fault) == _NO_MEMORY:
+            # Not known, and nobody's wrong password.
+            raise MemoryError(_NO_MEMORY) from None
         return False
 
 

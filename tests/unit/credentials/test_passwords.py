@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import unicodedata
 from importlib.resources import files
 
@@ -34,6 +36,19 @@ def test_composed_and_decomposed_letters_are_one_password() -> None:
 @pytest.mark.parametrize("stored", ["", "nonsense", "$argon2id$v=19$m=1", "\x00"])
 def test_a_malformed_hash_opens_to_nobody(stored: str) -> None:
     assert not passwords.verify(stored, "anything at all")
+
+
+def test_a_machine_without_memory_does_not_call_a_password_wrong() -> None:
+    """Neither the right one nor another: it cannot know."""
+    code = (
+        "import resource; from daybreak.credentials import passwords; "
+        "stored = passwords.hash_password('correct horse 7'); "
+        "held = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize(); "
+        "resource.setrlimit(resource.RLIMIT_AS, (held + (4 << 20), resource.RLIM_INFINITY)); "
+        "passwords.verify(stored, 'correct horse 7')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[-1] == "MemoryError: Memory allocation error"
 
 
 def test_a_lone_surrogate_is_a_wrong_password_not_a_fault() -> None:
