@@ -106,6 +106,6 @@ def _say_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:
         say(one_line(line))
         count += 1
     if count:
-        note(f"{count} changes {'would be made' if dry_run else 'made'}.")
+        note(f"{count} {'change' if count == 1 else 'changes'} {'would be made' if dry_run else 'made'}.")
     else:
         note("Nothing to change.")
