@@ -64,7 +64,7 @@ class Connection(HttpToolsProtocol):
         if not self._too_large:
             super().data_received(data)
         if self._too_large:
-            self.send_400_response("The head of the request is too large.")
+            self._refuse(RequestError("The head of the request is too large.", code="head_too_large"))
         elif self._head_open or self._is_idle:
             self._must_go_on()
 
@@ -108,10 +108,10 @@ class Connection(HttpToolsProtocol):
         if self._body_open:
             self._must_go_on()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuses what cannot be read, as a problem, and ends the connection."""
-        code, detail = ("head_too_large", msg) if self._too_large else ("invalid_request", "This is no HTTP request.")
-        self._refuse(RequestError(detail, code=code))
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """What the parser cannot read, or was told not to."""
+        if not self._too_large:
+            self._refuse(RequestError("This is no HTTP request."))
 
     def _refuse(self, error: RequestError) -> None:
         """The last words on a connection; none when an answer is under way."""
@@ -193,9 +193,8 @@ async def _send_file(cycle: RequestResponseCycle, message: Message) -> None:
         try:
             sent = await loop.sendfile(cycle.transport, file, offset, piece)
         except (ConnectionError, RuntimeError, TimeoutError):
-            if not cycle.transport.is_closing() and not cycle.disconnected:
-                cycle.transport.abort()
             cycle.disconnected = True
+            cycle.transport.abort()
             return
         if sent != piece:
             raise OSError("A file is shorter than it was")

@@ -69,6 +69,11 @@ class _Door:
         self._server = server
         self._listener = listener
         listener.setblocking(False)
+        # Every connection has from its listener what is set here.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sys.platform == "linux":
+            # Who takes nothing for so long is gone: a slow reader takes something now and then.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(STALLED_SECONDS * 1000))
         self._room = asyncio.Semaphore(connections_allowed())
         self._coming: set[asyncio.Task[None]] = set()
         self._open = asyncio.create_task(self._let_in())
@@ -98,10 +103,6 @@ class _Door:
             task.add_done_callback(self._coming.discard)
 
     async def _bring_in(self, connection: socket.socket) -> None:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if sys.platform == "linux":
-            # Who takes nothing for so long is gone: a slow reader takes something now and then.
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(STALLED_SECONDS * 1000))
         server = self._server
 
         def protocol() -> Connection:

@@ -220,6 +220,13 @@ def test_a_head_is_bounded_in_whatever_pieces_it_comes(head: bytes, status: byte
         assert connection.recv(65536)[9:12] == status
 
 
+def test_a_head_that_is_too_large_is_told_so_once() -> None:
+    with served(App(its_path)) as port:
+        answers = to_the_end(connected(port, b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"Host: a\r\n\r\n"))
+    assert statuses(answers) == [b"431"]
+    assert b'"detail":"The head of the request is too large."' in answers
+
+
 def test_a_header_without_end_is_cut() -> None:
     with served(App(its_path)) as port, connected(port, GET[:-2] + b"X: ") as connection:
         assert is_cut(connection, b"a" * 100_000)
