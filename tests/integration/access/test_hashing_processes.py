@@ -28,6 +28,13 @@ def hashing(asking: socket.socket) -> PasswordHashing:
     return PasswordHashing(asking, wait_seconds=PATIENCE_SECONDS)
 
 
+def stopped_child(process: int) -> int:
+    """The child of a hashing process, from now on as one that gets no time of any processor."""
+    child = wait_until(lambda: child_of(process), what="a child")
+    os.kill(child, signal.SIGSTOP)
+    return child
+
+
 def test_passwords_of_every_kind(hashing_channel: socket.socket) -> None:
     async def story() -> None:
         asked = hashing(hashing_channel)
@@ -81,9 +88,7 @@ def test_without_time_to_spare_the_process_hashes_itself() -> None:
         async def story() -> None:
             asked = hashing(asking)
             assert await asked.verify(HASH, "lantern 41 harbour")
-            child = wait_until(lambda: child_of(process.pid), what="a child")
-            # As one that gets no time of any processor.
-            os.kill(child, signal.SIGSTOP)
+            child = stopped_child(process.pid)
             before = cpu_ticks(child)
             assert await asked.verify(HASH, "lantern 41 harbour")
             assert not await asked.verify(HASH, "wrong")
@@ -114,8 +119,7 @@ def test_a_child_that_ends_is_replaced_and_its_question_answered() -> None:
         async def story() -> None:
             asked = hashing(asking)
             assert await asked.verify(HASH, "lantern 41 harbour")
-            child = wait_until(lambda: child_of(process.pid), what="a child")
-            os.kill(child, signal.SIGSTOP)
+            child = stopped_child(process.pid)
             under_way = asyncio.create_task(asked.verify(HASH, "lantern 41 harbour"))
             await taken(asking)
             os.kill(child, signal.SIGKILL)
@@ -136,8 +140,7 @@ def test_a_process_that_dies_leaves_its_question_to_the_other() -> None:
             assert await asyncio.gather(*(asked.verify(HASH, "lantern 41 harbour") for _ in range(8))) == [True] * 8
             for process in processes:
                 # Whoever has a question waits for the child a while: time to die in.
-                child = wait_until(lambda process=process: child_of(process.pid), what="a child")  # type: ignore[misc]
-                os.kill(child, signal.SIGSTOP)
+                stopped_child(process.pid)
             both = [asyncio.create_task(asked.verify(HASH, "lantern 41 harbour")) for _ in processes]
             await taken(asking)
             processes[0].process.kill()
@@ -153,8 +156,7 @@ def test_a_process_that_is_stopped_with_a_question_keeps_nobody_for_ever() -> No
         async def story() -> None:
             patient = hashing(asking)
             assert await patient.verify(HASH, "lantern 41 harbour")
-            child = wait_until(lambda: child_of(process.pid), what="a child")
-            os.kill(child, signal.SIGSTOP)
+            child = stopped_child(process.pid)
             for _ in range(50):
                 under_way = asyncio.create_task(PasswordHashing(asking, wait_seconds=0.5).verify(HASH, "wrong"))
                 await taken(asking)

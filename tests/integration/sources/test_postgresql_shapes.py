@@ -71,9 +71,8 @@ def files_of(reading: EmbeddedReading) -> dict[str, str]:
     return {name: gzip.decompress(content).decode() for name, content in kept.files.items() if name[0] != "/"}
 
 
-@pytest.mark.parametrize("endless", ["infinity", "-infinity"])
-def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_path: Path, endless: str) -> None:
-    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{endless}'", f"'{endless}'"))
+def files_of_both(database: str, tmp_path: Path, *statements: str) -> dict[str, str]:
+    """The files of what the statements leave, which are the same from PostgreSQL and from the embedded engine."""
     make_tables(database, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(platform, *statements)
@@ -82,6 +81,13 @@ def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_p
         found = files_of(reading)
     with embedded.open(AS_OF) as reading:
         assert found == files_of(reading)
+    return found
+
+
+@pytest.mark.parametrize("endless", ["infinity", "-infinity"])
+def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_path: Path, endless: str) -> None:
+    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{endless}'", f"'{endless}'"))
+    found = files_of_both(database, tmp_path, *statements)
     assert found[f"{LEADER}/members.csv"].count(endless) == 2
 
 
@@ -109,14 +115,7 @@ def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str,
     counts = ("segment_count", "unit_count")
     wider = (f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in counts)
     statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), campaign, *messages)
-    make_tables(database, *statements)
-    platform = make_platform(tmp_path / "platform.duckdb")
-    fill(platform, *statements)
-    embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
-    with postgresql(database, tmp_path).open(AS_OF) as reading:
-        found = files_of(reading)
-    with embedded.open(AS_OF) as reading:
-        assert found == files_of(reading)
+    found = files_of_both(database, tmp_path, *statements)
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
 
 

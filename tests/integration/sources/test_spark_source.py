@@ -246,12 +246,17 @@ def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path
     assert "other.sql" in caught.value.message
 
 
-@pytest.mark.usefixtures("session")
-def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "platform"
+def linked(parquet: Path, folder: Path) -> Path:
+    """The folder, made with links to all tables, of which some can then be others."""
     folder.mkdir()
     for path in parquet.glob("*.parquet"):
         (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.mark.usefixtures("session")
+def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tmp_path: Path) -> None:
+    folder = linked(parquet, tmp_path / "platform")
     beside = folder / "members"
     beside.mkdir()
     with source_on(folder).open(AS_OF) as reading:
@@ -271,10 +276,7 @@ def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tm
 
 @pytest.mark.usefixtures("session")
 def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "platform"
-    folder.mkdir()
-    for path in parquet.glob("*.parquet"):
-        (folder / path.name).symlink_to(path)
+    folder = linked(parquet, tmp_path / "platform")
     messages = folder / "outbound_messages.parquet"
     messages.unlink()
     with closing(duckdb.connect()) as engine:
