@@ -52,11 +52,18 @@ _SENT_AS = {
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
 }
-# Tables are found by the role's search_path, which leaves out schemas it may not use.
+# Tables are found by the role's search_path, which leaves out schemas it may not use. Policies that would hide rows
+# are told too: files must not lack them unnoticed.
 _MISSING_GRANTS = """
-WITH wanted AS (SELECT name, to_regclass(name) AS seen FROM unnest(%s::text[]) AS name)
+WITH wanted AS (SELECT name, of_it, to_regclass(name) AS seen FROM unnest(%s::text[], %s::text[]) AS t (name, of_it))
 SELECT format('GRANT SELECT ON %%s TO %%I;', seen, current_user) FROM wanted
 WHERE NOT has_any_column_privilege(seen, 'SELECT')
+UNION
+SELECT format('GRANT SELECT (%%I) ON %%s TO %%I;', of_it, seen, current_user) FROM wanted
+JOIN pg_attribute AS a ON a.attrelid = seen AND a.attname = of_it AND NOT a.attisdropped
+WHERE has_any_column_privilege(seen, 'SELECT') AND NOT has_column_privilege(seen, a.attnum, 'SELECT')
+UNION
+SELECT format('ALTER ROLE %%I BYPASSRLS;', current_user) FROM wanted WHERE row_security_active(seen)
 UNION
 SELECT format('GRANT USAGE ON SCHEMA %%I TO %%I;', n.nspname, current_user) FROM wanted
 JOIN pg_class AS c ON c.relname = name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -64,6 +71,20 @@ JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE seen IS NULL AND n.nspname = ANY (string_to_array(translate(current_setting('search_path'), ' "', ''), ','))
   AND NOT has_schema_privilege(n.oid, 'USAGE')
 ORDER BY 1
+"""
+# What the role may read of them. A domain counts as the type below it.
+_COLUMNS_OF_TABLES = """
+WITH RECURSIVE kinds AS (
+    SELECT oid AS given, oid AS kind, typtype, typbasetype FROM pg_type
+    UNION ALL
+    SELECT k.given, t.oid, t.typtype, t.typbasetype FROM kinds AS k JOIN pg_type AS t ON t.oid = k.typbasetype
+    WHERE k.typtype = 'd'
+)
+SELECT c.relname, a.attname, format_type(k.kind, NULL), k.typtype FROM unnest(%s::text[]) AS name
+JOIN pg_class AS c ON c.oid = to_regclass(name)
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN kinds AS k ON k.given = a.atttypid AND k.typtype <> 'd'
+WHERE has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY c.relname, a.attnum
 """
 
 
@@ -158,7 +179,8 @@ class PostgresqlReading:
             return sum(self._guessed_bytes(name) if size is None else int(size) for name, size in sizes)
 
     def _guessed_bytes(self, table: str) -> int:
-        row = self._keeper.execute(f"EXPLAIN (FORMAT json) SELECT * FROM {table}".encode()).fetchone()
+        names = ", ".join(quoted(name) for name, _ in self._columns()[table])
+        row = self._keeper.execute(f"EXPLAIN (FORMAT json) SELECT {names} FROM {table}".encode()).fetchone()
         plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
         return int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
@@ -200,8 +222,9 @@ class PostgresqlReading:
         return sql if model.is_portable else in_dialect(sql, "postgres")
 
     def _check_rights(self) -> None:
-        names = [table.name for table in SOURCE_TABLES]
-        grants = self._keeper.execute(_MISSING_GRANTS, [names]).fetchall()
+        read = [(table.name, column.name) for table in SOURCE_TABLES for column in table.columns]
+        names, columns = map(list, zip(*read, strict=True))
+        grants = self._keeper.execute(_MISSING_GRANTS, [names, columns]).fetchall()
         if grants:
             raise SourceError(
                 "The role may not read all of the source. Missing:\n  " + "\n  ".join(g for (g,) in grants)
@@ -209,8 +232,8 @@ class PostgresqlReading:
 
     def _with_our_types(self) -> str:
         """In front of a SELECT: the tables that keep values in other types than ours, with ours in their place. The
-        server compares no text with a UUID, and text by its letters; a count is a whole number before it is added up;
-        instants are without a zone, as in every other source.
+        server compares no text with a UUID, an enum with none but its own values, and a citext without its capitals; a
+        count is a whole number before it is added up; instants are without a zone, as in every other source.
         """
         shown = []
         for table in SOURCE_TABLES:
@@ -230,14 +253,7 @@ class PostgresqlReading:
         return self._tables
 
     def _columns_of_tables(self) -> dict[str, Columns]:
-        rows = self._keeper.execute(
-            "SELECT c.relname, a.attname, format_type(a.atttypid, NULL), t.typtype "
-            "FROM unnest(%s::text[]) AS name "
-            "JOIN pg_class AS c ON c.oid = to_regclass(name) "
-            "JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-            "JOIN pg_type AS t ON t.oid = a.atttypid ORDER BY c.relname, a.attnum",
-            [[table.name for table in SOURCE_TABLES]],
-        ).fetchall()
+        rows = self._keeper.execute(_COLUMNS_OF_TABLES, [[table.name for table in SOURCE_TABLES]]).fetchall()
         found: dict[str, list[tuple[str, str]]] = {}
         for table, column, kind, family in rows:
             found.setdefault(table, []).append((column, _plain_kind(kind, family)))
@@ -267,6 +283,8 @@ def _in_our_type(name: str, kind: str, wanted: ColumnType | None) -> str:
     if wanted is ColumnType.UUID and kind != "uuid":
         # By way of text, which has no blanks at its end.
         return f"CAST(CAST({name} AS text) AS uuid) AS {name}"
+    if wanted is ColumnType.TEXT and kind == "USER-DEFINED":
+        return f"CAST({name} AS text) AS {name}"
     if wanted is ColumnType.BIGINT and kind == "numeric":
         return f"CAST({name} AS bigint) AS {name}"
     if wanted is ColumnType.TIMESTAMP and kind == "timestamp with time zone":
@@ -283,6 +301,6 @@ def _identifier(resource: Resource) -> str:
 
 
 def _plain_kind(kind: str, family: str | bytes) -> str:
-    """An enum or a domain is USER-DEFINED, as the information schema calls it."""
+    """A type that is not the server's own is USER-DEFINED, as the information schema calls it."""
     is_base = family in {"b", b"b"}
     return kind if is_base and kind != "citext" else "USER-DEFINED"

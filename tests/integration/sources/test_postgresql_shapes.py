@@ -31,6 +31,14 @@ MEMBERS_ROW = (
     "first_activated_at) "
     f"VALUES ('{MEMBER}', '{LEADER}', '+1', 'live', {{}}, {{}}, {{}})"
 )
+CAMPAIGNS_ROW = (
+    f"INSERT INTO campaigns VALUES ('{CAMPAIGN}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
+    "'2026-11-01')"
+)
+MESSAGES_ROW = (
+    f"INSERT INTO outbound_messages VALUES ('{MEMBER}', '{LEADER}', '{MEMBER}', '{CAMPAIGN}', 'campaign', 'sms', {{}}, "
+    "'2026-11-01')"
+)
 
 
 @pytest.fixture
@@ -71,9 +79,11 @@ def files_of(reading: EmbeddedReading) -> dict[str, str]:
     return {name: gzip.decompress(content).decode() for name, content in kept.files.items() if name[0] != "/"}
 
 
-def files_of_both(database: str, tmp_path: Path, *statements: str) -> dict[str, str]:
-    """The files of what the statements leave, which are the same from PostgreSQL and from the embedded engine."""
-    make_tables(database, *statements)
+def files_of_both(database: str, tmp_path: Path, *statements: str, shapes: tuple[str, ...] = ()) -> dict[str, str]:
+    """The files of what the statements leave, which are the same from PostgreSQL and from the embedded engine.
+    `shapes` are statements before them, on the server alone.
+    """
+    make_tables(database, *shapes, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(platform, *statements)
     embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
@@ -108,15 +118,67 @@ def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str,
         f"'campaign', 'sms', {segments}, {units}, '2026-11-01')"
         for number, (segments, units) in enumerate(((1.5, -1.5), (1.5, -1.5), (2.4, 2.6)))
     )
-    campaign = (
-        f"INSERT INTO campaigns VALUES ('{CAMPAIGN}', '{LEADER}', NULL, 'sms', 'sms', NULL, NULL, false, false, false, "
-        "'2026-11-01')"
-    )
     counts = ("segment_count", "unit_count")
     wider = (f"ALTER TABLE outbound_messages ALTER {name} TYPE numeric(9,2)" for name in counts)
-    statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), campaign, *messages)
+    statements = (*wider, LEADERS_ROW, MEMBERS_ROW.format("NULL", "NULL", "NULL"), CAMPAIGNS_ROW, *messages)
     found = files_of_both(database, tmp_path, *statements)
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
+
+
+def test_texts_are_compared_by_their_letters_whatever_their_type(database: str, tmp_path: Path) -> None:
+    """An enum need not know `deleted`, and a citext does not make two values one, or a Member deleted."""
+    shapes = (
+        "CREATE EXTENSION citext",
+        "CREATE TYPE gender AS ENUM ('female', 'male')",
+        "CREATE TYPE state AS ENUM ('live')",
+        "ALTER TABLE members ALTER subscription_state TYPE citext, ALTER gender TYPE gender USING gender::gender",
+        "ALTER TABLE member_state_changes ALTER subscription_state TYPE state USING subscription_state::state",
+        "ALTER TABLE outbound_messages ALTER usage_channel TYPE citext",
+    )
+    messages = (
+        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', NULL, 'dm', "
+        f"'{channel}', 1, 1, '2026-11-01')"
+        for number, channel in enumerate(("sms", "SMS"))
+    )
+    rows = (
+        LEADERS_ROW,
+        MEMBERS_ROW.replace("'live'", "'Deleted'").format("'Ana'", "NULL", "NULL"),
+        f"INSERT INTO member_state_changes VALUES ('{MEMBER}', '{LEADER}', 'live', '2026-11-01')",
+        *messages,
+    )
+    found = files_of_both(database, tmp_path, *rows, shapes=shapes)
+    assert '"Deleted","Ana"' in found[f"{LEADER}/members.csv"]
+    usage = found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1:]
+    assert [line.split(",")[3] for line in usage] == ['"SMS"', '"sms"']
+
+
+def test_an_enum_need_not_know_the_states_that_models_ask_for(database: str, tmp_path: Path) -> None:
+    shapes = (
+        "CREATE TYPE state AS ENUM ('live', 'opted_out')",
+        "ALTER TABLE members ALTER subscription_state TYPE state USING subscription_state::state",
+    )
+    found = files_of_both(database, tmp_path, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "NULL"), shapes=shapes)
+    assert '"live","Ana"' in found[f"{LEADER}/members.csv"]
+
+
+def test_a_domain_counts_as_what_is_below_it(database: str, tmp_path: Path) -> None:
+    domains = {"uuid": "uuid", "bigint": "numeric", "boolean": "boolean", "date": "date", "timestamp": "timestamptz"}
+    shapes = [f"CREATE DOMAIN {name}_below AS {kind}" for name, kind in domains.items()]
+    shapes += [f"CREATE DOMAIN our_{name} AS {name}_below CHECK (VALUE IS NOT NULL OR true)" for name in domains]
+    shapes += [
+        f"ALTER TABLE {table.name} ALTER {column.name} TYPE our_{column.type}"
+        for table in SOURCE_TABLES
+        for column in table.columns
+        if column.type.value in domains
+    ]
+    rows = (
+        LEADERS_ROW,
+        MEMBERS_ROW.format("'Ana'", "'2000-02-29'", "'2025-01-01'"),
+        CAMPAIGNS_ROW,
+        MESSAGES_ROW.format("1, 2"),
+    )
+    found = files_of_both(database, tmp_path, *rows, shapes=tuple(shapes))
+    assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",1,0,0,0,2,1,")
 
 
 def test_names_in_other_letters_are_said_to_be_others(database: str, tmp_path: Path) -> None:

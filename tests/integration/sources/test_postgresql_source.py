@@ -135,6 +135,60 @@ def test_missing_rights_are_told_as_grants(postgresql_server: PostgreSQLServer, 
         reading.check()
 
 
+def test_the_right_to_some_columns_is_enough_when_they_are_those_that_are_read(
+    postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
+) -> None:
+    database = exporter.rsplit("/", 1)[1]
+    columns = next(table.columns for table in SOURCE_TABLES if table.name == "members")
+    names = ", ".join(column.name for column in columns)
+    fewer = names.replace(" email,", "")
+    postgresql_server.execute(
+        "ALTER TABLE members ADD COLUMN passport text",
+        "REVOKE SELECT ON members FROM exporter",
+        f"GRANT SELECT ({fewer}) ON members TO exporter",
+        database=database,
+    )
+    try:
+        with source_on(exporter, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+            reading.check()
+        lines = [line.strip() for line in caught.value.message.splitlines()[1:]]
+        assert lines == ["GRANT SELECT (email) ON members TO exporter;"]
+        postgresql_server.execute(*lines, database=database)
+        with source_on(exporter, tmp_path).open(AS_OF) as reading:
+            reading.check()
+            assert all_entries(reading)
+    finally:
+        postgresql_server.execute("ALTER TABLE members DROP COLUMN passport", database=database)
+
+
+@pytest.mark.parametrize("shown", [False, True], ids=["table", "view"])
+def test_rows_that_a_policy_hides_are_not_missed_unnoticed(
+    postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path, *, shown: bool
+) -> None:
+    """Neither the table's own policy nor that of a table below a view makes files without some of the rows."""
+    database = exporter.rsplit("/", 1)[1]
+    own = (
+        "CREATE SCHEMA seen",
+        "CREATE VIEW seen.members WITH (security_invoker) AS SELECT * FROM public.members",
+        "GRANT USAGE ON SCHEMA seen TO exporter",
+        "GRANT SELECT ON seen.members TO exporter",
+    )
+    postgresql_server.execute("ALTER TABLE members ENABLE ROW LEVEL SECURITY", *own, database=database)
+    location = f"{exporter}?options=-csearch_path%3D{'seen,' if shown else ''}public"
+    try:
+        with source_on(location, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
+            reading.check()
+        assert "row-level security policy" in caught.value.message if shown else "BYPASSRLS" in caught.value.message
+        postgresql_server.execute("ALTER ROLE exporter BYPASSRLS")
+        with source_on(location, tmp_path).open(AS_OF) as reading:
+            reading.check()
+            assert all_entries(reading)
+    finally:
+        postgresql_server.execute(
+            "DROP SCHEMA seen CASCADE", "ALTER TABLE members DISABLE ROW LEVEL SECURITY", database=database
+        )
+
+
 def test_a_role_with_short_limits_keeps_its_snapshot(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
 ) -> None:
