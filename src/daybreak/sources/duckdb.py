@@ -37,7 +37,7 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.BOOLEAN: ("BOOLEAN",),
     ColumnType.DATE: ("DATE",),
     ColumnType.TIMESTAMP: (
-        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS",
+        "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
     ),
 }  # fmt: skip
 # Of a DuckDB file, after a checksum.
@@ -102,8 +102,9 @@ class DuckdbReading:
         self._models = models
         self._files = files
         self._leaders: list[str] | None = None
-        check_tables(f"The source {location}", _columns_of_source(connection), ACCEPTED_TYPES)
-        _make_typed_views(connection)
+        found = _columns_of_source(connection)
+        check_tables(f"The source {location}", found, ACCEPTED_TYPES)
+        _make_typed_views(connection, found)
 
     @property
     def as_of(self) -> datetime:
@@ -271,12 +272,15 @@ def _columns_of_source(connection: duckdb.DuckDBPyConnection) -> dict[str, Colum
     return dict(found)
 
 
-def _make_typed_views(connection: duckdb.DuckDBPyConnection) -> None:
+def _make_typed_views(connection: duckdb.DuckDBPyConnection, found: Mapping[str, Columns]) -> None:
     """The thirteen tables under their plain names, in our types."""
     for table in SOURCE_TABLES:
-        columns = ", ".join(_typed(column) for column in table.columns)
+        kinds = dict(found[table.name])
+        columns = ", ".join(_typed(column, kinds[column.name]) for column in table.columns)
         connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
 
 
-def _typed(column: Column) -> str:
-    return f"CAST({column.name} AS {ENGINE_TYPES[column.type]}) AS {column.name}"
+def _typed(column: Column, kind: str) -> str:
+    # Nanoseconds with a zone, as pandas writes them, have no way of their own to an instant without one.
+    value = f"CAST({column.name} AS TIMESTAMPTZ)" if kind == "TIMESTAMPTZ_NS" else column.name
+    return f"CAST({value} AS {ENGINE_TYPES[column.type]}) AS {column.name}"

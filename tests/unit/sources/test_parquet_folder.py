@@ -1,6 +1,7 @@
 """Folders of Parquet as writers leave them: parts, folders that carry a column, files that are no table."""
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -155,6 +156,20 @@ def test_counts_are_any_whole_number(folder: Path, tmp_path: Path, kind: str) ->
     with reading(folder, tmp_path) as opened:
         opened.check()
         assert opened.cursor().execute("SELECT unit_count FROM outbound_messages").fetchall() == [(200,)]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kathmandu"])
+def test_instants_have_any_unit_and_zone(folder: Path, tmp_path: Path, unit: str, zone: str | None) -> None:
+    path = folder / "members.parquet"
+    table = pq.read_table(path)
+    place = table.schema.get_field_index("first_activated_at")
+    instants = pa.array([datetime(2026, 3, 29, 1), datetime(1969, 12, 31, 23, 59, 59)], pa.timestamp(unit, zone))
+    pq.write_table(table.set_column(place, "first_activated_at", instants), path)
+    with reading(folder, tmp_path) as opened:
+        opened.check()
+        found = opened.cursor().execute("SELECT first_activated_at FROM members ORDER BY 1").fetchall()
+    assert found == [(datetime(1969, 12, 31, 23, 59, 59),), (datetime(2026, 3, 29, 1),)]
 
 
 def test_a_file_stands_until_it_is_another(tmp_path: Path) -> None:
