@@ -14,7 +14,6 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from types import FrameType
 
-import psutil
 import structlog
 
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
@@ -123,13 +122,11 @@ def beat_until_stopped(workshop: Workshop, node: Callable[[datetime], Node]) -> 
 
 
 def take_low_priority() -> None:
-    """Lets requests go first: the processor and the disk serve this process when nobody else wants them. What the
-    system refuses is left out.
+    """Lets requests go first: the processor serves this process when nobody else wants it, and so does the disk, whose
+    priority follows the processor's (ioprio_set(2)). What the system refuses is left out.
     """
     with contextlib.suppress(OSError):
         os.nice(10)
-    with contextlib.suppress(psutil.Error, OSError, AttributeError):
-        psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, 7)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
