@@ -23,6 +23,17 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.settings import load_settings
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+NEEDLESS = (
+    "alembic",
+    "cryptography",
+    "jinja2",
+    "obstore",
+    "psutil",
+    "psycopg",
+    "pyarrow",
+    "sqlalchemy.dialects.postgresql",
+    "starlette",
+)
 Command = Callable[..., str]
 
 
@@ -142,6 +153,17 @@ def test_a_run_in_a_pipe_writes_log_lines_alone_and_lets_others_go_first(house: 
     assert [line["phase"] for line in told][-1] == "complete"
     assert {line["resource_number"] for line in told if "resource" in line} == set(range(1, 10))
     assert told[-1]["rows"] == logged[-1]["rows"]
+
+
+def test_a_run_loads_nothing_that_it_has_no_use_for(house: tuple[Path, DemoDirectory]) -> None:
+    script = (
+        "import sys\n"
+        "from daybreak.cli.main import run\n"
+        f"code = run(['snapshot', 'run', '--config', {str(house[0] / 'daybreak.toml')!r}])\n"
+        f"print(code, sorted(set({NEEDLESS!r}) & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_list_and_watch_say_what_became_of_a_run_that_failed_or_was_killed(

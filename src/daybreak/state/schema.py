@@ -1,4 +1,8 @@
-"""The tables of the state database. The migrations make them; a test holds the two together."""
+"""The tables of the state database. The migrations make them; a test holds the two together.
+
+What one database alone has (row numbers, conditions on an index) stands in the migrations only: a table that names it
+here loads that database's part of SQLAlchemy in every process, whichever database the process uses.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +145,6 @@ audit_events = sa.Table(
     sa.Column("details", Json, nullable=False),
     sa.Index("ix_audit_events_client", "client_id", "event_id"),
     sa.Index("ix_audit_events_seat", "seat_id", "event_id"),
-    sqlite_autoincrement=True,
 )
 
 # Events before `keep_from` may be deleted; a trigger refuses every other change (see the first migration).
@@ -181,14 +184,8 @@ snapshots = sa.Table(
     sa.Column("report", Json, nullable=False),
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),
-    # One run a day counts; failed ones stay for history.
-    sa.Index(
-        "uq_snapshots_day",
-        "day",
-        unique=True,
-        sqlite_where=sa.text("state <> 'failed' AND day IS NOT NULL"),
-        postgresql_where=sa.text("state <> 'failed' AND day IS NOT NULL"),
-    ),
+    # One run a day counts; failed ones stay for history and are not in it.
+    sa.Index("uq_snapshots_day", "day", unique=True),
 )
 
 snapshot_leaders = sa.Table(
@@ -196,7 +193,6 @@ snapshot_leaders = sa.Table(
     metadata,
     sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("client_id", KEY, primary_key=True),
-    sqlite_with_rowid=False,
 )
 
 snapshot_files = sa.Table(
@@ -208,7 +204,6 @@ snapshot_files = sa.Table(
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("fingerprint", sa.Text, nullable=False),
     sa.Column("formats", Json, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 current_snapshot = sa.Table(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from daybreak.state.columns import json_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 
 
 class PreparedRead:
@@ -50,6 +54,19 @@ class PreparedRead:
         return str(compiled), tuple(getattr(compiled, "positiontup", None) or ())
 
 
+def insert_into(table: sa.Table, dialect: str) -> Insert:
+    """The database's own insert, which knows `on_conflict_do_update`. The other database's part of SQLAlchemy is not
+    loaded: it costs the start of each command a fiftieth of a second.
+    """
+    if dialect == "sqlite":
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table)
+    from sqlalchemy.dialects import postgresql
+
+    return postgresql.insert(table)
+
+
 def upsert(
     connection: sa.Connection,
     table: sa.Table,
@@ -75,7 +92,7 @@ def upsert(
 def _upserting(
     dialect: str, table: sa.Table, keys: tuple[str, ...], changed: tuple[str, ...], only_if: tuple[str, ...]
 ) -> sa.Executable:
-    insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+    insert = insert_into(table, dialect)
     guard = sa.and_(*(table.c[name] == insert.excluded[name] for name in only_if)) if only_if else None
     return insert.on_conflict_do_update(
         index_elements=list(keys),

@@ -7,15 +7,16 @@ the window, rounded up, so a row stays small; an attempt may then count that muc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.state.columns import json_of
 from daybreak.state.schema import throttle
+from daybreak.state.statements import insert_into
 
 _EXACT_LIMIT = 64
 _SLOTS = 64
@@ -34,16 +35,14 @@ _COUNT = (
 _CLEAR = sa.delete(throttle).where(throttle.c.key == sa.bindparam("k"))
 
 
-def _locking(make: Callable[[sa.Table], sqlite.Insert] | Callable[[sa.Table], postgresql.Insert]) -> sa.Executable:
+@cache
+def _locking(dialect: str) -> sa.Executable:
     """Inserts a row, or takes the lock of the one that is there and leaves it as it is; returns its hits."""
     return (
-        make(throttle)
+        insert_into(throttle, dialect)
         .on_conflict_do_update(index_elements=["key", "window_seconds"], set_={"hits": throttle.c.hits})
         .returning(throttle.c.hits)
     )
-
-
-_LOCK = {"sqlite": _locking(sqlite.insert), "postgresql": _locking(postgresql.insert)}
 
 
 def _microseconds(instant: datetime) -> int:
@@ -129,7 +128,7 @@ class SqlThrottle:
     def _lock(self, rules: Sequence[ThrottleRule], now: datetime) -> dict[tuple[str, int], _Hits]:
         """The stored attempts of each rule, its row locked until the transaction ends: the insert
         of a row that is there already changes nothing, but waits for whoever holds it."""
-        lock = _LOCK[self._connection.dialect.name]
+        lock = _locking(self._connection.dialect.name)
         stored: dict[tuple[str, int], _Hits] = {}
         for rule in rules:
             row = {"key": rule.key, "window_seconds": rule.window_seconds, "hits": [], "over_at": now}
