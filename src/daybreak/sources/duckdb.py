@@ -283,4 +283,6 @@ def _make_typed_views(connection: duckdb.DuckDBPyConnection, found: Mapping[str,
 def _typed(column: Column, kind: str) -> str:
     # Nanoseconds with a zone, as pandas writes them, have no way of their own to an instant without one.
     value = f"CAST({column.name} AS TIMESTAMPTZ)" if kind == "TIMESTAMPTZ_NS" else column.name
-    return f"CAST({value} AS {ENGINE_TYPES[column.type]}) AS {column.name}"
+    # Texts are compared by their letters whatever their table says; only a collation takes a collation away.
+    letters = " COLLATE C" if column.type is ColumnType.TEXT else ""
+    return f"CAST({value} AS {ENGINE_TYPES[column.type]}){letters} AS {column.name}"

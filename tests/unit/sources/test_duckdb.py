@@ -332,6 +332,24 @@ def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform
         assert row("outbound_message_type_usage", "MESSAGE_COUNT, SEGMENT_COUNT, UNIT_COUNT") == (2, 0, 0)
 
 
+def test_a_collation_of_the_source_neither_joins_nor_orders_texts(platform: Path, tmp_path: Path) -> None:
+    fill(
+        platform,
+        "ALTER TABLE outbound_messages ALTER usage_channel TYPE VARCHAR COLLATE NOCASE",
+        "ALTER TABLE members ALTER subscription_state TYPE VARCHAR COLLATE NOCASE",
+        "UPDATE members SET subscription_state = 'DELETED'",
+        "INSERT INTO outbound_messages "
+        f"SELECT uuid(), '{LEADER}', '{MEMBER}', NULL, 'dm', unnest(['sms', 'mms', 'SMS']), 1, 1, '2026-11-01'",
+    )
+    sink = MemorySink()
+    with reading(platform, tmp_path) as opened:
+        for resource in ("outbound_message_type_usage", "members"):
+            export_resource(opened, resource, ("csv",), sink, on_entries=lambda _: None)
+    usage = gzip.decompress(sink.files[LEADER, "outbound_message_type_usage", "csv"]).decode().splitlines()[1:]
+    assert [line.split(",")[3] for line in usage] == ['"SMS"', '"mms"', '"sms"']
+    assert b'"+1","DELETED"' in gzip.decompress(sink.files[LEADER, "members", "csv"])
+
+
 def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
     path = make_platform(tmp_path / "platform.duckdb")
     fill(
