@@ -45,7 +45,7 @@ def as_of_literal(as_of: datetime) -> str:
 def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     """All nine models by resource name; files `<resource>.sql` of `models_dir` replace single ones.
 
-    Raises OperatorError when the folder is missing or holds SQL for an unknown resource.
+    Raises OperatorError when the folder is missing, or holds SQL for an unknown resource or what cannot be read.
     """
     folder = package_files.files("daybreak.catalogue") / "sql"
     models = {
@@ -61,8 +61,14 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
             raise OperatorError(
                 f"snapshot.models_dir: {path.name} replaces nothing; the models are {', '.join(RESOURCE_NAMES)}."
             )
+        try:
+            text = path.read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise OperatorError(
+                f"snapshot.models_dir: {path} cannot be read: {error}. Give it as a text file in UTF-8."
+            ) from error
         # A comment at the end ends there, whatever the SELECT is put into.
-        sql = path.read_text("utf-8-sig").strip().rstrip(";") + "\n"
+        sql = text.strip().rstrip(";") + "\n"
         models[path.stem] = Model(path.stem, sql, str(path))
     return models
 

@@ -175,7 +175,8 @@ def _files_url(raw: object, folder: Path) -> str:
         return text.rstrip("/")
     if separator and scheme == "file" and rest.startswith("/"):
         return f"file://{Path(rest).resolve()}"
-    if not separator and text:
+    # `s3:/bucket` is a slip of the pen and no folder.
+    if text and not re.match(r"\w+:", text):
         return f"file://{(folder / Path(text).expanduser()).resolve()}"
     raise BadValue('write a folder, or "s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix"')
 

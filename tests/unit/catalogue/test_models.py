@@ -66,6 +66,16 @@ def test_a_model_for_nothing_is_refused(tmp_path: Path) -> None:
         load_models(tmp_path / "nowhere")
 
 
+def test_a_model_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "members.sql").write_text("SELECT 'Zoë'", "latin-1")
+    with pytest.raises(OperatorError, match=r"snapshot\.models_dir: .*members\.sql cannot be read: .*UTF-8"):
+        load_models(tmp_path)
+    (tmp_path / "members.sql").unlink()
+    (tmp_path / "members.sql").mkdir()
+    with pytest.raises(OperatorError, match=r"snapshot\.models_dir: .*members\.sql cannot be read"):
+        load_models(tmp_path)
+
+
 @pytest.mark.parametrize(
     "pairs",
     [

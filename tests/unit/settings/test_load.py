@@ -115,6 +115,14 @@ def test_a_base_url_that_links_cannot_be_made_from_is_refused(base_url: str) -> 
     assert "base_url" in faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": base_url})
 
 
+@pytest.mark.parametrize("url", ["s3:/bucket", "s3:bucket", "S3://bucket", "s3://", "ftp://example.org/files", ""])
+def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: str) -> None:
+    assert (
+        "s3://bucket/prefix"
+        in faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_FILES__URL": url})["files.url"]
+    )
+
+
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     environ = {
         "DAYBREAK_SOURCE__LOCATION": "x",
