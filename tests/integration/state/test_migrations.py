@@ -1,6 +1,7 @@
 """A database is brought to this version's shape once, by one of many, and says when it is not there."""
 
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -58,6 +59,13 @@ def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
             assert compare_metadata(context, metadata) == []
     finally:
         engine.dispose()
+
+
+def test_the_migrations_library_is_not_loaded_for_a_database_that_needs_none(
+    state_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "alembic", None)
+    assert migrate(state_url) == HEAD
 
 
 def test_a_database_of_another_version_is_refused_with_what_to_do(state: Database, state_url: str) -> None:
