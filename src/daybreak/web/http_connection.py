@@ -1,32 +1,31 @@
 """One HTTP/1.1 connection: uvicorn's, whose parser takes nothing that two readers could read in two ways.
 
 What is added: a head has a size and a time to arrive in, what is left of a body has a time, trailers are nobody's
-headers, refusals are problems, and files go out by the kernel (the ASGI extension `http.response.zerocopysend`).
+headers, and refusals are problems. How an answer goes out is in `http_exchange`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from asyncio.events import TimerHandle
-from collections.abc import Awaitable, Callable
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
 
+import httptools
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from daybreak.domain.errors import RequestError
+from daybreak.web.http_exchange import EXTENSIONS, Exchange
 from daybreak.web.problems import PROBLEM_TYPE, problem_of
 
 HEAD_SECONDS = 20.0
 _LARGEST_HEAD_BYTES = 64 * 1024
 _MOST_HEADERS = 100
-_PIECE_BYTES = 8 * 1024 * 1024
-_EXTENSIONS: dict[str, dict[str, str]] = {"http.response.zerocopysend": {}}
 
 
 class Connection(HttpToolsProtocol):
@@ -71,13 +70,14 @@ class Connection(HttpToolsProtocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = _EXTENSIONS  # type: ignore[typeddict-item]
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._head_open = self._body_open = True
         self._head_bytes = self._raw_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
+        self.url += url
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -91,9 +91,47 @@ class Connection(HttpToolsProtocol):
             raise ValueError("too large")
 
     def on_headers_complete(self) -> None:
+        """The head is whole: the application gets it, once those before it are answered."""
         self._head_open = False
         self._in_time()
-        super().on_headers_complete()
+        version, keeps = self.parser.get_http_version(), self.parser.should_keep_alive()
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "method": self.parser.get_method().decode("ascii"),
+            "scheme": self.scheme or "http",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": target.path,
+            "query_string": target.query or b"",
+            "root_path": "",
+            "headers": self.headers,
+            "client": self.client,
+            "server": self.server,
+            "state": self.app_state.copy(),
+            "extensions": EXTENSIONS,  # type: ignore[typeddict-item]
+        }
+        under_way = self._under_way
+        self.cycle = Exchange(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and keeps,
+            on_response=self.on_response_complete,
+        )
+        if under_way is None:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_message_complete(self) -> None:
         self._body_open = False
@@ -135,17 +173,6 @@ class Connection(HttpToolsProtocol):
         self.transport.write(b"".join((*lines, body)))
         self.transport.close()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            def passed(message: Message) -> Awaitable[None]:
-                if message["type"] == "http.response.zerocopysend":
-                    return _send_file(cycle, message)
-                return send(message)
-
-            await app(scope, receive, passed)
-
-        super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]  # the same shapes, named otherwise
-
     def _count(self, more: int) -> None:
         self._head_bytes += more
         self._too_large = self._too_large or self._head_bytes > _LARGEST_HEAD_BYTES
@@ -156,9 +183,9 @@ class Connection(HttpToolsProtocol):
         return self._under_way is None and not self._body_open and self.timeout_keep_alive_task is None
 
     @property
-    def _under_way(self) -> RequestResponseCycle | None:
+    def _under_way(self) -> Exchange | None:
         """The request that is being answered."""
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle: Exchange | None = self.cycle  # type: ignore[assignment]  # it is made above, nowhere else
         return None if cycle is None or cycle.response_complete else cycle
 
     def _must_go_on(self) -> None:
@@ -176,29 +203,3 @@ class Connection(HttpToolsProtocol):
             self._refuse(RequestError("The request did not arrive in time.", code="request_timeout"))
         else:
             self.transport.close()
-
-
-async def _send_file(cycle: RequestResponseCycle, message: Message) -> None:
-    """Sends `count` octets of the open file `file` from `offset`, without copying them."""
-    file: IO[bytes] = message["file"]
-    offset, count = message["offset"], message["count"]
-    end = offset + count
-    if count > cycle.expected_content_length:
-        raise RuntimeError("A file is longer than the content was said to be")
-    loop = asyncio.get_running_loop()
-    while offset < end and not cycle.disconnected:
-        piece = min(_PIECE_BYTES, end - offset)
-        # The kernel reads ahead meanwhile: what is not in memory would hold up everybody.
-        os.posix_fadvise(file.fileno(), offset + piece, _PIECE_BYTES, os.POSIX_FADV_WILLNEED)
-        try:
-            sent = await loop.sendfile(cycle.transport, file, offset, piece)
-        except (ConnectionError, RuntimeError, TimeoutError):
-            cycle.disconnected = True
-            cycle.transport.abort()
-            return
-        if sent != piece:
-            raise OSError("A file is shorter than it was")
-        offset += piece
-        cycle.expected_content_length -= piece
-        # Others are served between two pieces.
-        await asyncio.sleep(0)
