@@ -1,8 +1,8 @@
 """The embedded engine as a source: a DuckDB file, or a folder of Parquet files.
 
-A DuckDB file is attached read only, which also keeps writers of other processes out while it is
-read. Of a folder of Parquet the list of files is fixed at opening, and a reading in which one of
-them changed is not used. Once the source is in place the engine is locked:
+A DuckDB file is attached read only, which also keeps DuckDB in other processes from writing to it
+while it is read. Of a folder of Parquet the list of files is fixed at opening. A reading in which a
+file was written over or replaced is not used. Once the source is in place the engine is locked:
 no SQL of a model reaches a file, an extension or a setting.
 """
 
@@ -68,12 +68,20 @@ class DuckdbSource:
         connection = open_engine(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir)
         try:
             if tables is None:
+                states: tuple[FileState, ...] = (FileState.of(self.location),)
                 _attach(connection, self.location)
+                _lock(connection, [])
             else:
+                states = tuple(state for table in tables for state in table.parts)
                 _show_parquet(connection, tables)
-            states = tuple(state for table in tables or () for state in table.parts)
-            _lock(connection, [state.path for state in states])
-            yield DuckdbReading(connection, self.location, as_of, self.models, states)
+                _lock(connection, [state.path for state in states])
+            reading = DuckdbReading(connection, self.location, as_of, self.models, states)
+            try:
+                yield reading
+            except SourceError:
+                # A file that was replaced under the engine fails in many ways, all of which pass.
+                reading.confirm()
+                raise
         finally:
             connection.close()
 
@@ -97,7 +105,6 @@ class DuckdbReading:
         files: tuple[FileState, ...],
     ) -> None:
         self._connection = connection
-        self._location = location
         self._as_of = as_of
         self._models = models
         self._files = files
@@ -144,9 +151,7 @@ class DuckdbReading:
 
     def input_bytes(self) -> int:
         """Bytes of the file, or of all Parquet files."""
-        if self._files:
-            return sum(state.size for state in self._files)
-        return self._location.stat().st_size
+        return sum(state.size for state in self._files)
 
     def rows(self, resource: str) -> ResourceRows:
         """The model's SELECT; plain filters and projections are run twice rather than kept."""
@@ -157,7 +162,7 @@ class DuckdbReading:
         return self._connection.cursor()
 
     def confirm(self) -> None:
-        """Raises SourceUnavailable when a Parquet file changed since opening."""
+        """Raises SourceUnavailable when a file changed since opening."""
         changed = [str(state.path) for state in self._files if not state.stands()]
         if changed:
             raise SourceUnavailable(

@@ -2,9 +2,10 @@
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -245,6 +246,31 @@ def test_a_file_that_changes_while_it_is_read_spoils_the_reading(platform: Path,
             opened.confirm()
         path.unlink()
         with pytest.raises(SourceUnavailable, match=r"members\.parquet"):
+            opened.confirm()
+
+
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"PAR1, and something else")])
+def test_what_a_changed_file_breaks_may_be_tried_again(
+    platform: Path, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    folder = to_parquet(platform, tmp_path / "folder")
+
+    def read() -> None:
+        with reading(folder, tmp_path) as opened:
+            change(folder / "members.parquet")
+            opened.check()
+
+    with pytest.raises(SourceUnavailable, match=r"(?s)changed while.*members\.parquet"):
+        read()
+
+
+def test_a_file_that_is_copied_over_spoils_the_reading(platform: Path, tmp_path: Path) -> None:
+    """Its blocks would be read where those of the old one were, and are as good as they."""
+    other = make_platform(tmp_path / "other.duckdb")
+    with reading(platform, tmp_path) as opened:
+        opened.confirm()
+        shutil.copyfile(other, platform)
+        with pytest.raises(SourceUnavailable, match=r"platform\.duckdb"):
             opened.confirm()
 
 
