@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ class SmallReading:
         for act in self.source.on_confirm:
             act()
 
-    def referential_faults(self) -> list[ReferentialFault]:
+    def referential_faults(self, filled: Collection[str]) -> list[ReferentialFault]:
         return list(self.source.faults)
 
     def export_resource(

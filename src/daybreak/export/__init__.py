@@ -4,7 +4,7 @@
         reading.check()
         for resource in RESOURCES:
             report = export_resource(reading, resource, formats, sink, previous=..., ...)
-        faults = referential_faults(reading)
+        faults = referential_faults(reading, filled)
         reading.confirm()
 
 The embedded engine sorts the rows, compiled code makes the text lines of every format at once; the lines of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 
 from daybreak.export.engine import engine_faults
@@ -24,8 +24,9 @@ _GUESTS = (
 )
 
 
-def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
-    """The promises that the rows of known Leaders break, with how many rows and one example.
+def referential_faults(reading: EmbeddedReading, filled: Collection[str]) -> list[ReferentialFault]:
+    """The promises that the rows of known Leaders break, with how many rows and one example. `filled` are the resources
+    that have such rows.
 
     Every MEMBER_ID, CAMPAIGN_ID and COMMUNITY_ID stands once in its home file, and a Member once with each custom
     field; those of other files stand in the same Leader's home file, and each MEMBER_COUNT equals the rows of
@@ -44,20 +45,23 @@ def referential_faults(reading: EmbeddedReading) -> list[ReferentialFault]:
                 f'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
             )
 
-        for check, query in reference_checks(rows_of):
+        for check, query in reference_checks(rows_of, filled):
             count, example = cursor.execute(query).fetchall()[0]
             if count:
                 faults.append(ReferentialFault(check, count, example))
     return faults
 
 
-def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """Each promise with the query that looks for rows that break it: (how many, one example).
+def reference_checks(rows_of: Callable[[str], str], filled: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each promise with the query that looks for rows that break it: (how many, one example). Rows that are not there
+    break none: of resources that are not `filled` no query is made.
 
     `rows_of` gives a resource's rows of known Leaders as something to select from. The SQL is
     plain enough for every engine.
     """
     for resource, columns in _ONCE.items():
+        if resource not in filled:
+            continue
         names = ", ".join(f"h.{quoted(column)}" for column in columns)
         yield (
             f"every {' and '.join(columns)} of {resource} is there once",
@@ -67,6 +71,8 @@ def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]
             ),
         )
     for guest, column in _GUESTS:
+        if guest not in filled:
+            continue
         name = quoted(column)
         yield (
             f"every {column} of {guest} is in {_HOME[column]}",
@@ -77,6 +83,8 @@ def reference_checks(rows_of: Callable[[str], str]) -> Iterator[tuple[str, str]]
                 f"WHERE h.{name} IS NULL"
             ),
         )
+    if "communities" not in filled:
+        return
     yield (
         "MEMBER_COUNT of communities equals the rows of member_communities",
         (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -101,7 +101,7 @@ class DistributedReading(Reading, Protocol):
     ) -> ResourceReport:
         """As `daybreak.export.export_resource`."""
 
-    def referential_faults(self) -> list[ReferentialFault]:
+    def referential_faults(self, filled: Collection[str]) -> list[ReferentialFault]:
         """As `daybreak.export.referential_faults`."""
 
 

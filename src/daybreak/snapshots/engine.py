@@ -5,7 +5,7 @@ The embedded engine is loaded when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from daybreak.domain.snapshot import ManifestEntry
@@ -62,10 +62,10 @@ def export(
     )
 
 
-def faults_between(reading: Reading) -> list[ReferentialFault]:
-    """Rows of the nine resources that contradict each other. Raises SourceError."""
+def faults_between(reading: Reading, filled: Collection[str]) -> list[ReferentialFault]:
+    """Rows of the nine resources that contradict each other; `filled` are those that have rows. Raises SourceError."""
     if isinstance(reading, DistributedReading):
-        return reading.referential_faults()
+        return reading.referential_faults(filled)
     from daybreak.export import referential_faults
 
-    return referential_faults(cast("EmbeddedReading", reading))
+    return referential_faults(cast("EmbeddedReading", reading), filled)

@@ -70,7 +70,7 @@ class Making:
             for resource in RESOURCE_NAMES:
                 self._make_resource(reading, resource)
             self._enter("checking references")
-            references = faults_between(reading)
+            references = faults_between(reading, [name for name, rows in self._counted.items() if rows])
             reading.confirm()
         self._notes["references"] = [asdict(fault) for fault in references]
         self._enter("sealing")

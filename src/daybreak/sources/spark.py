@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
@@ -244,7 +244,7 @@ class SparkReading:
         on_progress(report.rows)
         return report
 
-    def referential_faults(self) -> list[ReferentialFault]:
+    def referential_faults(self, filled: Collection[str]) -> list[ReferentialFault]:
         """As `daybreak.export.referential_faults`, asked of Spark."""
         known = self._session.createDataFrame(pa.table({"leader_id": pa.array(self.leaders(), pa.string())}))
         known.createOrReplaceTempView("known_leaders")
@@ -255,7 +255,8 @@ class SparkReading:
             for check, query in reference_checks(
                 lambda resource: (
                     f'(SELECT r.* FROM model_of_{resource} AS r JOIN known_leaders AS k ON k.leader_id = r."LEADER_ID")'
-                )
+                ),
+                filled,
             ):
                 row = self._session.sql(in_dialect(query, "spark")).first()
                 if row is not None and row[0]:

@@ -11,7 +11,7 @@ import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
-from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export import export_resource, referential_faults
@@ -75,7 +75,7 @@ def files_of(reading: EmbeddedReading) -> dict[str, str]:
     kept = KeptFiles()
     for resource in RESOURCES:
         export_resource(reading, resource, ("csv", "json"), kept, on_entries=lambda _: None)
-    assert referential_faults(reading) == []
+    assert referential_faults(reading, RESOURCE_NAMES) == []
     return {name: gzip.decompress(content).decode() for name, content in kept.files.items() if name[0] != "/"}
 
 

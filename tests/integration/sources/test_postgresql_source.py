@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -63,7 +64,7 @@ def test_every_file_is_that_of_the_embedded_engine(filled_database: str, parquet
         reading.check()
         assert reading.input_bytes() > 0
         found = all_entries(reading)
-        assert referential_faults(reading) == []
+        assert referential_faults(reading, RESOURCE_NAMES) == []
         reading.confirm()
     assert len(expected) > 9
     assert found == expected

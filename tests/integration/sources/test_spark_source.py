@@ -154,7 +154,7 @@ def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path
                 on_carried=lambda _: None,
                 on_progress=lambda _: None,
             )
-        assert spark.referential_faults() == []
+        assert spark.referential_faults(RESOURCE_NAMES) == []
 
     def by_place(entry: ManifestEntry) -> tuple[str, str]:
         return entry.resource, entry.client_id

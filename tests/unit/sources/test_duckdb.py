@@ -14,10 +14,12 @@ import duckdb
 import pytest
 
 from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export import export_resource, referential_faults
+from daybreak.export.referential import reference_checks
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
 from tests.parts.export_rows import MemorySink
 
@@ -103,7 +105,7 @@ def test_file_and_folders_give_the_same_rows(platform: Path, tmp_path: Path, kin
         assert opened.leaders() == [LEADER]
         assert opened.input_bytes() > 0
         report = export_resource(opened, "members", ("csv",), sink, on_entries=list[ManifestEntry]().extend)
-        assert referential_faults(opened) == []
+        assert referential_faults(opened, RESOURCE_NAMES) == []
         opened.confirm()
     assert report.rows == (2 if kind == "parts" else 1)
     assert set(sink.files) == {("", "members", "csv"), (LEADER, "members", "csv")}
@@ -201,7 +203,7 @@ def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
     (own / "communities.sql").write_text(f"\ufeff{usual} -- as ever", "utf-8")
     with reading(platform, tmp_path, load_models(own)) as opened:
         opened.check()
-        assert referential_faults(opened) == []
+        assert referential_faults(opened, RESOURCE_NAMES) == []
         report = export_resource(opened, "communities", ("csv",), MemorySink(), on_entries=list[ManifestEntry]().extend)
     assert report.rows == 1
 
@@ -311,7 +313,7 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
     )
     with reading(platform, tmp_path, replaced("communities", wrong)) as opened:
         opened.check()
-        faults = {fault.check: fault for fault in referential_faults(opened)}
+        faults = {fault.check: fault for fault in referential_faults(opened, RESOURCE_NAMES)}
     assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
         "every MEMBER_ID of members is there once": (1, MEMBER),
         "every MEMBER_ID and CUSTOM_FIELD_NAME of custom_member_data is there once": (1, MEMBER),
@@ -319,6 +321,20 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
         "every MEMBER_ID of member_communities is in members": (1, stranger),
         "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
     }
+
+
+def test_only_resources_that_have_rows_are_looked_through_for_contradictions() -> None:
+    asked: set[str] = set()
+
+    def rows_of(resource: str) -> str:
+        asked.add(resource)
+        return resource
+
+    checks = [check for check, _ in reference_checks(rows_of, ("members", "campaign_links"))]
+    assert checks == ["every MEMBER_ID of members is there once", "every CAMPAIGN_ID of campaign_links is in campaigns"]
+    assert asked == {"members", "campaign_links", "campaigns"}
+    assert list(reference_checks(rows_of, ())) == []
+    assert len(list(reference_checks(rows_of, RESOURCE_NAMES))) == 11
 
 
 def test_terms_that_are_listed_twice_are_refused(platform: Path, tmp_path: Path) -> None:
