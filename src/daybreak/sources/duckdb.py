@@ -227,7 +227,7 @@ def _show_parquet(connection: duckdb.DuckDBPyConnection, tables: Sequence[TableF
         try:
             connection.execute(
                 f"CREATE VIEW source.{quoted(table.name)} AS "
-                f"SELECT * FROM read_parquet([{paths}], union_by_name = true{split})"
+                f"SELECT * FROM read_parquet([{paths}], union_by_name = {len(table.parts) > 1}{split})"
             )
             faults += _lacking(connection, table) if len(table.parts) > 1 else []
         except duckdb.Error as error:
@@ -265,16 +265,22 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
 
 
 def _columns_of_source(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
-    rows = connection.execute(
-        "SELECT lower(table_name), lower(column_name), data_type FROM duckdb_columns() "
-        "WHERE (database_name = 'source' AND schema_name = 'main') "
-        "OR (database_name = 'memory' AND schema_name = 'source') "
-        "ORDER BY table_name, column_index"
-    ).fetchall()
-    found: dict[str, list[tuple[str, str]]] = {}
-    for table, column, kind in rows:
-        found.setdefault(table, []).append((column, kind))
-    return dict(found)
+    """The columns of those of the thirteen tables that are there, their names in lower case. Raises SourceError for one
+    that cannot be read.
+    """
+    found: dict[str, Columns] = {}
+    for table in SOURCE_TABLES:
+        # Not the engine's own list of columns: for that it first makes its hundred views of itself.
+        with engine_faults(f"Table {table.name}"):
+            try:
+                relation = connection.sql(f"SELECT * FROM source.{table.name}")
+            except duckdb.CatalogException as error:
+                if f"name {table.name} does not exist" in str(error):
+                    continue
+                raise
+        names = map(str.lower, relation.columns)
+        found[table.name] = list(zip(names, map(str, relation.types), strict=True))
+    return found
 
 
 def _make_typed_views(connection: duckdb.DuckDBPyConnection, found: Mapping[str, Columns]) -> None:

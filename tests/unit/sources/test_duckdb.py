@@ -337,6 +337,12 @@ def test_only_resources_that_have_rows_are_looked_through_for_contradictions() -
     assert len(list(reference_checks(rows_of, RESOURCE_NAMES))) == 11
 
 
+def test_a_view_in_place_of_a_table_that_shows_nothing_any_more_is_named(platform: Path, tmp_path: Path) -> None:
+    fill(platform, "ALTER TABLE terms RENAME TO gone", "CREATE VIEW terms AS FROM gone", "DROP TABLE gone")
+    with pytest.raises(SourceError, match=r"Table terms cannot be read: .*gone"), reading(platform, tmp_path):
+        pass
+
+
 def test_terms_that_are_listed_twice_are_refused(platform: Path, tmp_path: Path) -> None:
     terms = "66666666-0000-4000-8000-00000000000a"
     fill(platform, *[f"INSERT INTO terms (term_id) VALUES ('{terms}')"] * 2)
