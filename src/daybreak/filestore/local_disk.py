@@ -16,6 +16,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import AsyncIterator, Iterable, Iterator
+from io import FileIO
 from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
@@ -40,6 +41,11 @@ def _fault(error: OSError, what: str) -> FileStoreError:
     if error.errno in _FULL:
         return StoreFull(f"{what}: {reason}. Make room for the files, then run again.")
     return FileStoreError(f"{what}: {reason}.")
+
+
+def _itself(path: str, flags: int) -> int:
+    """Opens what lies at the path itself: not what a link there names, and without waiting for anybody."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 class LocalDisk:
@@ -79,16 +85,13 @@ class LocalDisk:
         if length != bytes or digest.hexdigest() != sha256:
             raise FileDamaged(f"The file {key} is not what was written: {length} bytes where {bytes} were stored.")
 
-    def local_path(self, key: str, bytes: int) -> Path | None:
-        """The file's path, once its length is found right. Raises FileStoreError, FileDamaged."""
-        path = self._path(key)
+    def open_local(self, key: str) -> FileIO:
+        """The file, open to be read. Raises FileStoreError."""
+        split_key(key)
         try:
-            length = path.stat(follow_symlinks=False).st_size
+            return FileIO(f"{self._root}/{key}", opener=_itself)
         except OSError as error:
             raise _fault(error, f"The file {key} cannot be read") from error
-        if length != bytes:
-            raise FileDamaged(f"The file {key} has {length} bytes where {bytes} were stored.")
-        return path
 
     async def store_link(
         self,
@@ -110,7 +113,7 @@ class LocalDisk:
     def _pieces(self, key: str, size_bytes: int) -> Iterator[bytes]:
         split_key(key)
         try:
-            # Not `_path`: a run reads every file back, and joining costs a tenth of reading a small one.
+            # Not joined as paths: a run reads every file back, and that costs a tenth of reading a small one.
             handle = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 while piece := os.read(handle, size_bytes):
@@ -167,10 +170,6 @@ class LocalDisk:
             raise _fault(error, f"The folder {self._root} cannot be written") from error
         if not good:
             raise FileStoreError(f"The folder {self._root} does not give back what was written to it.")
-
-    def _path(self, key: str) -> Path:
-        split_key(key)
-        return self._root / key
 
 
 class LocalSink:

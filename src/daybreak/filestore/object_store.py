@@ -14,6 +14,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import FileIO
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -104,8 +105,8 @@ class ObjectStore:
         if length != bytes or digest.hexdigest() != sha256:
             raise FileDamaged(f"The object {key} is not what was written: {length} bytes where {bytes} were stored.")
 
-    def local_path(self, key: str, bytes: int) -> Path | None:
-        """None: objects have no path."""
+    def open_local(self, key: str) -> FileIO | None:
+        """None: objects lie elsewhere."""
         split_key(key)
         return None
 

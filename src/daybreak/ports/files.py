@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from io import FileIO
 from typing import Protocol
 
 
@@ -56,9 +56,9 @@ class FileStore(Protocol):
         """Reads the whole file; raises FileDamaged when length or digest differ, FileStoreError
         when it is not there."""
 
-    def local_path(self, key: str, bytes: int) -> Path | None:
-        """The path of the file when it lies on local disk (length checked), None on an object
-        store. Raises FileStoreError when it is gone."""
+    def open_local(self, key: str) -> FileIO | None:
+        """The file, open to be read, when it lies on local disk; None on an object store. Whoever asks closes it.
+        Raises FileStoreError when it is gone, or is no file but a link to one."""
 
     async def store_link(
         self,

@@ -173,13 +173,16 @@ def context_view(context: Context) -> ContextView:
     )
 
 
+Headers = list[tuple[bytes, bytes]]
+
+
 class Answer(Response):
     """A body in one piece, with headers as they go over the wire, their names in lower case; the length is added.
 
     The framework makes the same of texts, letter by letter, at five times the cost.
     """
 
-    def __init__(self, content: bytes, headers: list[tuple[bytes, bytes]], status: int = 200) -> None:
+    def __init__(self, content: bytes, headers: Headers, status: int = 200) -> None:
         self.status_code = status
         self.background = None
         self.body = content

@@ -28,7 +28,7 @@ class Application:
     def __init__(self, services: Services, close: Close) -> None:
         self._close_services = close
         self._metrics = Metrics()
-        self._guard = DigestGuard(services.files)
+        self._guard = DigestGuard()
         self._probe = ReadinessProbe(services)
         routes = [
             # The busiest first.

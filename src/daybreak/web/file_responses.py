@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import IO
+from functools import lru_cache
+from io import FileIO
 
 import msgspec
 from starlette.responses import Response
@@ -21,8 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, RequestError
 from daybreak.domain.snapshot import CurrentFile
-from daybreak.ports.files import FileStore
-from daybreak.web.answers import Answer
+from daybreak.web.answers import Answer, Headers
 from daybreak.web.negotiation import Representation
 from daybreak.web.preconditions import http_date, judge, range_stands
 from daybreak.web.problems import RangeNotSatisfiable
@@ -46,19 +46,18 @@ class DigestGuard:
     when it is another file on disk than the one that was checked.
     """
 
-    def __init__(self, files: FileStore) -> None:
-        self._files = files
+    def __init__(self) -> None:
         self._good: OrderedDict[str, _Identity] = OrderedDict()
         self._under_way: dict[str, asyncio.Future[None]] = {}
         # Digests of large files must not queue before the short work of other requests.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="digest")
 
-    async def check(self, path: Path, file: CurrentFile) -> None:
-        """Raises FileDamaged when the octets on disk are not those of the manifest, FileStoreError
-        when the file is not there.
+    async def check(self, octets: FileIO, file: CurrentFile) -> None:
+        """Raises FileDamaged when the octets of the open file are not those of the manifest, FileStoreError when they
+        cannot be read.
         """
         key = file.stored.key
-        identity = _identity(path, file)
+        identity = _identity(octets, file)
         if self._good.get(key) == identity:
             return
         while key in self._under_way:
@@ -69,7 +68,7 @@ class DigestGuard:
         done: asyncio.Future[None] = loop.create_future()
         self._under_way[key] = done
         try:
-            await loop.run_in_executor(self._threads, self._files.check, key, file.stored.bytes, file.stored.sha256)
+            await loop.run_in_executor(self._threads, _compare, octets, file)
         finally:
             del self._under_way[key]
             done.set_result(None)
@@ -82,14 +81,24 @@ class DigestGuard:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _identity(path: Path, file: CurrentFile) -> _Identity:
-    try:
-        found = path.stat()
-    except OSError as fault:
-        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+def _identity(octets: FileIO, file: CurrentFile) -> _Identity:
+    found = os.fstat(octets.fileno())
     if found.st_size != file.stored.bytes:
-        raise FileDamaged(f"{path} has {found.st_size} octets, not {file.stored.bytes}")
+        raise FileDamaged(f"The file {file.stored.key} has {found.st_size} octets, not {file.stored.bytes}")
     return _Identity(found.st_ino, found.st_mtime_ns, found.st_size, file.stored.sha256)
+
+
+def _compare(octets: FileIO, file: CurrentFile) -> None:
+    try:
+        digest = hashlib.file_digest(octets, "sha256").hexdigest()
+    except OSError as fault:
+        raise _unreadable(file, fault) from fault
+    if digest != file.stored.sha256:
+        raise FileDamaged(f"The file {file.stored.key} is not what was written")
+
+
+def _unreadable(file: CurrentFile, fault: OSError) -> FileStoreError:
+    return FileStoreError(f"The file {file.stored.key} cannot be read: {fault.strerror}")
 
 
 def etag_of(file: CurrentFile, representation: Representation) -> str:
@@ -97,8 +106,18 @@ def etag_of(file: CurrentFile, representation: Representation) -> str:
     return f'"{file.stored.sha256[:40]}-{representation.tag}"'
 
 
-def file_headers(file: CurrentFile, representation: Representation) -> dict[str, str]:
-    """The headers of a file, names in lower case, whatever part of it is sent; without its length."""
+class FileHeaders(msgspec.Struct, frozen=True):
+    """The headers of a file, names in lower case, whatever part of it is sent; without its length. As texts, and as
+    they go over the wire.
+    """
+
+    texts: Mapping[str, str]
+    wire: Headers
+
+
+@lru_cache(1024)  # of what is fetched again and again
+def file_headers(file: CurrentFile, representation: Representation) -> FileHeaders:
+    """The headers that a file has in a representation."""
     digest = base64.b64encode(bytes.fromhex(file.stored.sha256)).decode("ascii")
     headers = {
         "content-type": representation.content_type,
@@ -115,42 +134,44 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
         headers["content-encoding"] = representation.content_encoding
     if representation.varies:
         headers["vary"] = "Accept, Accept-Encoding"
-    return headers
+    return FileHeaders(headers, [(name.encode("ascii"), text.encode("latin-1")) for name, text in headers.items()])
 
 
 def file_response(
-    path: Path,
+    octets: FileIO,
     file: CurrentFile,
     representation: Representation,
     request_headers: Mapping[str, str],
     *,
     method: str,
 ) -> Response:
-    """The answer with a file's octets to GET or HEAD, conditions and ranges observed.
+    """The answer with the octets of an open file to GET or HEAD, conditions and ranges observed. A StoredBytes closes
+    the file once it is sent; nobody else does.
 
-    `request_headers` have lower-case names. Raises RequestError `precondition_failed`.
+    `request_headers` have lower-case names. Raises RequestError `precondition_failed`, FileStoreError.
     """
-    headers = file_headers(file, representation)
-    etag, size = headers["etag"], file.stored.bytes
+    known = file_headers(file, representation)
+    etag, size = known.texts["etag"], file.stored.bytes
     verdict = judge(request_headers, etag=etag, modified=file.published_at)
     if verdict == "failed":
         raise RequestError("The file is not the one that your condition names.", code="precondition_failed")
     if verdict == "not_modified":
-        for name in ("content-type", "content-disposition", "content-encoding"):
-            headers.pop(name, None)
-        return Response(status_code=304, headers=headers)
+        of_content = ("content-type", "content-disposition", "content-encoding")
+        return Response(
+            status_code=304, headers={name: text for name, text in known.texts.items() if name not in of_content}
+        )
     if method == "GET" and "range" in request_headers:
         stands = range_stands(request_headers.get("if-range"), etag=etag, modified=file.published_at)
         asked = parse_ranges(request_headers["range"], size) if stands else None
         if isinstance(asked, Unsatisfiable):
             raise RangeNotSatisfiable(asked.reason, size)
         if asked is not None:
-            return _parts(path, asked, size, headers)
+            return _parts(octets, asked, size, dict(known.texts))
     if method == "HEAD":
-        return _Bodiless(headers, size)
+        return _Bodiless(known.texts, size)
     if size <= INLINE_BYTES:
-        return _inline(path, size, headers)
-    return StoredBytes(path, (Segment(b"", 0, size),), size, 200, headers)
+        return Answer(_content(octets, file), known.wire)
+    return StoredBytes(octets, (Segment(b"", 0, size),), size, 200, known.texts)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -162,19 +183,18 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class StoredBytes(Response):
-    """Sends segments of a file. The length is known before, so a cut transfer shows."""
+    """Sends segments of an open file, and closes it. The length is known before, so a cut transfer shows."""
 
     def __init__(
-        self, path: Path, segments: tuple[Segment, ...], length: int, status_code: int, headers: Mapping[str, str]
+        self, octets: FileIO, segments: tuple[Segment, ...], length: int, status_code: int, headers: Mapping[str, str]
     ) -> None:
         super().__init__(status_code=status_code, headers=dict(headers))
         self.headers["Content-Length"] = str(length)
-        self._path = path
+        self._octets = octets
         self._segments = segments
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Opens the file before the answer starts: one that is gone is a problem, not a stump."""
-        with _open(self._path) as file:
+        with self._octets as file:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             for segment in self._segments:
                 if segment.before:
@@ -200,29 +220,22 @@ class _Bodiless(Response):
         self.headers["Content-Length"] = str(size)
 
 
-def _open(path: Path) -> IO[bytes]:
+def _content(octets: FileIO, file: CurrentFile) -> bytes:
+    size = file.stored.bytes
     try:
-        return path.open("rb", buffering=0)
+        content = os.pread(octets.fileno(), size + 1, 0)
     except OSError as fault:
-        raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
-
-
-def _inline(path: Path, size: int, headers: Mapping[str, str]) -> Response:
-    with _open(path) as file:
-        try:
-            content = file.read(size + 1)
-        except OSError as fault:
-            raise FileStoreError(f"{path} cannot be read: {fault.strerror}") from fault
+        raise _unreadable(file, fault) from fault
     if len(content) != size:
-        raise FileDamaged(f"{path} has {len(content)} octets, not {size}")
-    return Answer(content, [(name.encode("ascii"), text.encode("latin-1")) for name, text in headers.items()])
+        raise FileDamaged(f"The file {file.stored.key} has {len(content)} octets, not {size}")
+    return content
 
 
-def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> StoredBytes:
+def _parts(octets: FileIO, spans: tuple[Span, ...], size: int, headers: dict[str, str]) -> StoredBytes:
     if len(spans) == 1:
         span = spans[0]
         headers["content-range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
-        return StoredBytes(path, (Segment(b"", span.start, span.length),), span.length, 206, headers)
+        return StoredBytes(octets, (Segment(b"", span.start, span.length),), span.length, 206, headers)
     boundary = os.urandom(12).hex()
     content_type = headers["content-type"]
     segments = []
@@ -235,4 +248,4 @@ def _parts(path: Path, spans: tuple[Span, ...], size: int, headers: dict[str, st
     segments.append(Segment(f"\r\n--{boundary}--\r\n".encode("ascii"), size, 0))
     headers["content-type"] = f"multipart/byteranges; boundary={boundary}"
     length = sum(len(segment.before) + segment.length for segment in segments)
-    return StoredBytes(path, tuple(segments), length, 206, headers)
+    return StoredBytes(octets, tuple(segments), length, 206, headers)

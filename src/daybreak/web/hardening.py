@@ -17,13 +17,13 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound
+from daybreak.web.answers import Headers
 from daybreak.web.metrics import Metrics
 from daybreak.web.problems import MethodNotAllowed, problem_response
 from daybreak.web.request_facts import SCOPE_KEY, Peers, RequestFacts, gather, host_is_good, transfer_coding_is_good
 from daybreak.web.routing import Route, find_route
 from daybreak.web.services import WebSettings
 
-Headers = list[tuple[bytes, bytes]]
 # Set unless the route has set the header itself, as pages do with the policy.
 _ALWAYS: Headers = [
     (b"x-content-type-options", b"nosniff"),

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from daybreak import downloads
 from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
 from daybreak.downloads import OpenedFile
-from daybreak.web.file_responses import DigestGuard, file_response
+from daybreak.web.file_responses import DigestGuard, StoredBytes, file_response
 from daybreak.web.file_routes import require_plain_path
 from daybreak.web.metrics import Metrics
 from daybreak.web.negotiation import Representation, choose
@@ -76,13 +76,17 @@ class _LinkEndpoint:
     async def _bytes(
         self, request: Request, sent: Mapping[str, str], opened: OpenedFile, representation: Representation
     ) -> Response:
-        stored = opened.file.stored
-        files = self._services.files
-        path = files.local_path(stored.key, stored.bytes)
-        if path is None:
+        octets = self._services.files.open_local(opened.file.stored.key)
+        if octets is None:
             return await self._store_redirect(request, opened, representation)
-        await self._guard.check(path, opened.file)
-        return file_response(path, opened.file, representation, sent, method=request.method)
+        response = None
+        try:
+            await self._guard.check(octets, opened.file)
+            response = file_response(octets, opened.file, representation, sent, method=request.method)
+        finally:
+            if not isinstance(response, StoredBytes):
+                octets.close()
+        return response
 
     async def _store_redirect(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
         link = await self._services.files.store_link(

@@ -58,7 +58,7 @@ def test_small_and_large_files_arrive_whole(store: ObjectStore) -> None:
     assert (large.bytes, large.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     store.check(small.key, small.bytes, small.sha256)
     store.check(large.key, large.bytes, large.sha256)
-    assert store.local_path(large.key, large.bytes) is None
+    assert store.open_local(large.key) is None
 
     async def streamed() -> bytes:
         return b"".join([piece async for piece in store.stream(large.key)])

@@ -78,14 +78,12 @@ def test_a_run_makes_every_file_of_every_leader_and_publishes_it(workshop: Works
     # Two Leaders with rows and the shared header-only one in eight resources, the header alone in the ninth.
     assert len(files) == 2 * (8 * 3 + 1)
     for (leader, resource, name), stored in files.items():
-        path = workshop.store.local_path(stored.key, stored.bytes)
-        assert path is not None
-        content = gzip.decompress(path.read_bytes())
+        content = gzip.decompress(b"".join(workshop.store.read(stored.key)))
         assert content.startswith(f"{name} header\n".encode())
         assert len(content) == stored.content_bytes
         assert content.count(b"\n") == (5 if leader else 1)
         assert leader.encode() in content
-        assert resource in path.name
+        assert resource in stored.key
     one = workshop.state.read(lambda stores: stores.snapshots.file(None, LEADERS[-1], RESOURCE_NAMES[0], "csv"))
     assert one is not None
     assert one.rows == 0, "a Leader without rows has the shared file"
@@ -211,9 +209,11 @@ def test_a_file_that_does_not_read_back_as_written_is_never_published(workshop: 
 def damage(shop: Workshop, snapshot: Snapshot, leader: str, resource: str) -> Path:
     """Flips one bit of a stored file."""
     stored = manifest(shop, snapshot.snapshot_id)[leader, resource, "csv"]
-    path = shop.store.local_path(stored.key, stored.bytes)
-    assert path is not None
-    content = bytearray(path.read_bytes())
+    octets = shop.store.open_local(stored.key)
+    assert octets is not None
+    with octets:
+        path = Path(octets.name)
+        content = bytearray(octets.read())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     return path

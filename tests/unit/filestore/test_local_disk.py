@@ -37,6 +37,12 @@ def all_files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+def path_of(disk: LocalDisk, key: str) -> Path:
+    """Where a stored file lies."""
+    with disk.open_local(key) as octets:
+        return Path(octets.name)
+
+
 def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
@@ -45,12 +51,11 @@ def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
     assert written.sha256 == hashlib.sha256(b"onetwo").hexdigest()
     assert written.key == f"snapshots/{snapshot_id}/d9/{LEADER}.members.csv.gz"
     with pytest.raises(FileStoreError):
-        disk.local_path(written.key, 6)
+        disk.open_local(written.key)
     sink.seal()
     disk.check(written.key, 6, written.sha256)
-    path = disk.local_path(written.key, 6)
-    assert path is not None
-    assert path.read_bytes() == b"onetwo"
+    with disk.open_local(written.key) as octets:
+        assert octets.read() == b"onetwo"
     assert b"".join(disk.read(written.key)) == b"onetwo"
 
     async def streamed() -> bytes:
@@ -63,14 +68,13 @@ def test_a_file_that_is_not_what_the_manifest_says_is_damaged(disk: LocalDisk) -
     sink = disk.stage(new_id())
     written = sink.write("", "members", "csv", [b"header"])
     sink.seal()
-    path = disk.local_path(written.key, 6)
-    assert path is not None
+    path = path_of(disk, written.key)
     path.write_bytes(b"hEader")
     with pytest.raises(FileDamaged):
         disk.check(written.key, 6, written.sha256)
     path.write_bytes(b"head")
     with pytest.raises(FileDamaged):
-        disk.local_path(written.key, 6)
+        disk.check(written.key, 6, written.sha256)
     path.unlink()
     with pytest.raises(FileStoreError):
         disk.check(written.key, 6, written.sha256)
@@ -154,8 +158,7 @@ def test_carried_files_share_their_bytes_and_outlive_the_snapshot_they_came_from
     key = after.carry(written.key)
     assert after.carry(written.key) == key, "a task that is tried again finds its link"
     after.seal()
-    path = disk.local_path(key, 4)
-    assert path is not None
+    path = path_of(disk, key)
     assert path.stat().st_nlink == 2
     assert disk.remove(old, frozenset()) == 1
     disk.check(key, 4, written.sha256)
@@ -213,7 +216,7 @@ def test_keys_that_are_kept_stay_when_their_snapshot_goes(disk: LocalDisk) -> No
     assert disk.remove(snapshot_id, frozenset({kept.key})) == 1
     disk.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
-        disk.local_path(gone.key, 4)
+        disk.open_local(gone.key)
 
 
 def test_a_sink_travels_to_another_process(disk: LocalDisk) -> None:
@@ -228,8 +231,7 @@ def test_others_on_the_machine_may_not_look(disk: LocalDisk, tmp_path: Path) -> 
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
     sink.seal()
-    path = disk.local_path(written.key, 4)
-    assert path is not None
+    path = path_of(disk, written.key)
     assert path.stat().st_mode & 0o007 == 0
     for name in ("staging", "snapshots"):
         assert (tmp_path / "files" / name).stat().st_mode & 0o007 == 0
@@ -241,14 +243,13 @@ def test_a_link_out_of_the_folder_is_not_followed(disk: LocalDisk, tmp_path: Pat
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"secret"])
     sink.seal()
-    path = disk.local_path(written.key, 6)
-    assert path is not None
+    path = path_of(disk, written.key)
     path.unlink()
     path.symlink_to(secret)
     with pytest.raises(FileStoreError):
         list(disk.read(written.key))
     with pytest.raises(FileStoreError):
-        disk.local_path(written.key, 6)
+        disk.open_local(written.key)
 
 
 def test_the_store_says_when_it_works_and_how_much_room_it_has(disk: LocalDisk, tmp_path: Path) -> None:
