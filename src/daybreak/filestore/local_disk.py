@@ -247,7 +247,7 @@ class LocalSink:
             sync_folder(self._final.parent)
             sync_folder(self._staged.parent)
         except OSError as error:
-            raise _fault(error, "The files cannot be made durable") from error
+            raise _fault(error, f"The files cannot be made durable as {self._final}") from error
 
     def discard(self) -> None:
         """Removes what was written, sealed or not. Raises FileStoreError."""

@@ -15,6 +15,7 @@ _READ_ONLY = "25006"
 _RERUN = ("40001", "40P01")
 # No other try helps: the file is something else, or broken.
 _UNREADABLE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_OUT_OF_REACH = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 
 
 def unavailable() -> Unavailable:
@@ -27,6 +28,15 @@ def unreadable() -> Unavailable:
     return Unavailable(
         "The state database cannot be read: its file is no SQLite database, or is damaged. "
         "The operator has to bring it back from a copy, or name another one as state.url.",
+        code="state_unavailable",
+    )
+
+
+def out_of_reach() -> Unavailable:
+    """The file of the state database is not there, or not for this user: the operator has to see to it."""
+    return Unavailable(
+        "The state database's file cannot be opened, or not be written. See that it is where state.url says, and that "
+        "the service's user may write it, the -wal and -shm beside it, and their folder.",
         code="state_unavailable",
     )
 
@@ -82,6 +92,8 @@ def _meaning_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     if isinstance(cause, sqlite3.DatabaseError):
         # The lower eight bits say what, the others where.
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        if code in _OUT_OF_REACH:
+            return out_of_reach()
         return unreadable() if code in _UNREADABLE else unavailable()
     return None
 

@@ -285,6 +285,19 @@ def test_a_file_that_is_no_database_is_unavailable_and_left_alone(tmp_path: Path
     assert path.read_bytes() == before
 
 
+def test_a_file_out_of_reach_is_unavailable_and_the_operator_is_told_what_to_see_to(tmp_path: Path) -> None:
+    (tmp_path / "state.db").mkdir()
+    state = open_state(f"sqlite:///{tmp_path / 'state.db'}")
+
+    async def scenario() -> None:
+        found = await answers(state)
+        assert all_unavailable(found)
+        assert all("state.url" in one.message and "shortly" not in one.message for one in found)
+        await state.aclose()
+
+    asyncio.run(scenario())
+
+
 def test_a_disk_that_is_full_refuses_the_write_and_keeps_what_was_there(sqlite_url: str) -> None:
     state = open_state(sqlite_url)
     state.write(two_accounts)

@@ -194,6 +194,15 @@ def test_discard_removes_everything_before_and_after_sealing(disk: LocalDisk, tm
         assert disk.snapshot_ids() == []
 
 
+def test_a_folder_that_takes_no_files_is_named(disk: LocalDisk, tmp_path: Path) -> None:
+    snapshot_id = new_id()
+    sink = disk.stage(snapshot_id)
+    sink.write(LEADER, "members", "csv", [b"a"])
+    (tmp_path / "files" / "snapshots").rename(tmp_path / "elsewhere")
+    with pytest.raises(FileStoreError, match=f"files/snapshots/{snapshot_id}: No such file"):
+        sink.seal()
+
+
 def test_what_lies_there_is_listed_staged_or_sealed(disk: LocalDisk) -> None:
     staged, sealed = new_id(), new_id()
     disk.stage(staged).write(LEADER, "members", "csv", [b"rows"])
