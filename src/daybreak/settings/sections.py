@@ -191,7 +191,10 @@ class GuardSettings:
 
     enabled: bool = setting(BOOLEAN, True, "Look at each snapshot before it is published.")
     max_drop_share: float = setting(
-        SHARE, 0.3, "A resource that lost more than this share of its rows since the last snapshot is suspicious."
+        SHARE,
+        0.3,
+        "A resource that lost more than this share of its rows since the last snapshot is suspicious, and so is the "
+        "loss of more than this share of the Leaders. Where there were fewer than 100, nothing is.",
     )
     max_leader_drop_share: float = setting(SHARE, 0.7, "The same for one Leader's rows in a resource.")
     leader_min_rows: int = setting(

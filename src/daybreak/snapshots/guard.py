@@ -32,13 +32,20 @@ class Finding:
 
 
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
-    """Resources that lost too large a share of their rows. Takes two run reports."""
-    for resource, old in resources_of(before).items():
-        old_rows, new_rows = count(old, "rows"), count(resources_of(now).get(resource, {}), "rows")
+    """Resources that lost too large a share of their rows, and Leaders as one more: the small ones among them hold few
+    rows, and without them their accounts have no files. Takes two run reports.
+    """
+    had, has = (
+        {"leaders": count(report, "leaders")}
+        | {resource: count(figures, "rows") for resource, figures in resources_of(report).items()}
+        for report in (before, now)
+    )
+    for name, old_rows in had.items():
+        new_rows = has.get(name, 0)
         if old_rows >= max(rules.drop_least_rows, 1) and old_rows - new_rows > rules.drop_share * old_rows:
             lost, limit = (old_rows - new_rows) / old_rows, f"{rules.drop_share:.0%}"
-            detail = f"{resource} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {limit})."
-            yield Finding("rows", resource, detail, before=old_rows, now=new_rows)
+            detail = f"{name} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {limit})."
+            yield Finding("rows", name, detail, before=old_rows, now=new_rows)
 
 
 def null_growth(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:

@@ -24,6 +24,13 @@ def test_a_resource_that_vanished_is_found() -> None:
     assert found.now == 0
 
 
+def test_leaders_that_vanish_are_found_however_few_rows_they_had() -> None:
+    before, now = ({**report(1000), "leaders": number} for number in (500, 40))
+    (found,) = row_drops(before, now, RULES)
+    assert (found.kind, found.resource, found.before, found.now) == ("rows", "leaders", 500, 40)
+    assert list(row_drops(before, {**now, "leaders": 350}, RULES)) == []
+
+
 def test_small_resources_and_growth_are_left_alone() -> None:
     assert list(row_drops(report(9), report(0), RULES)) == []
     assert list(row_drops(report(1000), report(5000), RULES)) == []
