@@ -38,6 +38,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state)
         self._on_end = on_end
         self._deadline: TimerHandle | None = None
+        self._idle_since: float | None = None
         self._head_open = False
         self._body_open = False
         self._head_bytes = self._raw_bytes = 0
@@ -49,6 +50,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
         self._on_end()
 
@@ -141,10 +144,37 @@ class Connection(HttpToolsProtocol):
     # What becomes of a request.
 
     def on_response_complete(self) -> None:
-        """After an answer the rest of the body still has to come: cutting now might cut the answer off."""
-        super().on_response_complete()
+        """The next request has its turn, or may take its time to come."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._look_again_in(self.timeout_keep_alive)
+        # The rest of the body still has to come: cutting now might cut the answer off.
         if self._body_open:
             self._must_go_on()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """One look serves many requests: setting a clock for each and stopping it again costs more than all looks."""
+        self.timeout_keep_alive_task = None
+        if self._idle_since is None or self.transport.is_closing():
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._look_again_in(left)
+        else:
+            self.transport.close()
+
+    def _look_again_in(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """What the parser cannot read, or was told not to."""
@@ -180,7 +210,7 @@ class Connection(HttpToolsProtocol):
     @property
     def _is_idle(self) -> bool:
         """Whether nothing is asked and nobody looks after the time: empty lines between requests keep nobody alive."""
-        return self._under_way is None and not self._body_open and self.timeout_keep_alive_task is None
+        return self._under_way is None and not self._body_open and self._idle_since is None
 
     @property
     def _under_way(self) -> Exchange | None:

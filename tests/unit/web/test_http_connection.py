@@ -252,6 +252,28 @@ def test_nobody_holds_a_place_by_silence(monkeypatch: pytest.MonkeyPatch, beginn
         assert statuses(to_the_end(connected(port, beginning))) == expected
 
 
+def test_a_connection_in_use_stays_and_is_cut_when_nobody_uses_it_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 1)
+    with served(App(its_path)) as port:
+        # On a machine that stands still for a second a connection is idle: then another one has its turn.
+        wait_until(lambda: _stays(port, 2.5), what="a connection that is in use")
+
+
+def _stays(port: int, seconds: float) -> bool:
+    """Whether a connection is there all the time that it is used, which is longer than it may be idle."""
+    with connected(port) as connection:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            try:
+                connection.sendall(GET)
+                if not connection.recv(65536):
+                    return False
+            except ConnectionError:
+                return False
+            time.sleep(0.01)
+        return to_the_end(connection) == b""
+
+
 def test_a_later_head_has_no_more_time_than_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "HEAD_SECONDS", 0.5)
     with served(App(its_path)) as port, connected(port, GET) as connection:
