@@ -9,7 +9,7 @@ no SQL of a model reaches a file, an extension or a setting.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,6 +89,7 @@ class DuckdbSource:
         """The rows of a query of the operator's own (`[directory]`), by column name. Raises SourceError."""
         what = engine_faults("A query under [directory]")
         with self.open(datetime.now(UTC)) as reading, reading.cursor() as cursor, what:
+            _show_others(cursor)
             relation = cursor.sql(sql)
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -112,6 +113,8 @@ class DuckdbReading:
         found = _columns_of_source(connection)
         check_tables(f"The source {location}", found, ACCEPTED_TYPES)
         _make_typed_views(connection, found)
+        if not all(model.is_portable for model in models.values()):
+            _show_others(connection)
 
     @property
     def as_of(self) -> datetime:
@@ -289,6 +292,17 @@ def _make_typed_views(connection: duckdb.DuckDBPyConnection, found: Mapping[str,
         kinds = dict(found[table.name])
         columns = ", ".join(_typed(column, kinds[column.name]) for column in table.columns)
         connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
+
+
+def _show_others(connection: duckdb.DuckDBPyConnection) -> None:
+    """The source's other tables under their plain names too, for queries and models of the operator's own."""
+    for (name,) in connection.execute("SHOW TABLES FROM source").fetchall():
+        if not _columns(name.lower()):
+            # One that is in another schema or cannot be read is missed by those alone who ask for it.
+            with suppress(duckdb.Error):
+                connection.execute(
+                    f"CREATE VIEW IF NOT EXISTS main.{quoted(name)} AS SELECT * FROM source.{quoted(name)}"
+                )
 
 
 def _typed(column: Column, kind: str) -> str:

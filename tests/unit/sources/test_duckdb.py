@@ -398,6 +398,36 @@ def test_a_collation_of_the_source_neither_joins_nor_orders_texts(platform: Path
     assert b'"+1","DELETED"' in gzip.decompress(sink.files[LEADER, "members", "csv"])
 
 
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_queries_and_models_of_the_operators_own_find_other_tables_by_their_names(
+    platform: Path, tmp_path: Path, kind: str
+) -> None:
+    fill(
+        platform,
+        f"CREATE TABLE accounts AS SELECT '{LEADER}' AS id, 'Ana' AS \"First name\"",
+        'CREATE VIEW "Old accounts" AS FROM accounts',
+        "CREATE TABLE gone AS SELECT 1 AS a",
+        "CREATE VIEW of_gone AS SELECT a FROM gone",
+        "DROP TABLE gone",
+    )
+    location = platform
+    if kind == "folder":
+        location = to_parquet(platform, tmp_path / "folder")
+        for name in ("accounts", "Old accounts"):
+            with duckdb.connect(str(platform), read_only=True) as connection:
+                connection.execute(f"COPY \"{name}\" TO '{location}/{name}.parquet' (FORMAT parquet)")
+    shipped = load_models()
+    own = shipped["members"].sql.replace("FROM members", "JOIN accounts ON leader_id = accounts.id::UUID", 1)
+    own = own.replace("JOIN accounts", "FROM members JOIN accounts").replace("ELSE city END", 'ELSE "First name" END')
+    models = {**shipped, "members": Model("members", own, "mine.sql")}
+    source = DuckdbSource(location, models, memory_bytes=256_000_000, threads=2, temp_dir=tmp_path / "spill")
+    query = 'SELECT o.id, leader_name FROM "Old accounts" AS o JOIN leaders ON leader_id = o.id::UUID'
+    assert source.rows(query) == [{"id": LEADER, "leader_name": "One"}]
+    with source.open(AS_OF) as opened:
+        opened.check()
+        assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows("members").select})').fetchall() == [("Ana",)]
+
+
 def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
     path = make_platform(tmp_path / "platform.duckdb")
     fill(
