@@ -31,6 +31,7 @@ NEEDLESS = (
     "psutil",
     "psycopg",
     "pyarrow",
+    "rich",
     "sqlalchemy.dialects.postgresql",
     "starlette",
 )
