@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from daybreak.access.sessions import Context
 
@@ -184,9 +185,13 @@ class Answer(Response):
 
     def __init__(self, content: bytes, headers: Headers, status: int = 200) -> None:
         self.status_code = status
-        self.background = None
         self.body = content
         self.raw_headers = [*headers, (b"content-length", b"%d" % len(content))]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Sends it; there is nothing to be done afterwards."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body})
 
 
 def json_answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -81,16 +81,20 @@ class Connection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self.url += url
-        self._count(len(url))
+        self._head_bytes += len(url)
+        self._too_large = self._head_bytes > _LARGEST_HEAD_BYTES
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
+        headers = self.headers
         # After the head there are trailers: a proxy before us has not looked at them as it looks at headers.
         if self._head_open:
-            super().on_header(name, value)
-            if len(self.headers) > _MOST_HEADERS:
-                self._too_large = True
-        if self._too_large:
+            name = name.lower()
+            headers.append((name, value))
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > _LARGEST_HEAD_BYTES or len(headers) > _MOST_HEADERS:
+            self._too_large = True
             raise ValueError("too large")
 
     def on_headers_complete(self) -> None:
@@ -202,10 +206,6 @@ class Connection(HttpToolsProtocol):
         ]
         self.transport.write(b"".join((*lines, body)))
         self.transport.close()
-
-    def _count(self, more: int) -> None:
-        self._head_bytes += more
-        self._too_large = self._too_large or self._head_bytes > _LARGEST_HEAD_BYTES
 
     @property
     def _is_idle(self) -> bool:

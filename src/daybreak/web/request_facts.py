@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 import msgspec
@@ -81,18 +81,12 @@ def facts_of(request: Request) -> RequestFacts:
 
 def gather(scope: Scope, peers: Peers) -> RequestFacts:
     """Reads a connection's scope. Forwarded headers count only when a trusted proxy sent them."""
-    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    # Of a header that is sent twice, the last.
+    sent: dict[bytes, bytes] = dict(scope["headers"])
     forwarded_for: list[bytes] = []
-    proto = request_id = user_agent = b""
-    for name, value in headers:
-        if name == b"user-agent":
-            user_agent = value
-        elif name == b"x-forwarded-for":
-            forwarded_for.append(value)
-        elif name == b"x-forwarded-proto":
-            proto = value
-        elif name == b"x-request-id":
-            request_id = value
+    if b"x-forwarded-for" in sent:
+        forwarded_for = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    proto, request_id = sent.get(b"x-forwarded-proto", b""), sent.get(b"x-request-id", b"")
     peer = peers.peer((scope.get("client") or ("", 0))[0])
     secure = scope.get("scheme") == "https"
     client, by_proxy = peer, peer is not None and peer.trusted
@@ -106,7 +100,7 @@ def gather(scope: Scope, peers: Peers) -> RequestFacts:
     return RequestFacts(
         request_id=request_id.decode("ascii") if known else os.urandom(12).hex(),
         address=client.address if client is not None else "",
-        user_agent=user_agent[:300].decode("latin-1"),
+        user_agent=sent.get(b"user-agent", b"")[:300].decode("latin-1"),
         secure=secure,
         from_loopback=alone and client is not None and client.loopback,
     )
