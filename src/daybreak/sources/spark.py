@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -129,10 +129,8 @@ class SparkSource:
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query of the operator's own (`[directory]`), by column name."""
-        session = spark_session(self._settings).newSession()
-        with spark_faults("A query under [directory]"):
-            show_tables(session, self._location)
-            return [row.asDict() for row in session.sql(sql).collect()]
+        with self.open(datetime.now(UTC)) as reading, spark_faults("A query under [directory]"):
+            return reading.answer(sql)
 
 
 class SparkReading:
@@ -164,6 +162,10 @@ class SparkReading:
     @property
     def as_of(self) -> datetime:
         return self._as_of
+
+    def answer(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query over the source's tables, by column name. Raises what Spark raises."""
+        return [row.asDict() for row in self._session.sql(sql).collect()]
 
     def check(self) -> None:
         """Holds the models, Leaders and terms to the contract."""

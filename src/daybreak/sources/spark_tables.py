@@ -22,7 +22,8 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNABLE_TO_INFER_SCHE
 
 
 def show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
-    """Views `raw_TABLE` on what is there; names and types of their columns. A missing table is left out.
+    """Views `raw_TABLE` on what is there; names and types of their columns. A missing table is left out. The other
+    tables of a database are found by their plain names.
 
     Raises SourceError that lists the tables Spark cannot read, or of which it cannot tell what is part of them.
     """
@@ -42,6 +43,8 @@ def show_tables(session: SparkSession, location: str) -> dict[str, Columns]:
             "Spark cannot read all of the source (identifiers must be text in Parquet: it knows no UUID):\n  "
             + "\n  ".join(faults)
         )
+    if found and location.startswith(_CATALOGUE):
+        session.sql(f"USE {location.removeprefix(_CATALOGUE)}")
     return found
 
 

@@ -227,6 +227,21 @@ def test_tables_and_views_of_the_catalogue_give_the_same_files(
     assert sorted(found, key=_leader) == sorted(expected, key=_leader)
 
 
+def test_queries_of_the_operator_find_the_tables_by_their_names(session: SparkSession, parquet: Path) -> None:
+    """The thirteen as the models see them, and the others of a database of the catalogue."""
+    session.sql("DROP DATABASE IF EXISTS directory CASCADE")
+    session.sql("CREATE DATABASE directory")
+    session.sql("CREATE VIEW directory.accounts AS SELECT 'Ana' AS first_name")
+    for table in SOURCE_TABLES:
+        view = f"directory.{table.name}"
+        session.sql(f"CREATE VIEW {view} AS SELECT * FROM parquet.`{parquet}/{table.name}.parquet`")
+    counted = "SELECT count(*) AS leaders FROM leaders"
+    assert source_on(parquet).rows(counted) == [{"leaders": 8}]
+    catalogue = source_on(Path("catalog:directory"))
+    assert catalogue.rows(counted) == [{"leaders": 8}]
+    assert catalogue.rows("SELECT first_name FROM accounts") == [{"first_name": "Ana"}]
+
+
 @pytest.mark.usefixtures("session")
 def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path) -> None:
     with (
