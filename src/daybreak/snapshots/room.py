@@ -87,8 +87,9 @@ def require_room(need: Need, free_bytes: int | None, scratch: Scratch | None) ->
         beside = need.scratch
     elif scratch is not None and scratch.free_bytes() < need.scratch + SPARE_BYTES:
         raise RunError(
-            f"The disk of {scratch.folder} is short: a run puts about {_megabytes(need.scratch)} aside there and "
-            f"{_megabytes(scratch.free_bytes())} are free. Make room, or set snapshot.temp_dir to a larger disk.",
+            f"The disk of {scratch.folder} is short: a run puts about {_megabytes(need.scratch)} aside there, "
+            f"{_megabytes(SPARE_BYTES)} have to stay free, and {_megabytes(scratch.free_bytes())} are. "
+            "Make room, or set snapshot.temp_dir to a larger disk.",
             code="disk_short",
         )
     if free_bytes is None:
@@ -96,8 +97,9 @@ def require_room(need: Need, free_bytes: int | None, scratch: Scratch | None) ->
     if free_bytes < need.files + beside + SPARE_BYTES:
         aside = f" and {_megabytes(beside)} to put rows aside" if beside else ""
         raise RunError(
-            f"The disk is short: a run needs about {_megabytes(need.files)} for files{aside}, and "
-            f"{_megabytes(free_bytes)} are free. Make room, or keep fewer snapshots (snapshot.keep).",
+            f"The disk of files.url is short: a run needs about {_megabytes(need.files)} for files{aside}, "
+            f"{_megabytes(SPARE_BYTES)} have to stay free, and {_megabytes(free_bytes)} are. "
+            "Make room, or keep fewer snapshots (snapshot.keep).",
             code="disk_short",
         )
     return free_bytes >= need.files_anew + beside + SPARE_BYTES

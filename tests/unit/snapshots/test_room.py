@@ -53,7 +53,7 @@ def test_room_for_what_the_last_runs_wrote_is_enough(scratch: Scratch | None) ->
     assert require_room(NEED, None, scratch)
     assert require_room(NEED, 500 * MB + SPARE_BYTES, scratch)
     assert not require_room(NEED, 100 * MB + SPARE_BYTES, scratch), "worth a warning"
-    with pytest.raises(RunError, match="100 MB for files, and") as caught:
+    with pytest.raises(RunError, match="100 MB for files, 67 MB have to stay free, and 167 MB are") as caught:
         require_room(NEED, 100 * MB + SPARE_BYTES - 1, scratch)
     assert caught.value.code == "disk_short"
 
@@ -66,7 +66,7 @@ def test_rows_put_aside_beside_the_files_need_their_room_there() -> None:
 
 
 def test_a_short_scratch_disk_is_named() -> None:
-    with pytest.raises(RunError, match=r"snapshot\.temp_dir"):
+    with pytest.raises(RunError, match=r"aside there, 67 MB have to stay free, and 117 MB are\. .* snapshot\.temp_dir"):
         require_room(NEED, None, Disk(SCRATCH, free=50 * MB + SPARE_BYTES - 1))
 
 
