@@ -186,8 +186,8 @@ def test_runs_on_a_bucket_carry_by_reference_fail_cleanly_and_keep_what_is_in_us
 
         second = run_by_hand(shop)
         assert second.report["files_carried"] == 16
-        keys = set(shop.state.read(lambda stores: list(stores.snapshots.keys_in_use([second.snapshot_id]))))
-        carried = {key for key in keys if first.snapshot_id in key}
+        folders = (f"snapshots/{first.snapshot_id}/",)
+        carried = shop.state.read(lambda stores: set(stores.snapshots.keys_in_use([second.snapshot_id], folders)))
         assert len(carried) == 16
         shop.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
         third = run_by_hand(shop)

@@ -110,5 +110,5 @@ class SnapshotStore(Protocol):
         many rows went. With `at_most`, call it again until it deletes fewer, so that others may
         write in between. Raises Conflict for a snapshot that is served, or may still be."""
 
-    def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
-        """Object keys the manifests of these snapshots name."""
+    def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
+        """Keys that the manifests of these snapshots name and that begin with one of the `folders`, at least one."""

@@ -99,8 +99,6 @@ def _forget(state: State, snapshot_id: str) -> None:
 def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> dict[str, frozenset[str]]:
     """The keys that lie in doomed snapshots' folders and that living ones name, by folder."""
     kept: dict[str, set[str]] = {}
-    for key in stores.snapshots.keys_in_use(living):
-        owner = key.split("/", 2)[1] if key.startswith("snapshots/") else ""
-        if owner in doomed:
-            kept.setdefault(owner, set()).add(key)
+    for key in stores.snapshots.keys_in_use(living, tuple(f"snapshots/{owner}/" for owner in sorted(doomed))):
+        kept.setdefault(key.split("/", 2)[1], set()).add(key)
     return {owner: frozenset(keys) for owner, keys in kept.items()}

@@ -20,6 +20,7 @@ _PAGE = 2_000
 _OVER = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
 _FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
+_FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
 
 _own = snapshot_files.alias("own")
 _shared = snapshot_files.alias("shared")
@@ -137,7 +138,7 @@ class SqlManifests:
                 snapshot_files.c.resource,
                 snapshot_files.c.rows,
                 snapshot_files.c.fingerprint,
-                sa.type_coerce(snapshot_files.c.formats, sa.Text),
+                _FORMATS_TEXT,
             )
             .where(
                 snapshot_files.c.fence == self._fence_of(snapshot_id),
@@ -152,6 +153,11 @@ class SqlManifests:
         return list(entries.values())
 
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
+        return self._entries(snapshot_id, resource)
+
+    def _entries(
+        self, snapshot_id: str, resource: str | None, *only: sa.ColumnElement[bool]
+    ) -> Iterator[ManifestEntry]:
         table = snapshot_files.c
         fence = self._fence_of(snapshot_id)
         for name in self._resources(snapshot_id) if resource is None else [resource]:
@@ -164,9 +170,9 @@ class SqlManifests:
                         table.resource,
                         table.rows,
                         table.fingerprint,
-                        sa.type_coerce(table.formats, sa.Text),
+                        _FORMATS_TEXT,
                     )
-                    .where(table.fence == fence, table.resource == name)
+                    .where(table.fence == fence, table.resource == name, *only)
                     .order_by(table.client_id)
                     .limit(_PAGE)
                 )
@@ -225,11 +231,14 @@ class SqlManifests:
         )
         return [(client_id, old, new) for client_id, old, new in found]
 
-    def keys_in_use(self, snapshot_ids: Sequence[str]) -> Iterator[str]:
+    def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
+        # Looked for by the database: entries of all snapshots that are kept, to be read one by one, are millions.
+        names_one = sa.or_(*(_FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
-            for entry in self.entries(snapshot_id):
+            for entry in self._entries(snapshot_id, None, names_one):
                 for stored in entry.formats.values():
-                    yield stored.key
+                    if stored.key.startswith(folders):
+                        yield stored.key
 
     # --- Forgotten -------------------------------------------------------------------------------
 

@@ -91,6 +91,16 @@ def test_a_manifest_of_one_leader_has_header_only_files_filled_in(state: Databas
     assert state.read(lambda stores: stores.snapshots.manifest(uuid(99), ONE)) == []
 
 
+def test_keys_that_lie_in_other_snapshots_folders_are_found_among_all(state: Database) -> None:
+    started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
+    carried = [entry(uuid(3), TWO, "members"), entry(uuid(4), TWO, "campaigns")]
+    entries = [entry(uuid(7), ONE, "members"), *carried]
+    state.write(lambda stores: stores.snapshots.add_entries(started.snapshot_id, started.fence, entries))
+    folders = (f"snapshots/{uuid(3)}/", f"snapshots/{uuid(5)}/")
+    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(6), uuid(7)], folders)))
+    assert keys == [stored.key for stored in carried[0].formats.values()]
+
+
 def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
     mine = (started.snapshot_id, started.fence)
@@ -109,7 +119,7 @@ def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Datab
     assert state.read(lambda stores: list(stores.snapshots.leaders(uuid(7)))) == sorted(leaders)
     fingerprints = state.read(lambda stores: stores.snapshots.fingerprints(uuid(7), "members"))
     assert fingerprints == {one.client_id: one.fingerprint for one in read if one.resource == "members"}
-    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)])))
+    keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)], ("snapshots/",))))
     assert keys == [stored.key for one in read for stored in one.formats.values()]
 
     state.write(lambda stores: stores.snapshots.finish(*mine, SnapshotState.FAILED, NOW, report={}, failure="x"))
