@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from daybreak.ports.sources import EmbeddedReading, RowSource
 
 THREADS = cores()
-MEMORY_BYTES = 500_000_000
+MEMORY_BYTES = 640_000_000
+"""What a run with the limit of 1 GB gives its engine."""
 
 Way = Callable[[Path, Path], dict[str, Any]]
 

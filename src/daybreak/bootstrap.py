@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COMPRESSIONS = {"fast": "igzip-2", "small": "zlib-ng-4"}
 # What the engine may take of the builder's memory; the rest is for text on its way into files.
-ENGINE_SHARE = 0.55
+ENGINE_SHARE = 0.64
 
 
 def now_utc() -> datetime:

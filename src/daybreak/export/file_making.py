@@ -30,7 +30,7 @@ from daybreak.ports.files import FileSink
 
 _TASK_BYTES = 512 << 10
 _TASK_FILES = 64
-_WAITING_BYTES = 48 << 20
+_WAITING_BYTES = 24 << 20
 
 
 @dataclass(slots=True)

@@ -1,25 +1,29 @@
-/* Rows of an Arrow batch become CSV records and JSON records.
+/* Packed rows become CSV records and JSON records.
  *
  * Compiled to WebAssembly by tools/line-encoder, so that one file runs on every machine and no pointer
  * leaves its memory. The bytes are those that the SQL of lines.py makes; tests hold the two to each other.
  *
- * The host (line_encoder.py) lays a batch's buffers into memory, describes each column, and calls `encode`.
- * Texts are copied sixteen bytes at a time, so every buffer is followed by at least sixteen spare bytes.
+ * A packed row is what the engine's `create_sort_key(..., 'ASC NULLS FIRST', ...)` makes of its columns: cells one
+ * after the other, each a byte 1 for NULL, or a byte 2 and then its value. A text is its bytes, each one higher than
+ * it is, and a zero. An identifier is its sixteen bytes; whole numbers, dates (days since 1970) and timestamps
+ * (microseconds since 1970) come with their highest byte first and their sign turned over; a boolean is a byte.
+ *
+ * The host (line_encoder.py) lays rows and constants into memory and calls `encode`. Memory is read and written
+ * sixteen bytes at a time, so everything is followed by at least sixteen spare bytes.
  */
 
 #include <stdint.h>
 #include <wasm_simd128.h>
 
 enum { TEXT, IDENTIFIER, INTEGER, BOOLEAN, DATE, TIMESTAMP };
+enum { GIVEN = 2 };
 /* No cell but a text is longer than this, quotes and all. */
 enum { LONGEST_FIXED = 64 };
+/* What `encode` returns when a row is not packed as it expects. */
+enum { MISPACKED = 0xFFFFFFFF };
 
 typedef struct {
   uint32_t kind;
-  uint32_t first_bit;         /* where the first row's bit is in its byte, in `validity` and BOOLEAN `values` */
-  const uint8_t *validity;    /* a bit a row, or 0: no NULLs */
-  const void *values;         /* the values; of texts int32 bounds, one more than rows */
-  const uint8_t *texts;       /* the bytes that bounds count from */
   const uint8_t *csv_before;  /* what stands before the cell: a comma or nothing */
   uint32_t csv_before_bytes;
   const uint8_t *json_before; /* separators and the key */
@@ -68,36 +72,57 @@ static inline uint8_t *json_byte(uint8_t *to, uint8_t byte) {
   return to;
 }
 
+typedef struct {
+  Out out;
+  const uint8_t *from;
+} Step;
+
 /* A text in both records, between quotes: sixteen bytes at a time, and a byte that one of them escapes by itself. */
-static inline Out put_text(Out out, const uint8_t *from, uint32_t bytes) {
+static inline Step put_text(Out out, const uint8_t *from) {
   *out.csv++ = '"';
   *out.json++ = '"';
-  uint32_t at = 0;
-  while (at < bytes) {
-    v128_t piece = wasm_v128_load(from + at);
+  for (;;) {
+    v128_t packed = wasm_v128_load(from);
+    v128_t piece = wasm_i8x16_sub(packed, wasm_i8x16_splat(1));
+    /* What is below 0x21 as packed: the end, and what JSON escapes. */
     v128_t odd = wasm_v128_or(
         wasm_v128_or(wasm_i8x16_eq(piece, wasm_i8x16_splat('"')), wasm_i8x16_eq(piece, wasm_i8x16_splat('\\'))),
-        wasm_u8x16_lt(piece, wasm_u8x16_splat(0x20)));
-    uint32_t left = bytes - at;
+        wasm_u8x16_lt(packed, wasm_u8x16_splat(0x21)));
     uint32_t mask = wasm_i8x16_bitmask(odd);
-    if (left < 16) mask &= (1u << left) - 1;
-    uint32_t clean = left < 16 ? left : 16;
-    if (__builtin_expect(mask, 0)) clean = __builtin_ctz(mask);
     wasm_v128_store(out.csv, piece);
     wasm_v128_store(out.json, piece);
+    uint32_t clean = mask ? __builtin_ctz(mask) : 16;
     out.csv += clean;
     out.json += clean;
-    at += clean;
-    if (__builtin_expect(mask, 0)) {
-      uint8_t byte = from[at++];
-      *out.csv++ = byte;
-      if (byte == '"') *out.csv++ = '"';
-      out.json = json_byte(out.json, byte);
-    }
+    from += clean;
+    if (!mask) continue;
+    if (!*from) break;
+    uint8_t byte = *from++ - 1;
+    *out.csv++ = byte;
+    if (byte == '"') *out.csv++ = '"';
+    out.json = json_byte(out.json, byte);
   }
   *out.csv++ = '"';
   *out.json++ = '"';
-  return out;
+  return (Step){out, from + 1};
+}
+
+/* Sixteen bytes as 8-4-4-4-12 hexadecimal digits, at `to` and for twelve bytes behind. */
+static inline uint8_t *identifier(uint8_t *to, const uint8_t *from) {
+  const v128_t letters =
+      wasm_i8x16_make('0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f');
+  const v128_t dash = wasm_i8x16_splat('-');
+  v128_t bytes = wasm_v128_load(from);
+  v128_t high = wasm_i8x16_swizzle(letters, wasm_u8x16_shr(bytes, 4));
+  v128_t low = wasm_i8x16_swizzle(letters, wasm_v128_and(bytes, wasm_i8x16_splat(15)));
+  v128_t first = wasm_i8x16_shuffle(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  v128_t last = wasm_i8x16_shuffle(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  v128_t middle = wasm_i8x16_shuffle(first, last, 14, 15, 15, 16, 17, 18, 19, 19, 20, 21, 22, 23, 24, 25, 26, 27);
+  wasm_v128_store(to, wasm_i8x16_shuffle(first, dash, 0, 1, 2, 3, 4, 5, 6, 7, 16, 8, 9, 10, 11, 16, 12, 13));
+  wasm_v128_store(
+      to + 16, wasm_i8x16_shuffle(middle, dash, 0, 1, 16, 3, 4, 5, 6, 16, 8, 9, 10, 11, 12, 13, 14, 15));
+  wasm_v128_store(to + 32, wasm_i8x16_shuffle(last, last, 12, 13, 14, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  return to + 36;
 }
 
 static inline uint8_t *digits(uint8_t *to, uint32_t value, uint32_t width) {
@@ -202,48 +227,55 @@ static inline Out put_both(Out out, const uint8_t *cell, uint32_t bytes, int csv
   return out;
 }
 
-static inline int bit(const uint8_t *bits, uint32_t at) { return bits[at >> 3] >> (at & 7) & 1; }
-
-static inline const int32_t *bounds_of(const Column *column, uint32_t row) {
-  return (const int32_t *)column->values + row;
+/* Eight bytes, highest first, with the sign turned over. */
+static inline int64_t eight_bytes(const uint8_t *from) {
+  uint64_t value;
+  __builtin_memcpy(&value, from, 8);
+  return (int64_t)(__builtin_bswap64(value) ^ (1ULL << 63));
 }
 
+static inline int32_t four_bytes(const uint8_t *from) {
+  uint32_t value;
+  __builtin_memcpy(&value, from, 4);
+  return (int32_t)(__builtin_bswap32(value) ^ (1U << 31));
+}
+
+static const uint8_t VALUE_BYTES[] = {0, 16, 8, 1, 4, 8};
+
 /* The bytes that a row's texts take in each record. */
-static Size size_of_texts(const Column *columns, uint32_t column_count, uint32_t row) {
+static Size size_of_texts(const Column *columns, uint32_t column_count, const uint8_t *from) {
   Size size = {0, 0};
   for (uint32_t c = 0; c < column_count; c++) {
-    if (columns[c].kind > IDENTIFIER) continue;
-    const int32_t *bounds = bounds_of(&columns[c], row);
-    for (int32_t at = bounds[0]; at < bounds[1]; at++) {
+    if (*from++ != GIVEN) continue;
+    from += VALUE_BYTES[columns[c].kind];
+    if (columns[c].kind != TEXT) continue;
+    for (; *from; from++) {
       uint8_t scratch[8];
-      uint8_t byte = columns[c].texts[at];
+      uint8_t byte = *from - 1;
       size.csv += byte == '"' ? 2 : 1;
       size.json += (uint64_t)(json_byte(scratch, byte) - scratch);
     }
+    from++;
   }
   return size;
 }
 
 /* Whether a row certainly fits into what is left: first by the longest it could be, then by what it is. */
-static inline int fits(const Column *columns, uint32_t column_count, uint32_t row, uint64_t fixed, Size left) {
-  uint64_t texts = 0;
-  for (uint32_t c = 0; c < column_count; c++) {
-    if (columns[c].kind > IDENTIFIER) continue;
-    const int32_t *bounds = bounds_of(&columns[c], row);
-    texts += (uint32_t)(bounds[1] - bounds[0]);
-  }
-  uint64_t most = fixed + 6 * texts; /* A byte of text takes at most six in JSON. */
+static inline int fits(
+    const Column *columns, uint32_t column_count, const uint8_t *from, uint32_t bytes, uint64_t fixed, Size left) {
+  uint64_t most = fixed + 6 * (uint64_t)bytes; /* A byte of text takes at most six in JSON. */
   if (most <= left.csv && most <= left.json) return 1;
-  Size size = size_of_texts(columns, column_count, row);
+  Size size = size_of_texts(columns, column_count, from);
   return fixed + size.csv <= left.csv && fixed + size.json <= left.json;
 }
 
 /* Encodes rows from `row` on until `rows` or until the next might not fit into the `room` bytes of an output:
- * the row it got to. The bounds of the records go to `csv_bounds` and `json_bounds`, one more than rows, counted
- * from where the outputs begin. */
+ * the row it got to, or MISPACKED. `packed` are the rows, each between two bounds, which count from `bounds[0]` on.
+ * The bounds of the records go to `csv_bounds` and `json_bounds`, one more than rows, counted from where the outputs
+ * begin. */
 __attribute__((export_name("encode"))) uint32_t encode(
-    const Column *columns, uint32_t column_count, uint32_t row, uint32_t rows, uint8_t *csv, uint8_t *json,
-    uint32_t room, uint32_t *csv_bounds, uint32_t *json_bounds) {
+    const Column *columns, uint32_t column_count, const uint8_t *packed, const int32_t *bounds, uint32_t row,
+    uint32_t rows, uint8_t *csv, uint8_t *json, uint32_t room, uint32_t *csv_bounds, uint32_t *json_bounds) {
   Out out = {csv, json};
   uint8_t cell[LONGEST_FIXED];
   uint64_t fixed = 2;
@@ -252,44 +284,47 @@ __attribute__((export_name("encode"))) uint32_t encode(
   *csv_bounds++ = 0;
   *json_bounds++ = 0;
   for (; row < rows; row++) {
+    const uint8_t *from = packed + (bounds[row] - bounds[0]);
+    const uint8_t *end = packed + (bounds[row + 1] - bounds[0]);
     Size left = {room - (uint32_t)(out.csv - csv), room - (uint32_t)(out.json - json)};
-    if (!fits(columns, column_count, row, fixed, left)) break;
+    if (!fits(columns, column_count, from, (uint32_t)(end - from), fixed, left)) break;
     for (uint32_t c = 0; c < column_count; c++) {
       const Column *column = &columns[c];
       out.csv = copy(out.csv, column->csv_before, column->csv_before_bytes);
       out.json = copy(out.json, column->json_before, column->json_before_bytes);
-      if (column->validity && !bit(column->validity, column->first_bit + row)) {
+      if (*from++ != GIVEN) {
         out.json = copy(out.json, (const uint8_t *)"null            ", 4);
         continue;
       }
       switch (column->kind) {
         case TEXT: {
-          const int32_t *bounds = bounds_of(column, row);
-          out = put_text(out, column->texts + bounds[0], (uint32_t)(bounds[1] - bounds[0]));
-          break;
+          Step step = put_text(out, from);
+          out = step.out;
+          from = step.from;
+          continue;
         }
-        case IDENTIFIER: {
-          const int32_t *bounds = bounds_of(column, row);
-          out = put_both(out, column->texts + bounds[0], (uint32_t)(bounds[1] - bounds[0]), 1, 1);
+        case IDENTIFIER:
+          out = put_both(out, cell, (uint32_t)(identifier(cell, from) - cell), 1, 1);
           break;
-        }
         case INTEGER:
-          out = put_both(out, cell, (uint32_t)(number(cell, ((const int64_t *)column->values)[row]) - cell), 0, 0);
+          out = put_both(out, cell, (uint32_t)(number(cell, eight_bytes(from)) - cell), 0, 0);
           break;
         case BOOLEAN:
-          if (bit(column->values, column->first_bit + row))
+          if (*from)
             out = put_both(out, (const uint8_t *)"true            ", 4, 0, 0);
           else
             out = put_both(out, (const uint8_t *)"false           ", 5, 0, 0);
           break;
         case DATE:
-          out = put_both(out, cell, (uint32_t)(date(cell, ((const int32_t *)column->values)[row]) - cell), 0, 1);
+          out = put_both(out, cell, (uint32_t)(date(cell, four_bytes(from)) - cell), 0, 1);
           break;
         case TIMESTAMP:
-          out = put_both(out, cell, (uint32_t)(timestamp(cell, ((const int64_t *)column->values)[row]) - cell), 0, 1);
+          out = put_both(out, cell, (uint32_t)(timestamp(cell, eight_bytes(from)) - cell), 0, 1);
           break;
       }
+      from += VALUE_BYTES[column->kind];
     }
+    if (from != end) return MISPACKED;
     *out.csv++ = '\n';
     *out.json++ = '}';
     *csv_bounds++ = (uint32_t)(out.csv - csv);

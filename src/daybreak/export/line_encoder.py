@@ -1,4 +1,4 @@
-"""Lines made from raw Arrow batches by compiled code: line_encoder.c, as WebAssembly.
+"""Lines made from packed rows by compiled code: line_encoder.c, as WebAssembly.
 
 It takes a third of the time of the SQL in `lines.py` and gives the same bytes. It needs the library wasmtime and a
 system that lets a process make code; where one is missing, the SQL does the work.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import struct
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,7 @@ from typing import Any
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import RunError
 from daybreak.export.line_batch import LineBatch, int32_values
 from daybreak.export.lines import JSON_SEPARATOR
 
@@ -28,14 +30,13 @@ _KINDS = {
     ColumnType.DATE: 4,
     ColumnType.TIMESTAMP: 5,
 }
-_WITH_TEXTS = frozenset({ColumnType.TEXT, ColumnType.UUID})
-_VALUE_BYTES = {ColumnType.BIGINT: 8, ColumnType.DATE: 4, ColumnType.TIMESTAMP: 8}
-_DESCRIPTION = struct.Struct("<9I")
+_DESCRIPTION = struct.Struct("<5I")
+_MISPACKED = 0xFFFFFFFF
 _SPARE = 64
 _PAGE = 1 << 16
-_TEXTS_AT_ONCE = 8 << 20
-_ROOM = 4 << 20
-_KEEP_BYTES = 64 << 20
+_BYTES_AT_ONCE = 1 << 20
+_ROOM = 2 << 20
+_KEEP_BYTES = 12 << 20
 
 
 @cache
@@ -76,145 +77,178 @@ def _instance() -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
-    """Some rows of one column, as the encoder takes them. `texts_from` is what the first bound counts as."""
-
-    first_bit: int
-    validity: memoryview
-    values: memoryview
-    texts: memoryview
-    texts_from: int
-
-
-@dataclass(frozen=True, slots=True)
 class Portion:
-    """Neighbouring rows of a batch, few enough to be copied: a slice of each column. `owner` holds their memory."""
+    """Neighbouring packed rows of a batch, few enough to be copied: row `i` is `content[bounds[i] - bounds[0]:
+    bounds[i + 1] - bounds[0]]`. `owner` holds their memory."""
 
     ordinals: memoryview
-    slices: list[_Slice]
+    bounds: memoryview
+    content: memoryview
     owner: object
 
     @property
     def is_giant(self) -> bool:
         """Whether a single row is more than a portion should have."""
-        return sum(len(piece.texts) for piece in self.slices) > _TEXTS_AT_ONCE
+        return len(self.content) > _BYTES_AT_ONCE
 
 
-def portions(batch: Any, resource: Resource) -> Iterator[Portion]:
-    """An Arrow batch (ordinal INTEGER, then the resource's columns, identifiers as text) in portions whose texts are
-    of a size to be copied; a single row may be of any size.
+def portions(batch: Any) -> Iterator[Portion]:
+    """An Arrow batch (ordinal INTEGER, packed row BLOB) in portions of a size to be copied; a single row may be of any
+    size.
     """
     view = batch.view()
-    kinds = [column.type for column in resource.columns]
-    children = [view.child(index) for index in range(1, len(kinds) + 1)]
+    rows = view.child(1)
     ordinals = int32_values(view.child(0), batch.length)
-    texts = [
-        _buffer(child, 1).cast("i")[child.offset :]
-        for child, kind in zip(children, kinds, strict=True)
-        if kind in _WITH_TEXTS
-    ]
+    bounds = int32_values(rows, batch.length + 1)
+    content = memoryview(rows.buffer(2)).cast("B")
 
-    def parted(start: int, end: int) -> Iterator[tuple[int, int]]:
-        if end - start < 2 or sum(bounds[end] - bounds[start] for bounds in texts) <= _TEXTS_AT_ONCE:
+    for start, end in _parted(bounds, 0, batch.length):
+        yield Portion(ordinals[start:end], bounds[start : end + 1], content[bounds[start] : bounds[end]], batch)
+
+
+def _parted(bounds: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]:
+    if end - start < 2 or bounds[end] - bounds[start] <= _BYTES_AT_ONCE:
+        if start < end:
             yield start, end
-        else:
-            middle = (start + end) // 2
-            yield from parted(start, middle)
-            yield from parted(middle, end)
+    else:
+        middle = (start + end) // 2
+        yield from _parted(bounds, start, middle)
+        yield from _parted(bounds, middle, end)
 
-    for start, end in parted(0, batch.length):
-        slices = [_slice(child, kind, start, end) for child, kind in zip(children, kinds, strict=True)]
-        yield Portion(ordinals[start:end], slices, batch)
+
+class LineEncoders:
+    """Encoders of one resource's rows, for any number of threads.
+
+    Lines stay in the memory of the encoder that made them. It is used again when nobody holds them any more. Memory
+    never shrinks: what a giant cell has taken goes with its encoder, and its lines are copied.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._free: deque[LineEncoder] = deque()
+        # Held here as well: the collector of cycles must not close one that is to be used again.
+        self._leased: set[LineEncoder] = set()
+
+    def encode(self, portion: Portion) -> list[LineBatch]:
+        """The portion's lines, in order, in as few pieces as its memory allows. Raises RunError when a row is not
+        packed as packed_row.py packs it."""
+        try:
+            encoder = self._free.pop()
+        except IndexError:
+            encoder = LineEncoder(self._resource)
+        self._leased.add(encoder)
+        found = encoder.encode(portion, _Lease(encoder, self._take_back))
+        return found if encoder.memory_bytes <= _KEEP_BYTES else [_copied(batch) for batch in found]
+
+    def _take_back(self, encoder: LineEncoder) -> None:
+        self._leased.discard(encoder)
+        if encoder.memory_bytes <= _KEEP_BYTES:
+            self._free.append(encoder)
+
+
+def _copied(batch: LineBatch) -> LineBatch:
+    def copy(piece: memoryview) -> memoryview:
+        return memoryview(bytes(piece))
+
+    lines = {name: (copy(bounds).cast("i"), copy(content)) for name, (bounds, content) in batch.lines.items()}
+    return LineBatch(batch.ordinals, lines, None)
+
+
+class _Lease:
+    """An encoder in use: whoever holds this holds the lines in its memory."""
+
+    def __init__(self, encoder: LineEncoder, take_back: Callable[[LineEncoder], None]) -> None:
+        self._encoder = encoder
+        self._take_back = take_back
+
+    def __del__(self) -> None:
+        self._take_back(self._encoder)
 
 
 class LineEncoder:
-    """Encodes the rows of one resource, one after the other. For one thread at a time."""
+    """Encodes rows of one resource into its own memory of `memory_bytes`, which the next call overwrites."""
 
     def __init__(self, resource: Resource) -> None:
-        self._columns = resource.columns
+        self._kinds = [_KINDS[column.type] for column in resource.columns]
         self._before: list[tuple[bytes, bytes]] = []
         for column in resource.columns:
             csv = b"," if self._before else b""
             opening = b"," if self._before else JSON_SEPARATOR + b"{"
             self._before.append((csv, opening + f'"{column.name}":'.encode()))
-        self._room = _ROOM
-        self._open()
+        self._store, exports = _instance()
+        self._memory = exports["memory"]
+        self._call = exports["encode"]
+        self._start = self.memory_bytes = int(self._memory.data_len(self._store))
 
-    @property
-    def memory_bytes(self) -> int:
-        """What the encoder holds at present."""
-        return int(self._memory.data_len(self._store))
-
-    def encode(self, portion: Portion) -> list[LineBatch]:
-        """The portion's lines, in order, in as many pieces as it takes to bound memory."""
+    def encode(self, portion: Portion, owner: object) -> list[LineBatch]:
+        """As `LineEncoders.encode`; `owner` is what the batches name as such."""
         rows = len(portion.ordinals)
         inputs = _Inputs(self._start)
         columns_at = inputs.put(
             b"".join(
-                self._describe(inputs, column.type, piece, before)
-                for column, piece, before in zip(self._columns, portion.slices, self._before, strict=True)
+                _DESCRIPTION.pack(kind, inputs.put(csv), len(csv), inputs.put(json), len(json))
+                for kind, (csv, json) in zip(self._kinds, self._before, strict=True)
             )
         )
+        content_at = inputs.put(portion.content)
+        bounds_at = inputs.put(portion.bounds.cast("B"))
         self._grow(inputs.end)
         inputs.write(self._view())
-        found: list[LineBatch] = []
-        row = 0
+        pieces: list[tuple[int, int, _Records, _Records]] = []
+        room = _ROOM
+        row, end = 0, inputs.end
         while row < rows:
-            csv_at = inputs.end
-            json_at = csv_at + self._room + _SPARE
-            csv_bounds_at = json_at + self._room + _SPARE
+            csv_at = end
+            json_at = csv_at + room + _SPARE
+            csv_bounds_at = json_at + room + _SPARE & ~3
             json_bounds_at = csv_bounds_at + 4 * (rows + 1)
-            self._grow(json_bounds_at + 4 * (rows + 1))
+            outputs_end = json_bounds_at + 4 * (rows + 1)
+            self._grow(outputs_end)
             reached = self._call(
-                self._store, columns_at, len(self._columns), row, rows, csv_at, json_at, self._room,
-                csv_bounds_at, json_bounds_at,
+                self._store, columns_at, len(self._kinds), content_at, bounds_at, row, rows, csv_at, json_at,
+                room, csv_bounds_at, json_bounds_at,
             )  # fmt: skip
+            if reached & _MISPACKED == _MISPACKED:
+                raise RunError("The engine packs rows otherwise than it did: install the version in the lock file.")
             if reached == row:
-                self._room *= 2
+                room *= 2
                 continue
-            memory = self._view()
-            lines = {
-                "csv": _records(memory, csv_at, csv_bounds_at, reached - row),
-                "json": _records(memory, json_at, json_bounds_at, reached - row),
-            }
-            found.append(LineBatch(portion.ordinals[row:reached], lines, portion.owner))
-            row = reached
-        if self.memory_bytes > _KEEP_BYTES:
-            # Memory never shrinks: what a giant cell has taken goes with the instance.
-            self._room = _ROOM
-            self._open()
-        return found
-
-    def _open(self) -> None:
-        self._store, exports = _instance()
-        self._memory = exports["memory"]
-        self._call = exports["encode"]
-        self._start = self._memory.data_len(self._store)
-
-    def _describe(self, inputs: _Inputs, kind: ColumnType, piece: _Slice, before: tuple[bytes, bytes]) -> bytes:
-        csv, json = before
-        return _DESCRIPTION.pack(
-            _KINDS[kind],
-            piece.first_bit,
-            inputs.put(piece.validity) if piece.validity else 0,
-            inputs.put(piece.values),
-            # Bounds count from the first text of the whole batch, which may lie before our memory begins.
-            (inputs.put(piece.texts) - piece.texts_from) & 0xFFFFFFFF if kind in _WITH_TEXTS else 0,
-            inputs.put(csv),
-            len(csv),
-            inputs.put(json),
-            len(json),
-        )
+            pieces.append((row, reached, _Records(csv_at, csv_bounds_at), _Records(json_at, json_bounds_at)))
+            row, end = reached, outputs_end
+        # Only now, as memory may move when it grows.
+        memory = self._view()
+        ordinals = memoryview(bytes(portion.ordinals)).cast("i")
+        return [
+            LineBatch(
+                ordinals[first:last],
+                {"csv": csv.of(memory, last - first), "json": json.of(memory, last - first)},
+                owner,
+            )
+            for first, last, csv, json in pieces
+        ]
 
     def _grow(self, size: int) -> None:
         missing = size - self.memory_bytes
         if missing > 0:
             self._memory.grow(self._store, -(-missing // _PAGE))
+            self.memory_bytes = int(self._memory.data_len(self._store))
 
     def _view(self) -> memoryview:
         """The encoder's memory as it is now; not to be held when it grows."""
         address = ctypes.addressof(self._memory.data_ptr(self._store).contents)
         return memoryview((ctypes.c_ubyte * self.memory_bytes).from_address(address)).cast("B")
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Where records and their bounds are."""
+
+    at: int
+    bounds_at: int
+
+    def of(self, memory: memoryview, rows: int) -> tuple[memoryview, memoryview]:
+        bounds = memory[self.bounds_at : self.bounds_at + 4 * (rows + 1)].cast("i")
+        return bounds, memory[self.at : self.at + bounds[rows]]
 
 
 class _Inputs:
@@ -234,28 +268,3 @@ class _Inputs:
     def write(self, memory: memoryview) -> None:
         for at, content in self._contents:
             memory[at : at + len(content)] = content
-
-
-def _records(memory: memoryview, at: int, bounds_at: int, rows: int) -> tuple[memoryview, memoryview]:
-    bounds = memoryview(bytes(memory[bounds_at : bounds_at + 4 * (rows + 1)])).cast("i")
-    return bounds, memoryview(bytes(memory[at : at + bounds[rows]]))
-
-
-def _slice(child: Any, kind: ColumnType, start: int, end: int) -> _Slice:
-    """Rows `start` to `end` of an Arrow column, without copying."""
-    first, last = child.offset + start, child.offset + end
-    bits = slice(first >> 3, (last + 7) >> 3)
-    validity = _buffer(child, 0)[bits]
-    if kind in _WITH_TEXTS:
-        values = _buffer(child, 1)[4 * first : 4 * (last + 1)]
-        bounds = values.cast("i")
-        return _Slice(first & 7, validity, values, _buffer(child, 2)[bounds[0] : bounds[end - start]], bounds[0])
-    values = _buffer(child, 1)
-    values = (
-        values[bits] if kind is ColumnType.BOOLEAN else values[_VALUE_BYTES[kind] * first : _VALUE_BYTES[kind] * last]
-    )
-    return _Slice(first & 7, validity, values, values[:0], 0)
-
-
-def _buffer(child: Any, index: int) -> memoryview:
-    return memoryview(child.buffer(index)).cast("B")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,8 +13,9 @@ import nanoarrow
 from daybreak.catalogue.resources import Resource
 from daybreak.export import line_encoder
 from daybreak.export.line_batch import LineBatch, int32_values
-from daybreak.export.line_encoder import LineEncoder, Portion, portions
+from daybreak.export.line_encoder import LineEncoders, portions
 from daybreak.export.lines import cells, csv_line, drafts, json_line, quoted
+from daybreak.export.packed_row import packed
 from daybreak.export.passes import passes
 from daybreak.export.survey import LeaderRows, Survey
 
@@ -46,11 +46,10 @@ def line_batches(
 
     def batches() -> Iterator[Any]:
         for only in passes(cursor, relation, resource, wanted):
-            ordered = _in_order(relation, resource, only)
             if compiled:
-                query = f"SELECT ordinal, {_columns(resource)} FROM {ordered}"
+                query = _in_order(f"{packed(map(quoted, resource.column_names))} AS packed", relation, resource, only)
             else:
-                query = _lines_in_sql(ordered, resource, columns, filled)
+                query = _lines_in_sql(_in_order("rows.*", relation, resource, only), resource, columns, filled)
             yield from record_batches(cursor.sql(query), rows)
 
     if compiled:
@@ -60,10 +59,10 @@ def line_batches(
 
 
 def number_leaders(cursor: Any, wanted: Sequence[LeaderRows]) -> None:
-    """Fills the table `wanted_leaders` (leader_id, ordinal)."""
+    """Fills the table `wanted_leaders` (wanted_id, ordinal)."""
     cursor.execute(
         "CREATE OR REPLACE TEMP TABLE wanted_leaders AS "
-        "SELECT CAST(id AS UUID) AS leader_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
+        "SELECT CAST(id AS UUID) AS wanted_id, CAST(ordinal - 1 AS INTEGER) AS ordinal "
         "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
         [[leader.client_id for leader in wanted]],
     )
@@ -100,12 +99,12 @@ class _Capsule:
         return self.stream
 
 
-def _in_order(relation: str, resource: Resource, only: str) -> str:
-    """Rows are put in order by typed values, which is cheaper than by text, and made into lines after."""
+def _in_order(what: str, relation: str, resource: Resource, only: str) -> str:
+    """(ordinal, `what` of `rows`), in order: by typed values, which is cheaper than by text."""
     return (
-        f"(SELECT ordinal, rows.* FROM {relation} AS rows "
-        f'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID" '
-        f"WHERE {only} ORDER BY ordinal, {row_order(resource)})"
+        f"SELECT ordinal, {what} FROM {relation} AS rows "
+        f'JOIN wanted_leaders ON wanted_leaders.wanted_id = rows."LEADER_ID" '
+        f"WHERE {only} ORDER BY ordinal, {row_order(resource)}"
     )
 
 
@@ -115,29 +114,15 @@ def _lines_in_sql(ordered: str, resource: Resource, columns: Sequence[str], fill
     lines = ", ".join(makers[column] for column in columns)
     return (
         f"SELECT ordinal, {lines} FROM (SELECT *, {drafts(resource, filled)} AS csv_draft "
-        f"FROM (SELECT ordinal, {cells(resource)} FROM {ordered}))"
+        f"FROM (SELECT ordinal, {cells(resource)} FROM ({ordered})))"
     )
-
-
-def _columns(resource: Resource) -> str:
-    return ", ".join(quoted(column.name) for column in resource.columns)
 
 
 def _encoded(batches: Iterator[Any], resource: Resource, threads: int) -> Iterator[LineBatch]:
     """Encodes portions of batches side by side, in order; few enough at once to bound what waits, and a giant row by
-    itself, by the encoder that has grown for the last one.
+    itself.
     """
-    encoders: queue.LifoQueue[LineEncoder] = queue.LifoQueue()
-    for _ in range(threads):
-        encoders.put(LineEncoder(resource))
-
-    def encode(portion: Portion) -> list[LineBatch]:
-        encoder = encoders.get()
-        try:
-            return encoder.encode(portion)
-        finally:
-            encoders.put(encoder)
-
+    encoders = LineEncoders(resource)
     waiting: deque[Future[list[LineBatch]]] = deque()
 
     def taken(at_most: int) -> Iterator[LineBatch]:
@@ -146,10 +131,10 @@ def _encoded(batches: Iterator[Any], resource: Resource, threads: int) -> Iterat
 
     with ThreadPoolExecutor(threads, thread_name_prefix="lines") as pool:
         for batch in batches:
-            for portion in portions(batch, resource):
+            for portion in portions(batch):
                 at_most = 0 if portion.is_giant else threads
                 yield from taken(at_most)
-                waiting.append(pool.submit(encode, portion))
+                waiting.append(pool.submit(encoders.encode, portion))
                 yield from taken(at_most)
         yield from taken(0)
 

@@ -70,7 +70,7 @@ class ParquetFiles:
             "CREATE OR REPLACE TEMP TABLE rows_in_order AS "
             f"SELECT ordinal, row_number() OVER (ORDER BY ordinal, {order}) AS place, {columns} "
             f"FROM (SELECT ordinal, rows.* FROM {relation} AS rows "
-            'JOIN wanted_leaders ON wanted_leaders.leader_id = rows."LEADER_ID") '
+            'JOIN wanted_leaders ON wanted_leaders.wanted_id = rows."LEADER_ID") '
             "ORDER BY place"
         )
         names = ", ".join(quoted(column.name) for column in self._resource.columns)

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
-from daybreak.export.lines import quoted
+from daybreak.export.lines import literal, quoted
+from daybreak.export.packed_row import bytes_of_texts, packed
 
 _MATTERS_BYTES = 4 << 20
-_ID_BYTES = 36
-"""What an identifier takes as text."""
-_RECIPE_VERSION = 2
+_RECIPE_VERSION = 3
 """Raised when the same rows and settings would give other bytes than before."""
 
 
@@ -83,35 +81,27 @@ def survey(cursor: Any, relation: str, resource: Resource, known: Sequence[str],
 def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[LeaderSums]:
     """The aggregation, Leader by Leader, in any order.
 
-    Texts are measured joined as they are for the second hash: the engine joins them once for both.
+    Two 64-bit hashes of a whole row share no step: one combines a hash per cell, the other is of the packed row, by
+    which texts are measured too. They are summed without overflow; rows of a Leader have one order, so a sum over them
+    says as much as a hash over their sequence.
     """
-    names = [column.name for column in resource.columns]
-    joined_ids = [names.index(column.name) for column in _joined_columns(resource, ColumnType.UUID)]
-    counted = [f"count({quoted(name)})" for name in names]
+    names = [quoted(column.name) for column in resource.columns]
+    cells = [place for place, column in enumerate(resource.columns) if column.name != "LEADER_ID"]
     odd = [
-        f"count(*) FILTER ({quoted(column.name)} NOT IN "
-        f"({', '.join(chr(39) + value + chr(39) for value in column.allowed)}))"
+        f"count(*) FILTER ({quoted(column.name)} NOT IN ({', '.join(map(literal, column.allowed))}))"
         for column in resource.columns
         if column.allowed
     ]
-    first, second = _row_hashes(resource)
-    cursor.execute(
-        f'SELECT CAST("LEADER_ID" AS VARCHAR), count(*), sum({first}), sum({second}), '
-        f"sum(strlen({_joined(resource)})), {', '.join([*counted, *odd])} "
-        f'FROM {relation} GROUP BY "LEADER_ID"'
-    )
+    row = packed(names[place] for place in cells)
+    sums = ["count(*)", f"sum(hash({', '.join(names[place] for place in cells)}))", f"sum(hash({row}))",
+            f"sum(octet_length({row}))", *(f"count({name})" for name in names), *odd]  # fmt: skip
+    cursor.execute(f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(sums)} FROM {relation} GROUP BY "LEADER_ID"')
     while batch := cursor.fetchmany(10_000):
-        for leader_id, rows, sum_one, sum_two, joined_bytes, *counts in batch:
-            present = tuple(counts[: len(names)])
-            text_bytes = int(joined_bytes) - _ID_BYTES * sum(present[place] for place in joined_ids)
-            yield LeaderSums(
-                leader_id,
-                rows,
-                (sum_one, sum_two),
-                text_bytes,
-                present,
-                tuple(counts[len(names) :]),
-            )
+        for leader_id, rows, sum_one, sum_two, packed_bytes, *counts in batch:
+            present, unexpected = tuple(counts[: len(names)]), tuple(counts[len(names) :])
+            columns, given = [resource.columns[place] for place in cells], [present[place] for place in cells]
+            texts = bytes_of_texts(int(packed_bytes), rows, columns, given)
+            yield LeaderSums(leader_id, rows, (sum_one, sum_two), texts, present, unexpected)
 
 
 def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str], recipe: str) -> Survey:
@@ -154,37 +144,3 @@ def surveyed(sums: Iterable[LeaderSums], resource: Resource, known: Sequence[str
 
 def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _row_hashes(resource: Resource) -> tuple[str, str]:
-    """Two 64-bit hashes of a whole row that share no step, to be summed without overflow.
-
-    The first combines a hash per cell. The second hashes the texts of all cells joined, together
-    with the cells' lengths, so that no two different rows give it the same input. Rows of a
-    Leader have one order, so a sum over them says as much as a hash over their sequence.
-    """
-    cells = [quoted(column.name) for column in resource.columns if column.name != "LEADER_ID"]
-    first = f"hash({', '.join(cells)})"
-    rest: list[str] = []
-    for column in resource.columns:
-        name = quoted(column.name)
-        if column.name == "LEADER_ID":
-            continue
-        if column.type is ColumnType.TEXT:
-            rest.append(f"strlen({name})")
-        elif column.type is ColumnType.UUID:
-            rest.append(f"{name} IS NULL")
-        else:
-            rest.append(name)
-    second = f"hash({_joined(resource)}, {', '.join(rest) or '0'})"
-    return first, second
-
-
-def _joined(resource: Resource) -> str:
-    """The texts and identifiers of a row but its Leader's in one text, as SQL."""
-    names = [quoted(column.name) for column in _joined_columns(resource, ColumnType.TEXT, ColumnType.UUID)]
-    return f"concat({', '.join(names) or chr(39) * 2})"
-
-
-def _joined_columns(resource: Resource, *types: ColumnType) -> list[Column]:
-    return [column for column in resource.columns if column.type in types and column.name != "LEADER_ID"]

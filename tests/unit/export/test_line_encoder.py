@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import RunError
 from daybreak.export import line_encoder, line_stream
 from daybreak.export.line_batch import LineBatch
+from daybreak.export.packed_row import packed
 from daybreak.export.survey import survey
 from tests.parts.export_rows import naughty_strings
 
@@ -132,37 +134,75 @@ def test_texts_of_any_length_and_rows_across_batches(engine: Any, monkeypatch: p
     expected = lines(engine, monkeypatch, compiled=False)
     assert lines(engine, monkeypatch, compiled=True, threads=3) == expected
     # Portions that begin in the middle of a byte of validity, and outputs that fill up row by row.
-    monkeypatch.setattr(line_encoder, "_TEXTS_AT_ONCE", 10_000)
+    monkeypatch.setattr(line_encoder, "_BYTES_AT_ONCE", 10_000)
     monkeypatch.setattr(line_encoder, "_ROOM", 5_000)
     assert lines(engine, monkeypatch, compiled=True, threads=1) == expected
 
 
-def test_a_giant_cell_gets_room_and_gives_it_back(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def portions_of(engine: Any) -> Iterator[line_encoder.Portion]:
+    for batch in line_stream.record_batches(
+        engine.sql(f"SELECT 0::INTEGER, {packed(EVERY_TYPE.column_names)} FROM rows_of_it"), 2048
+    ):
+        yield from line_encoder.portions(batch)
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[line_encoder.LineEncoder]:
+    """Gets every encoder that is made."""
+    made: list[line_encoder.LineEncoder] = []
+    begin = line_encoder.LineEncoder.__init__
+
+    def watched(encoder: line_encoder.LineEncoder, resource: Resource) -> None:
+        begin(encoder, resource)
+        made.append(encoder)
+
+    monkeypatch.setattr(line_encoder.LineEncoder, "__init__", watched)
+    return made
+
+
+def test_a_giant_cell_gets_room_and_its_encoder_is_let_go(
+    engine: Any, monkeypatch: pytest.MonkeyPatch, used: list[line_encoder.LineEncoder]
+) -> None:
     giant = 'ab\x01"' * 3_000_000
     insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(["x", giant, "y"])])
     assert lines(engine, monkeypatch, compiled=True) == lines(engine, monkeypatch, compiled=False)
     monkeypatch.setattr(line_encoder, "_KEEP_BYTES", 20 << 20)
-    encoder = line_encoder.LineEncoder(EVERY_TYPE)
-    columns = ", ".join(f'"{name}"' for name in EVERY_TYPE.column_names)
-    for batch in line_stream.record_batches(engine.sql(f"SELECT 0::INTEGER, {columns} FROM rows_of_it"), 2048):
-        for portion in line_encoder.portions(batch, EVERY_TYPE):
-            encoder.encode(portion)
-    assert encoder.memory_bytes < 20 << 20
+    used.clear()
+    encoders = line_encoder.LineEncoders(EVERY_TYPE)
+    for _ in range(2):
+        for portion in portions_of(engine):
+            encoders.encode(portion)
+    assert [encoder.memory_bytes > 20 << 20 for encoder in used] == [True, True, False]
 
 
-def test_giant_rows_are_encoded_one_at_a_time_in_the_same_memory(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [str(number) * (9 << 20) for number in range(6)]
-    insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(texts)])
-    used: set[line_encoder.LineEncoder] = set()
-    encode = line_encoder.LineEncoder.encode
+def test_lines_stand_while_they_are_held_and_memory_is_used_again(
+    engine: Any, used: list[line_encoder.LineEncoder]
+) -> None:
+    encoders = line_encoder.LineEncoders(EVERY_TYPE)
 
-    def watched(encoder: line_encoder.LineEncoder, portion: line_encoder.Portion) -> list[LineBatch]:
-        used.add(encoder)
-        return encode(encoder, portion)
+    def encoded(text: str) -> LineBatch:
+        insert(engine, [(1, LEADERS[0], None, text, *[None] * 10)])
+        [portion] = portions_of(engine)
+        [batch] = encoders.encode(portion)
+        return batch
 
-    monkeypatch.setattr(line_encoder.LineEncoder, "encode", watched)
-    assert len(lines(engine, monkeypatch, compiled=True, threads=3)["csv"]) > sum(map(len, texts))
-    assert len(used) == 1
+    first, second = encoded("first"), encoded("second")
+    assert len(used) == 2
+    for batch, text in ((first, b"first"), (second, b"second")):
+        assert bytes(batch.lines["csv"][1]).count(text) == bytes(batch.lines["json"][1]).count(text) == 1
+    del batch, second
+    assert b"third" in bytes(encoded("third").lines["csv"][1])
+    assert b"first" in bytes(first.lines["csv"][1])
+    assert len(used) == 2
+
+
+def test_rows_packed_otherwise_are_refused(engine: Any) -> None:
+    insert(engine, [(1, LEADERS[0], *[None] * 12)])
+    fewer = packed(EVERY_TYPE.column_names[:-1])
+    [batch] = line_stream.record_batches(engine.sql(f"SELECT 0::INTEGER, {fewer} FROM rows_of_it"), 2048)
+    [portion] = line_encoder.portions(batch)
+    with pytest.raises(RunError, match="lock file"):
+        line_encoder.LineEncoders(EVERY_TYPE).encode(portion)
 
 
 def test_without_the_library_sql_does_the_work() -> None:
