@@ -56,7 +56,7 @@ class Snapshot:
         return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
 
 
-class StoredFormat(msgspec.Struct, frozen=True):
+class StoredFormat(msgspec.Struct, frozen=True, gc=False):
     """One file in the store. `key` is its object key; digests are lower-case hex SHA-256."""
 
     bytes: int
@@ -66,8 +66,7 @@ class StoredFormat(msgspec.Struct, frozen=True):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestEntry:
+class ManifestEntry(msgspec.Struct, frozen=True):
     """One Leader's files of one resource: the same rows in every format.
 
     A Leader without rows in a resource has no entry of its own: the snapshot's shared entry with

@@ -179,6 +179,7 @@ class LocalSink:
         self._root = root
         self._staged = staged
         self._final = final
+        self._own_folder = snapshot_folder(final.name)
         self._made: set[str] = set()
         self._lock = threading.Lock()
 
@@ -258,7 +259,7 @@ class LocalSink:
             raise _fault(error, "What was written cannot be removed") from error
 
     def _key(self, name: str) -> str:
-        return f"snapshots/{self._final.name}/{name}"
+        return f"{self._own_folder}/{name}"
 
     def _make_folder(self, name: str) -> None:
         folder = name.rpartition("/")[0]

@@ -8,9 +8,10 @@ from datetime import datetime
 from io import FileIO
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+
+class WrittenFile(msgspec.Struct, frozen=True, gc=False):
     """What a store says about a file it took: digest and length of the stored bytes, and key."""
 
     key: str

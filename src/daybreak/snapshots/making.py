@@ -276,12 +276,16 @@ class Making:
         everything = self._shop.plan.verify == "full" and self._shop.store.reads_cheaply
         turn = self._snapshot.as_of.toordinal()
         carried = self._carried[resource]
+
+        def in_turn(client_id: str, turns: int) -> bool:
+            return zlib.crc32(client_id.encode()) % turns == turn % turns
+
         for file, stored in files:
-            number = zlib.crc32(file.client_id.encode())
-            if file.client_id in carried:
-                wanted = number % _CARRIED_TURNS == turn % _CARRIED_TURNS
+            client_id = file.client_id
+            if client_id in carried:
+                wanted = in_turn(client_id, _CARRIED_TURNS)
             else:
-                wanted = everything or file.client_id == "" or number % SAMPLE == turn % SAMPLE
+                wanted = everything or client_id == "" or in_turn(client_id, SAMPLE)
             if wanted:
                 yield file, stored
 

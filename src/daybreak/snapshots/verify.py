@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
+import msgspec
+
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import StoredFormat
@@ -22,8 +24,7 @@ _AT_ONCE = 64
 SAMPLE = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True, gc=False):
     """One file that is not what the manifest says, and why."""
 
     resource: str

@@ -9,7 +9,7 @@ from daybreak.snapshots.progress import Progress
 
 
 class WatchedSink:
-    """Passes everything on. `check` is called before each file and each piece of one, and raises to stop the run."""
+    """Passes everything on. `check` is called before each piece of a file, and raises to stop the run."""
 
     def __init__(self, sink: FileSink, progress: Progress, check: Callable[[], None]) -> None:
         self._sink, self._progress, self._check = sink, progress, check
@@ -41,7 +41,6 @@ class WatchedSink:
         self._progress.add_file(size_bytes)
 
     def _checked(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-        self._check()
         for piece in pieces:
-            yield piece
             self._check()
+            yield piece
