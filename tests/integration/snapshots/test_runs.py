@@ -304,7 +304,7 @@ def test_a_short_disk_is_told_before_anything_is_written(workshop: Workshop, fol
 
     shop = replace(workshop, store=Short(folder / "files"))
     source_of(shop).says_input_bytes = 10 << 20
-    with pytest.raises(RunError, match="The disk is short") as caught:
+    with pytest.raises(RunError, match=r"The disk of files\.url is short") as caught:
         run_by_hand(shop)
     assert caught.value.code == "disk_short"
     assert folders(shop, folder) == (set(), set())
