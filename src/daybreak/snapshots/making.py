@@ -17,7 +17,7 @@ from daybreak.snapshots.engine import export, faults_between
 from daybreak.snapshots.guard import Finding, leader_drops, null_growth, row_drops
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.report import count
+from daybreak.snapshots.report import count, resources_of
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.room import expected_need, require_room
 from daybreak.snapshots.verify import SAMPLE, Damage, damaged_files, files_of
@@ -67,6 +67,7 @@ class Making:
             self._add_leaders(reading.leaders())
             for resource in RESOURCE_NAMES:
                 self._make_resource(reading, resource)
+            self._flush()
             self._enter("checking references")
             references = faults_between(reading, [name for name, rows in self._counted.items() if rows])
             reading.confirm()
@@ -171,7 +172,6 @@ class Making:
         self._bytes_written += report.bytes_written
         self._look_at_scratch()
         carried_bytes = self._carry(resource)
-        self._flush()
         self._check_counts(report)
         self._resources[resource] = {
             "rows": report.rows,
@@ -297,7 +297,11 @@ class Making:
             return []
         rules, now = shop.plan.guard, self.report()
         findings = [*row_drops(served.report, now, rules), *null_growth(served.report, now, rules)]
+        before = resources_of(served.report)
         for resource in RESOURCE_NAMES:
+            if resource in before and count(before[resource], "rows") < rules.leader_least_rows:
+                # No Leader had so many.
+                continue
             self._lease.check()
 
             def compare(stores: Stores, resource: str = resource) -> list[Finding]:
