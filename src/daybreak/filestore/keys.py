@@ -48,6 +48,7 @@ def snapshot_folder(snapshot_id: str) -> str:
     return f"snapshots/{snapshot_id}"
 
 
+@lru_cache(1024)  # a file is fetched again and again
 def split_key(key: str) -> tuple[str, str]:
     """A key as (snapshot id, name inside the snapshot). Raises FileStoreError for a key this module does not make."""
     found = _KEY.fullmatch(key)

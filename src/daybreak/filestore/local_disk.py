@@ -53,6 +53,7 @@ class LocalDisk:
 
     def __init__(self, root: Path) -> None:
         self._root = Path(os.path.abspath(root))
+        self._name = str(self._root)
         self._snapshots = self._root / "snapshots"
         self._staging = self._root / "staging"
         try:
@@ -89,7 +90,7 @@ class LocalDisk:
         """The file, open to be read. Raises FileStoreError."""
         split_key(key)
         try:
-            return FileIO(f"{self._root}/{key}", opener=_itself)
+            return FileIO(f"{self._name}/{key}", opener=_itself)
         except OSError as error:
             raise _fault(error, f"The file {key} cannot be read") from error
 
@@ -114,7 +115,7 @@ class LocalDisk:
         split_key(key)
         try:
             # Not joined as paths: a run reads every file back, and that costs a tenth of reading a small one.
-            handle = os.open(f"{self._root}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
+            handle = os.open(f"{self._name}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 while piece := os.read(handle, size_bytes):
                     yield piece

@@ -7,6 +7,7 @@ PostgreSQL keeps instants as `timestamptz`, SQLite as text of fixed width
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -36,10 +37,15 @@ def instant_text(value: datetime) -> str:
 def instant_of(value: Any) -> datetime:
     """The aware UTC datetime of a stored instant, as either driver gives it."""
     if isinstance(value, str):
-        return datetime.fromisoformat(value)
+        return _instant_in(value)
     if isinstance(value, datetime):
         return value if value.tzinfo is UTC else value.astimezone(UTC)
     raise TypeError(f"{value!r} is not a stored instant")
+
+
+@lru_cache(1024)  # a session, a seat and a snapshot are read again with each request
+def _instant_in(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def instant_or_none(value: Any) -> datetime | None:
@@ -59,7 +65,12 @@ def json_of(value: Any) -> Any:
 
 def strings_of(value: Any) -> tuple[str, ...]:
     """The strings of a stored JSON array."""
-    return tuple(json_of(value))
+    return _strings_in(value) if isinstance(value, str) else tuple(value)
+
+
+@lru_cache(256)  # few are in use: roles, and ways to sign in
+def _strings_in(text: str) -> tuple[str, ...]:
+    return tuple(_JSON_DECODER.decode(text))
 
 
 class Instant(TypeDecorator[datetime]):
