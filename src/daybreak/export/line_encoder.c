@@ -269,13 +269,31 @@ static inline int fits(
   return fixed + size.csv <= left.csv && fixed + size.json <= left.json;
 }
 
+/* What is to be done. `packed` are the rows, each between two bounds, which count from `bounds[0]` on. */
+typedef struct {
+  const Column *columns;
+  uint32_t column_count;
+  const uint8_t *packed;
+  const int32_t *bounds;
+  uint32_t row;
+  uint32_t rows;
+  uint8_t *csv;
+  uint8_t *json;
+  uint32_t room;
+  uint32_t *csv_bounds;
+  uint32_t *json_bounds;
+} Task;
+
 /* Encodes rows from `row` on until `rows` or until the next might not fit into the `room` bytes of an output:
- * the row it got to, or MISPACKED. `packed` are the rows, each between two bounds, which count from `bounds[0]` on.
- * The bounds of the records go to `csv_bounds` and `json_bounds`, one more than rows, counted from where the outputs
- * begin. */
-__attribute__((export_name("encode"))) uint32_t encode(
-    const Column *columns, uint32_t column_count, const uint8_t *packed, const int32_t *bounds, uint32_t row,
-    uint32_t rows, uint8_t *csv, uint8_t *json, uint32_t room, uint32_t *csv_bounds, uint32_t *json_bounds) {
+ * the row it got to, or MISPACKED. The bounds of the records go to `csv_bounds` and `json_bounds`, one more than rows,
+ * counted from where the outputs begin. */
+__attribute__((export_name("encode"))) uint32_t encode(const Task *task) {
+  const Column *columns = task->columns;
+  const uint32_t column_count = task->column_count, rows = task->rows, room = task->room;
+  const uint8_t *packed = task->packed;
+  const int32_t *bounds = task->bounds;
+  uint8_t *csv = task->csv, *json = task->json;
+  uint32_t *csv_bounds = task->csv_bounds, *json_bounds = task->json_bounds, row = task->row;
   Out out = {csv, json};
   uint8_t cell[LONGEST_FIXED];
   uint64_t fixed = 2;

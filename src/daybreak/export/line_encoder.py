@@ -31,11 +31,12 @@ _KINDS = {
     ColumnType.TIMESTAMP: 5,
 }
 _DESCRIPTION = struct.Struct("<5I")
+_TASK = struct.Struct("<11I")
 _MISPACKED = 0xFFFFFFFF
 _SPARE = 64
 _PAGE = 1 << 16
 _BYTES_AT_ONCE = 1 << 20
-_ROOM = 2 << 20
+_ROOM = 3 << 20
 _KEEP_BYTES = 12 << 20
 
 
@@ -192,6 +193,7 @@ class LineEncoder:
         )
         content_at = inputs.put(portion.content)
         bounds_at = inputs.put(portion.bounds.cast("B"))
+        task_at = inputs.put(bytes(_TASK.size))
         self._grow(inputs.end)
         inputs.write(self._view())
         pieces: list[tuple[int, int, _Records, _Records]] = []
@@ -204,10 +206,12 @@ class LineEncoder:
             json_bounds_at = csv_bounds_at + 4 * (rows + 1)
             outputs_end = json_bounds_at + 4 * (rows + 1)
             self._grow(outputs_end)
-            reached = self._call(
-                self._store, columns_at, len(self._kinds), content_at, bounds_at, row, rows, csv_at, json_at,
-                room, csv_bounds_at, json_bounds_at,
+            task = _TASK.pack(
+                columns_at, len(self._kinds), content_at, bounds_at, row, rows, csv_at, json_at, room, csv_bounds_at,
+                json_bounds_at,
             )  # fmt: skip
+            self._view()[task_at : task_at + _TASK.size] = task
+            reached = self._call(self._store, task_at)
             if reached & _MISPACKED == _MISPACKED:
                 raise RunError("The engine packs rows otherwise than it did: install the version in the lock file.")
             if reached == row:
