@@ -40,8 +40,9 @@ _NO_LIMITS = (
     "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
 )
 # Databases of other encodings are recoded by the server, and what they hold is always the same. Where a policy would
-# hide rows from the role, the server refuses instead.
-_PLAIN = "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'; SET row_security TO off"
+# hide rows from the role, the server refuses instead. Who changes a table waits for the keeper, and streams wait behind
+# them; the server sees no deadlock in that, as the keeper waits for nothing of its own.
+_PLAIN = "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'; SET row_security TO off; SET lock_timeout TO '10s'"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 # A sixteenth of the driver's own: buffers are used again, which is a tenth less work and less memory.

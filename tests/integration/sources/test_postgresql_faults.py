@@ -127,6 +127,31 @@ def test_an_error_in_mid_stream_that_would_come_again_ends_the_run(
     assert cause.sqlstate == sqlstate
 
 
+def test_who_changes_a_table_is_not_held_up_for_good(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    """They wait for the reading, whose streams wait for them: the reading gives way, and may be tried again."""
+    url = postgresql_server.url(filled_database)
+
+    def change() -> None:
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("ALTER TABLE terms ADD COLUMN IF NOT EXISTS note text")
+
+    def waits() -> bool:
+        with psycopg.connect(url) as looking:
+            waiting = "SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted"
+            return looking.execute(waiting).fetchone() is not None
+
+    with ThreadPoolExecutor(1) as pool:
+        with source_on(url, tmp_path).open(AS_OF) as reading:
+            reading.check()
+            changing = pool.submit(change)
+            wait_until(waits, what="the change to wait for the reading")
+            with pytest.raises(SourceUnavailable, match="lock timeout"):
+                reading.rows("member_term_accepts")
+        changing.result()
+
+
 @pytest.mark.parametrize(("function", "sqlstate"), [("pg_cancel_backend", "57014"), ("pg_terminate_backend", "57P01")])
 def test_a_stream_that_somebody_ends_may_be_tried_again(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, function: str, sqlstate: str
