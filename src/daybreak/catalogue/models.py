@@ -93,8 +93,10 @@ def check_leader_chain(pairs: Iterable[tuple[str, str | None]]) -> None:
         if leader_id in parent_of:
             raise SourceError(f"Table leaders lists the Leader {leader_id} twice.")
         parent_of[leader_id] = parent
-    sound: set[str] = set()
+    sound = {leader_id for leader_id, parent in parent_of.items() if parent is None}
     for start in parent_of:
+        if start in sound:
+            continue
         path: list[str] = []
         on_path: set[str] = set()
         leader: str | None = start
