@@ -65,18 +65,26 @@ def engine_faults(what: str) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
+        # The engine calls it the same when it may put no more aside: by itself nine tenths of what the disk has.
+        if "max_temp_directory_size" in str(error):
+            raise _no_room(what, error) from error
         raise RunError(
             f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. ({first_line(error)})"
         ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error):
-            raise RunError(
-                f"{what}: no space left for temporary files. ({first_line(error)})",
-                code="disk_short",
-            ) from error
+            raise _no_room(what, error) from error
         raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
     except duckdb.Error as error:
         raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
+
+
+def _no_room(what: str, error: Exception) -> RunError:
+    return RunError(
+        f"{what}: no space left for temporary files, make room or set snapshot.temp_dir to a larger disk. "
+        f"({first_line(error)})",
+        code="disk_short",
+    )
 
 
 def first_line(error: Exception) -> str:
