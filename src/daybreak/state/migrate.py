@@ -28,7 +28,9 @@ def require_current(state: Database, url: str) -> None:
         return
     named = f"The state database {getattr(state, 'path', None) or shown_url(url)}"
     if found is None:
-        raise OperatorError(f"{named} is empty: run `daybreakd migrate`.")
+        raise OperatorError(
+            f"{named} is empty or not there: see that state.url is right; to make it, run `daybreakd migrate`."
+        )
     if found > HEAD:
         raise OperatorError(
             f"{named} is at {found}, newer than this version knows ({HEAD}): install the newer Daybreak."

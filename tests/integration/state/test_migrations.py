@@ -31,7 +31,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_an_empty_database_says_what_to_run(empty_url: str, open_one: Callable[[str], Database]) -> None:
-    with pytest.raises(OperatorError, match="daybreakd migrate"):
+    with pytest.raises(OperatorError, match=r"not there: see that state\.url is right.*daybreakd migrate"):
         require_current(open_one(empty_url), empty_url)
 
 
