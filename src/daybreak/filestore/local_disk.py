@@ -21,7 +21,7 @@ from pathlib import Path
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.domain.identity import is_id
-from daybreak.filestore.durable import sync_folder, sync_tree
+from daybreak.filestore.durable import EarlySync, sync_folder, sync_tree
 from daybreak.filestore.keys import relative_name, snapshot_folder, split_key
 from daybreak.ports.files import FileSink, StoreLink, WrittenFile
 
@@ -183,6 +183,7 @@ class LocalSink:
         self._own_folder = snapshot_folder(final.name)
         self._made: set[str] = set()
         self._lock = threading.Lock()
+        self._early = EarlySync(staged)
 
     def __getstate__(self) -> tuple[Path, Path, Path]:
         return self._root, self._staged, self._final
@@ -212,6 +213,7 @@ class LocalSink:
                 raise
             finally:
                 os.close(handle)
+            self._early.wrote(length)
         except OSError as error:
             raise _fault(error, f"The file {name} cannot be written") from error
         return WrittenFile(key=self._key(name), bytes=length, sha256=digest.hexdigest())
@@ -244,6 +246,7 @@ class LocalSink:
         try:
             # What tasks had begun to write a second time when they were killed.
             _remove_tree(self._staged / _UNFINISHED, set())
+            self._early.finish()
             sync_tree(self._staged)
             self._staged.rename(self._final)
             sync_folder(self._final.parent)
