@@ -2,12 +2,14 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Verbosity, settings
 
-from daybreak.ports.log import Log, log
 from tests.parts import network_guard
 
 pytest_plugins = ["tests.parts.browser", "tests.parts.hashing", "tests.parts.postgresql", "tests.parts.s3"]
@@ -38,10 +40,25 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_logger_is_for_good() -> Iterator[None]:
+    """A verb that runs in the process of the tests, in a fixture of a whole module too, sets up the log of that process
+    and of every logger that is used from then on. Here no logger keeps what it was set up with.
+    """
+    configure = structlog.configure
+
+    def configured(**given: Any) -> None:
+        configure(**{**given, "cache_logger_on_first_use": False})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", configured)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def every_test_begins_with_a_log_that_nobody_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test or a fixture before it has: a verb that runs in the process of the tests settles it."""
-    monkeypatch.setattr(log, "tell", Log().tell)
+def every_test_begins_with_the_log_of_the_library() -> None:
+    """Whatever a test or a fixture before it set up."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

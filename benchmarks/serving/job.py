@@ -22,7 +22,7 @@ _RATES_HEAD = (
     "| One worker, one core | Peer | Ours / s | Peer's / s | Ratio | CPU us, ours | Peer's | Times | Core in use "
     "| Client's |"
 )
-_PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus-client", "argon2-cffi")
+_PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "structlog", "prometheus-client", "argon2-cffi")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

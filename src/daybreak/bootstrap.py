@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import daybreak
 from daybreak.domain.errors import DaybreakError, OperatorError
-from daybreak.ports.log import log as _log
 from daybreak.settings import Settings
 
 if TYPE_CHECKING:
@@ -183,11 +182,13 @@ def workshop(
 
 def _tidy(state: "Database", keep_audit: timedelta, now: datetime) -> None:
     """Deletes what the state database no longer needs, and says how much that was."""
+    import structlog
+
     from daybreak.access.housekeeping import tidy
 
     gone = tidy(state, now, keep_audit)
     if gone:
-        _log.info("state.tidied", **gone)
+        structlog.get_logger("daybreak.state").info("state.tidied", **gone)
 
 
 def sync_directory(
@@ -235,12 +236,15 @@ class _SyncingSource:
 
     def open(self, as_of: datetime) -> "AbstractContextManager[Reading]":
         """Opens the source. A directory that cannot be synced is logged and stays as it is: files come first."""
+        import structlog
+
+        log = structlog.get_logger("daybreak.directory")
         try:
             changes = sync_directory(self.settings, self.state)
         except DaybreakError as error:
-            _log.warning("directory.sync_failed", code=error.code, detail=error.message)
+            log.warning("directory.sync_failed", code=error.code, detail=error.message)
         else:
-            _log.info("directory.synced", changes=sum(1 for _ in changes.lines()))
+            log.info("directory.synced", changes=sum(1 for _ in changes.lines()))
         return self.source.open(as_of)
 
 

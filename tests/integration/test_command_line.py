@@ -31,7 +31,6 @@ NEEDLESS = (
     "psutil",
     "psycopg",
     "pyarrow",
-    "rich",
     "sqlalchemy.dialects.postgresql",
     "starlette",
 )

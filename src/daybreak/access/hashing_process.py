@@ -25,11 +25,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+import structlog
 
 from daybreak.credentials import passwords
-from daybreak.ports.log import log as _log
 
 AT_ONCE = 2
+_log = structlog.get_logger("daybreak.hashing")
 _QUESTION_BYTES = 1 << 17
 _BEAT_SECONDS = 1.0
 _WAKE_SECONDS = 0.0005

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,73 +14,75 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from daybreak.ports.log import Level, Tell, log
+from daybreak.cli.output import shown
 
 if TYPE_CHECKING:
+    import structlog
+
     from daybreak.settings import Settings
 
 Write = Callable[[str], object]
 _ENCODER = msgspec.json.Encoder(enc_hook=repr)
-_LEVELS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
-# What a terminal is told to show them in.
-_BRIGHT, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_COLORS = {"info": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}
-_NAME, _VALUE = "\x1b[36m", "\x1b[35m"
+
+
+class _Lines:
+    """Writes whole lines, one write each: processes share where they go."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def msg(self, line: str) -> None:
+        self._write(line + "\n")
+
+    debug = info = warning = warn = error = exception = critical = fatal = failure = err = log = msg
 
 
 def configure_logging(settings: "Settings", file: Path | None = None) -> None:
-    """Settles where the log of this process and of those forked from it goes: to standard error, or to the end of a
-    file that its owner alone may read.
+    """Sets structlog up for this process and those forked from it. Lines go to standard error, or to the end of a file
+    that its owner alone may read.
     """
+    import structlog
+
     write = _to_standard_error if file is None else _to_file(file)
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = file is None and sys.stderr.isatty()
     if settings.log_format == "console" or (settings.log_format == "auto" and terminal):
-        tell = _lines_for_people(write, colors=terminal and "NO_COLOR" not in os.environ)
+        colors = terminal and "NO_COLOR" not in os.environ
+        processors: list[Any] = [
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _show_what_a_terminal_would_obey,
+            structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
+        ]
+        logger: type[Any] = structlog.make_filtering_bound_logger(level)
     else:
-        tell = _lines_of_json(write)
-    log.tell = _from_level(_LEVELS[settings.log_level], tell)
+        processors, logger = [], _json_logger(write, level)
+    structlog.configure(
+        processors=processors,
+        wrapper_class=logger,
+        logger_factory=lambda *_names: _Lines(write),
+        cache_logger_on_first_use=True,
+    )
     # Libraries that log by themselves: only what goes wrong, as plain lines.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
 
 
-def _from_level(least: int, tell: Tell) -> Tell:
-    def tell_some(level: Level, event: str, fields: dict[str, Any]) -> None:
-        if _LEVELS[level] >= least:
-            tell(level, event, fields)
+def _json_logger(write: Write, least: int) -> type["structlog.BoundLoggerBase"]:
+    """A logger that makes a line of an event and its fields in one step: every request writes one."""
+    import structlog
 
-    return tell_some
+    def method(level: str) -> Callable[..., None]:
+        def logged(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None:
+            fields = {**self._context, **fields}
+            fields["event"], fields["level"], fields["timestamp"] = event, level, datetime.now(UTC)
+            write(_json_line(fields))
 
+        def passed_over(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None: ...
 
-def _lines_for_people(write: Write, *, colors: bool) -> Tell:
-    """Aligned, one line an event; nothing that an event holds is obeyed by the terminal."""
+        return logged if logging.getLevelNamesMapping()[level.upper()] >= least else passed_over
 
-    def part(code: str, text: str) -> str:
-        return f"{code}{text}{_PLAIN}" if colors else text
-
-    def tell(level: Level, event: str, fields: dict[str, Any]) -> None:
-        instant = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-        known = (f"{part(_NAME, name)}={part(_VALUE, _shown(value))}" for name, value in fields.items())
-        head = f"{part(_DIM, instant)} [{part(_COLORS[level], f'{level:7}')}] {part(_BRIGHT, f'{event:22}')}"
-        write(" ".join([head, *known]).rstrip() + "\n")
-
-    return tell
-
-
-def _shown(value: object) -> str:
-    """A text of one plain word as it is, everything else as Python writes it, which shows what cannot be seen."""
-    if isinstance(value, str) and value.isprintable() and not set(value) & {" ", '"', "'", "="}:
-        return value
-    return repr(value)
-
-
-def _lines_of_json(write: Write) -> Tell:
-    """One line an event, in one step: every request writes one."""
-
-    def tell(level: Level, event: str, fields: dict[str, Any]) -> None:
-        fields["event"], fields["level"], fields["timestamp"] = event, level, datetime.now(UTC)
-        write(_json_line(fields))
-
-    return tell
+    methods = {level: method(level) for level in ("debug", "info", "warning", "error", "critical")}
+    return type("JsonLogger", (structlog.BoundLoggerBase,), methods)
 
 
 def _json_line(fields: Mapping[str, Any]) -> str:
@@ -101,3 +103,9 @@ def _to_standard_error(line: str) -> None:
 def _to_file(file: Path) -> Write:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+
+def _show_what_a_terminal_would_obey(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    return {name: shown(value) if isinstance(value, str) else value for name, value in event.items()}

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from daybreak.cli.output import note, shown_bytes, shown_seconds
-from daybreak.ports.log import log
 from daybreak.snapshots.report import count
 
 _TOLD_EVERY_SECONDS = 10.0
@@ -65,8 +64,10 @@ def _write(progress: Mapping[str, object]) -> None:
 
 
 def _log(progress: Mapping[str, object]) -> None:
+    import structlog
+
     known = {name: value for name, value in progress.items() if value is not None}
-    log.info("run.progress", **known)
+    structlog.get_logger("daybreak.snapshots").info("run.progress", **known)
 
 
 def _what(progress: Mapping[str, object]) -> str:

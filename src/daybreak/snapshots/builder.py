@@ -14,9 +14,10 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from types import FrameType
 
+import structlog
+
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.log import log as _log
 from daybreak.ports.state import Node, Stores
 from daybreak.snapshots.lateness import watch_lateness
 from daybreak.snapshots.publish import publish
@@ -25,6 +26,7 @@ from daybreak.snapshots.run import run_day
 from daybreak.snapshots.schedule import STOPPED, Build, Publish, Wait, decide, last_due
 from daybreak.snapshots.workshop import Workshop
 
+_log = structlog.get_logger("daybreak.snapshots")
 _HISTORY = 60
 # The clock may step and other builders may die: nobody sleeps for longer than this before looking again.
 _LOOK_SECONDS = 5.0

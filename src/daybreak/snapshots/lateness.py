@@ -6,13 +6,15 @@ import contextlib
 from datetime import datetime
 from datetime import time as time_of_day
 
+import structlog
+
 from daybreak.domain.errors import DaybreakError
 from daybreak.domain.snapshot import Freshness
-from daybreak.ports.log import log as _log
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.schedule import next_publication
 from daybreak.snapshots.workshop import Workshop
 
+_log = structlog.get_logger("daybreak.snapshots")
 _LOOK_SECONDS = 5.0
 _FRESH = "fresh"
 _FORETOLD = "foretold"

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from sys import intern
 
+import structlog
+
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, FileStoreError, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.ports.log import log as _log
 from daybreak.ports.sources import Reading, ResourceReport
 from daybreak.ports.state import Stores
 from daybreak.snapshots.engine import export, faults_between
@@ -24,6 +25,7 @@ from daybreak.snapshots.verify import SAMPLE, Damage, damaged_files, files_of
 from daybreak.snapshots.watched_sink import WatchedSink
 from daybreak.snapshots.workshop import Workshop
 
+_log = structlog.get_logger("daybreak.snapshots")
 _ENTRIES_AT_ONCE = 2000
 _TOLD_EVERY_SECONDS = 0.5
 _LEADERS_AT_ONCE = 5000

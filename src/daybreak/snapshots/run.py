@@ -13,10 +13,11 @@ from dataclasses import replace
 from datetime import date, datetime
 from itertools import count
 
+import structlog
+
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, OperatorError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.log import log as _log
 from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.making import Making
@@ -25,6 +26,7 @@ from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.schedule import publication_of
 from daybreak.snapshots.workshop import Workshop
 
+_log = structlog.get_logger("daybreak.snapshots")
 _RETRY_MOST_SECONDS = 60.0
 
 

@@ -11,12 +11,12 @@ import traceback
 from collections.abc import Awaitable, Sequence
 
 import msgspec
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError, Forbidden, InvalidRequest, NotFound
-from daybreak.ports.log import log as _log
 from daybreak.web.answers import Headers
 from daybreak.web.metrics import Metrics
 from daybreak.web.problems import MethodNotAllowed, problem_response
@@ -42,6 +42,8 @@ _PLAIN_HTTP_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 # An API token or a JSON Web Token: people put them into addresses.
 _TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
+
+_log = structlog.get_logger("daybreak.web")
 
 
 class _Exchange(msgspec.Struct):
@@ -70,6 +72,8 @@ class Hardening:
         self._headers = [*_ALWAYS, _HSTS] if settings.secure else list(_ALWAYS)
         self._base_path = settings.base_path
         self._peers = Peers(settings.trusted_proxies)
+        # Bound once: finding what it is set up to do costs as much as writing a line.
+        self._log = _log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request, whatever happens."""
@@ -88,7 +92,7 @@ class Hardening:
         except Exception as fault:  # noqa: BLE001 - the outermost layer: the answer says 500, the cause goes to the log
             # As text, made here: some renderers would add the values of variables.
             trace = "".join(traceback.format_exception(fault))
-            _log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
+            self._log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
             if not exchange.begun:
                 await self._respond(self._problem(DaybreakError(""), facts), scope, receive, exchange, facts)
         finally:
@@ -160,7 +164,7 @@ class Hardening:
     def _account(self, scope: Scope, facts: RequestFacts, exchange: _Exchange) -> None:
         seconds = time.perf_counter() - exchange.started
         self._metrics.finished(exchange.route, scope["method"], exchange.status, exchange.length, seconds)
-        _log.info(
+        self._log.info(
             "request",
             request_id=facts.request_id,
             method=scope["method"],

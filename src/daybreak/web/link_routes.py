@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak import downloads
 from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
 from daybreak.downloads import OpenedFile
-from daybreak.ports.log import log as _log
 from daybreak.web.file_responses import DigestGuard, StoredBytes, file_response
 from daybreak.web.file_routes import require_plain_path
 from daybreak.web.metrics import Metrics
@@ -22,6 +22,7 @@ from daybreak.web.services import Services
 
 STORE_LINK_SECONDS = 60
 _LONGEST_QUERY = 1024
+_log = structlog.get_logger("daybreak.web")
 
 
 def link_routes(services: Services, metrics: Metrics, guard: DigestGuard) -> list[Route]:

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from daybreak.ports.log import log as _log
+import structlog
 
+_log = structlog.get_logger("daybreak.supervisor")
 _TICK_SECONDS = 0.5
 _LIVED_LONG_SECONDS = 20.0
 _FIRST_WAIT_SECONDS = 0.2

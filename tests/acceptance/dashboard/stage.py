@@ -494,9 +494,12 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day, hashing:
 
 def main() -> None:
     """Makes the stage when the folder has none, and serves it."""
+    import structlog
+
     from daybreak.web.app import Application
     from daybreak.web.worker import run_app
 
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
     hour, members, days = (int(value) for value in (sys.argv[3:6] or ("4", "400", "3")))
     publish_at = time_of_day(hour)

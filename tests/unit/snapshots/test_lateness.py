@@ -6,9 +6,9 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from daybreak.domain.snapshot import Freshness
-from daybreak.ports.log import log as service_log
 from daybreak.snapshots.lateness import LatenessLog
 
 FOUR = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -16,7 +16,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def told() -> list[Any]:
     log = LatenessLog(time(4))
     making = "Today's snapshot is still being made"
     looks = [
@@ -29,19 +29,14 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         (FOUR + 9 * MINUTE, Freshness(None, FOUR + 1440 * MINUTE, late=False)),
         (FOUR + 10 * MINUTE, Freshness(None, FOUR + 1440 * MINUTE, late=False)),
     ]
-    lines: list[Any] = []
-    monkeypatch.setattr(service_log, "tell", lambda level, event, fields: lines.append((level, event, fields)))
-    for now, fresh in looks:
-        log.tell(fresh, now)
+    with structlog.testing.capture_logs() as lines:
+        for now, fresh in looks:
+            log.tell(fresh, now)
     return lines
 
 
 def test_lateness_is_foretold_said_and_taken_back_once_each(told: list[Any]) -> None:
-    assert [(level, event) for level, event, _ in told] == [
-        ("warning", "files.will_be_late"),
-        ("warning", "files.late"),
-        ("warning", "files.late"),
-        ("info", "files.fresh"),
-    ]
-    assert told[0][2]["expected_at"] == (FOUR + 20 * MINUTE).isoformat()
-    assert told[2][2]["reason"] == "It failed."
+    assert [line["event"] for line in told] == ["files.will_be_late", "files.late", "files.late", "files.fresh"]
+    assert told[0]["expected_at"] == (FOUR + 20 * MINUTE).isoformat()
+    assert told[1]["log_level"] == "warning"
+    assert told[2]["reason"] == "It failed."
