@@ -5,12 +5,14 @@ One BLOB costs half of what many columns do in a sort, all the more where it spi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import ColumnType
 
 _ORDER = "'ASC NULLS FIRST'"
-_VALUE_BYTES = {
+MARK_BYTES = 1
+"""What every cell takes, NULL or not."""
+VALUE_BYTES = {
     ColumnType.TEXT: 1,
     ColumnType.UUID: 16,
     ColumnType.BIGINT: 8,
@@ -24,9 +26,3 @@ _VALUE_BYTES = {
 def packed(cells: Iterable[str]) -> str:
     """SQL that packs these expressions in one BLOB, what line_encoder.c takes: no two different rows give the same."""
     return f"create_sort_key({', '.join(f'{cell}, {_ORDER}' for cell in cells)})"
-
-
-def bytes_of_texts(packed_bytes: int, rows: int, columns: Sequence[Column], present: Sequence[int]) -> int:
-    """What the texts of packed rows hold; `present` are the cells of each column that are not NULL."""
-    around = sum(rows + count * _VALUE_BYTES[column.type] for column, count in zip(columns, present, strict=True))
-    return packed_bytes - around

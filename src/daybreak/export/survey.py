@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import engine_version
 from daybreak.export.lines import literal, quoted
-from daybreak.export.packed_row import bytes_of_texts, packed
+from daybreak.export.packed_row import MARK_BYTES, VALUE_BYTES, packed
 
 _MATTERS_BYTES = 4 << 20
 _RECIPE_VERSION = 3
@@ -86,21 +87,23 @@ def leader_sums(cursor: Any, relation: str, resource: Resource) -> Iterator[Lead
     says as much as a hash over their sequence.
     """
     names = [quoted(column.name) for column in resource.columns]
-    cells = [place for place, column in enumerate(resource.columns) if column.name != "LEADER_ID"]
+    cells = [name for name in names if name != quoted("LEADER_ID")]
+    fixed = [
+        VALUE_BYTES[column.type] if name in cells else 0 for name, column in zip(names, resource.columns, strict=True)
+    ]
     odd = [
         f"count(*) FILTER ({quoted(column.name)} NOT IN ({', '.join(map(literal, column.allowed))}))"
         for column in resource.columns
         if column.allowed
     ]
-    row = packed(names[place] for place in cells)
-    sums = ["count(*)", f"sum(hash({', '.join(names[place] for place in cells)}))", f"sum(hash({row}))",
-            f"sum(octet_length({row}))", *(f"count({name})" for name in names), *odd]  # fmt: skip
+    row = packed(cells)
+    sums = ["count(*)", f"sum(hash({', '.join(cells)}))", f"sum(hash({row}))", f"sum(octet_length({row}))",
+            *(f"count({name})" for name in names), *odd]  # fmt: skip
     cursor.execute(f'SELECT CAST("LEADER_ID" AS VARCHAR), {", ".join(sums)} FROM {relation} GROUP BY "LEADER_ID"')
     while batch := cursor.fetchmany(10_000):
         for leader_id, rows, sum_one, sum_two, packed_bytes, *counts in batch:
             present, unexpected = tuple(counts[: len(names)]), tuple(counts[len(names) :])
-            columns, given = [resource.columns[place] for place in cells], [present[place] for place in cells]
-            texts = bytes_of_texts(int(packed_bytes), rows, columns, given)
+            texts = int(packed_bytes) - rows * len(cells) * MARK_BYTES - sum(map(mul, present, fixed))
             yield LeaderSums(leader_id, rows, (sum_one, sum_two), texts, present, unexpected)
 
 
