@@ -10,6 +10,7 @@ from typing import Any
 
 import nanoarrow
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.export import line_encoder
 from daybreak.export.line_batch import LineBatch, int32_values
@@ -47,7 +48,7 @@ def line_batches(
     def batches() -> Iterator[Any]:
         for only in passes(cursor, relation, resource, wanted):
             if compiled:
-                query = _in_order(f"{packed(map(quoted, resource.column_names))} AS packed", relation, resource, only)
+                query = _packed_in_order(relation, resource, only)
             else:
                 query = _lines_in_sql(_in_order("rows.*", relation, resource, only), resource, columns, filled)
             yield from record_batches(cursor.sql(query), rows)
@@ -106,6 +107,17 @@ def _in_order(what: str, relation: str, resource: Resource, only: str) -> str:
         f'JOIN wanted_leaders ON wanted_leaders.wanted_id = rows."LEADER_ID" '
         f"WHERE {only} ORDER BY ordinal, {row_order(resource)}"
     )
+
+
+def _packed_in_order(relation: str, resource: Resource, only: str) -> str:
+    """(ordinal, packed row). A text in the order would go through the sort twice, by itself and in the packed row: then
+    rows are packed behind it.
+    """
+    row = f"{packed(map(quoted, resource.column_names))} AS packed"
+    kinds = {column.name: column.type for column in resource.columns}
+    if any(kinds[name] is ColumnType.TEXT for name in (*resource.key, *resource.tie_break)):
+        return f"SELECT ordinal, {row} FROM ({_in_order('rows.*', relation, resource, only)})"
+    return _in_order(row, relation, resource, only)
 
 
 def _lines_in_sql(ordered: str, resource: Resource, columns: Sequence[str], filled: frozenset[str]) -> str:
