@@ -4,15 +4,13 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration, 130 interrupted. The
 a verb is used, so that help answers at once.
 """
 
-import atexit
 import gc
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError
 
@@ -69,17 +67,11 @@ def make_app() -> App:
     return app
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: runs the verb and ends the process with its exit code."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _set_up_streams()
-    code = run(sys.argv[1:] if arguments is None else arguments)
-    # All is said and closed by now. To take apart what was loaded, object by object, costs a tenth of a short command.
-    atexit._run_exitfuncs()  # noqa: SLF001 - what a library has asked to be done at the end
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
-    os._exit(code)
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 class _Output(FileIO):

@@ -115,16 +115,6 @@ def test_a_configuration_that_is_missing_or_wrong_ends_with_two(
     assert "Traceback" not in printed
 
 
-def test_what_was_said_and_what_libraries_do_at_the_end_is_there_when_the_process_has_ended() -> None:
-    code = (
-        "import atexit, sys; from daybreak.cli import main; from daybreak.cli.output import note, say; "
-        "atexit.register(say, 'the end'); main.run = lambda arguments: say(*arguments) or note('why') or 3; "
-        "main.main(['said'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "said\nthe end\n", "why\n")
-
-
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     import daybreak
 
