@@ -23,7 +23,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from daybreak.credentials.mac import Mac
 from daybreak.domain.errors import OperatorError
 
 State = Literal["next", "signing", "verify_only", "gone"]
@@ -69,7 +68,6 @@ class Keyring:
 
     keys: tuple[Key, ...]
     _derived: dict[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
-    _macs: dict[tuple[str, str], Mac] = field(default_factory=dict, repr=False)
 
     @cached_property
     def signing_kid(self) -> str:
@@ -88,16 +86,6 @@ class Keyring:
                 return derived
         return None
 
-    def mac(self, kid: str, purpose: Purpose) -> Mac | None:
-        """What signs with the key of a purpose; None when the kid is unknown or gone."""
-        known = self._macs.get((kid, purpose))
-        if known is None:
-            key = self.derive(kid, purpose)
-            if key is None:
-                return None
-            known = self._macs[kid, purpose] = Mac(key)
-        return known
-
     def signing_key(self, purpose: Purpose) -> tuple[str, bytes]:
         """The kid that signs now and its derived key."""
         kid = self.signing_kid
@@ -105,14 +93,6 @@ class Keyring:
         if key is None:
             raise OperatorError("the keyring has no key that signs")
         return kid, key
-
-    def signing_mac(self, purpose: Purpose) -> tuple[str, Mac]:
-        """The kid that signs now and what signs with its derived key."""
-        kid = self.signing_kid
-        mac = self.mac(kid, purpose)
-        if mac is None:
-            raise OperatorError("the keyring has no key that signs")
-        return kid, mac
 
     def rotate(
         self,

@@ -18,7 +18,6 @@ from typing import Literal
 import msgspec
 
 from daybreak.credentials.keyring import Keyring
-from daybreak.credentials.mac import Mac
 from daybreak.domain.identity import is_id
 
 PARAMETERS = ("expires", "nonce", "subject", "kid", "signature")
@@ -55,10 +54,10 @@ class Refused:
 
 def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
     """The query string of a new link. `expires` is in epoch seconds."""
-    kid, mac = keyring.signing_mac("signed-link")
+    kid, key = keyring.signing_key("signed-link")
     nonce = random(_NONCE_BYTES).hex()
     subject = _subject_code(target.subject)
-    signature = _signature(mac, target, nonce=nonce, subject=subject, kid=kid)
+    signature = _signature(key, target, nonce=nonce, subject=subject, kid=kid)
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
 
@@ -82,8 +81,8 @@ def verify(
         return Refused("malformed")
     if not (is_id(client_id) and is_id(snapshot_id)):
         return Refused("malformed")
-    mac = keyring.mac(sent["kid"], "signed-link")
-    if mac is None:
+    key = keyring.derive(sent["kid"], "signed-link")
+    if key is None:
         return Refused("unknown_key")
     target = LinkTarget(
         client_id=client_id,
@@ -92,7 +91,7 @@ def verify(
         subject=_subject_text(sent["subject"]),
         expires=int(sent["expires"]),
     )
-    expected = _signature(mac, target, nonce=sent["nonce"], subject=sent["subject"], kid=sent["kid"])
+    expected = _signature(key, target, nonce=sent["nonce"], subject=sent["subject"], kid=sent["kid"])
     if not hmac.compare_digest(expected, sent["signature"]):
         return Refused("signature")
     if target.expires <= now_seconds:
@@ -100,7 +99,7 @@ def verify(
     return target
 
 
-def _signature(mac: Mac, target: LinkTarget, *, nonce: str, subject: str, kid: str) -> str:
+def _signature(key: bytes, target: LinkTarget, *, nonce: str, subject: str, kid: str) -> str:
     fields = (
         _VERSION,
         target.client_id,
@@ -112,7 +111,7 @@ def _signature(mac: Mac, target: LinkTarget, *, nonce: str, subject: str, kid: s
         kid,
     )
     message = "".join([_LENGTHS[len(field)] + field for field in fields])
-    return mac.hex(message.encode())
+    return hmac.digest(key, message.encode(), "sha256").hex()
 
 
 def _subject_code(subject: str) -> str:

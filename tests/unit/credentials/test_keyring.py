@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import os
 import secrets
@@ -99,20 +98,6 @@ def test_a_key_that_is_gone_has_no_secret_whatever_the_file_says(path: Path) -> 
     path.write_text(json.dumps({**document, "keys": [*document["keys"], gone]}))
     read = keyring.load(path)
     assert [read.derive("00ff00ff", purpose) for purpose in PURPOSES] == [None] * len(PURPOSES)
-    assert [read.mac("00ff00ff", purpose) for purpose in PURPOSES] == [None] * len(PURPOSES)
-
-
-def test_what_signs_has_the_key_of_its_kid_and_purpose(path: Path) -> None:
-    ring = keyring.load(path)
-    for _ in range(2):
-        for key in ring.keys:
-            for purpose in PURPOSES:
-                derived, mac = ring.derive(key.kid, purpose), ring.mac(key.kid, purpose)
-                assert derived is not None
-                assert mac is not None
-                assert mac.hex(b"link") == hmac.digest(derived, b"link", "sha256").hex()
-    kid, mac = ring.signing_mac("signed-link")
-    assert (kid, mac) == (ring.signing_kid, ring.mac(kid, "signed-link"))
 
 
 def test_two_signing_keys_twice_one_kid_and_twice_one_secret_are_refused(path: Path) -> None:
