@@ -147,11 +147,12 @@ def _campaign_links(facts: _Facts) -> Iterable[Cells]:
     hits: dict[str, int] = defaultdict(int)
     for row in facts.happened("link_hits", "hit_at"):
         hits[row["link_id"]] += 1
-    groups: dict[tuple[str, str, str], int] = defaultdict(int)
+    groups: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for link in facts.tables["campaign_links"]:
         if link["campaign_id"] in campaigns:
-            groups[link["campaign_id"], link["link_type"], link["link_url"]] += hits[link["link_id"]]
-    for (campaign_id, kind, url), count in groups.items():
+            groups[link["campaign_id"], link["link_type"], link["link_url"]].add(link["link_id"])
+    for (campaign_id, kind, url), links in groups.items():
+        count = sum(hits[link_id] for link_id in links)
         yield (campaign_id, campaigns[campaign_id]["leader_id"], kind, url, facts.recipients(campaign_id), count)
 
 

@@ -134,9 +134,9 @@ def platforms(draw: Draw) -> tuple[dict[str, Table], datetime]:
             "message_id": str(UUID(int=n)), "leader_id": draw(some_leader), "member_id": draw(some_member),
             "campaign_id": draw(st.one_of(st.none(), some_campaign)), "is_stop": draw(flags),
             "received_at": draw(times)}),
-        "campaign_links": rows(5, lambda n: {
-            "link_id": LINKS[n], "campaign_id": draw(some_campaign), "link_type": draw(st.sampled_from(LINK_TYPES)),
-            "link_url": draw(st.sampled_from(HOSTILE))}),
+        "campaign_links": rows(5, lambda _: {
+            "link_id": draw(st.sampled_from(LINKS)), "campaign_id": draw(some_campaign),
+            "link_type": draw(st.sampled_from(LINK_TYPES)), "link_url": draw(st.sampled_from(HOSTILE))}),
         "link_hits": rows(6, lambda _: {
             "link_id": draw(st.sampled_from(LINKS)), "member_id": draw(st.one_of(st.none(), some_member)),
             "hit_at": draw(times)}),

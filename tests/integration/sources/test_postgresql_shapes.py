@@ -125,6 +125,19 @@ def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str,
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
 
 
+def test_a_link_that_is_listed_twice_is_one_link(database: str, tmp_path: Path) -> None:
+    """Its hits count once; those of two links to one address are added up."""
+    one, other = f"{CAMPAIGN[:-1]}1", f"{CAMPAIGN[:-1]}2"
+    links = (
+        f"INSERT INTO campaign_links VALUES ('{link}', '{CAMPAIGN}', 'link', 'https://example.org')"
+        for link in (one, one, other)
+    )
+    hits = (f"INSERT INTO link_hits VALUES ('{link}', NULL, '2026-11-02')" for link in (one, one, other))
+    found = files_of_both(database, tmp_path, LEADERS_ROW, CAMPAIGNS_ROW, *links, *hits)
+    (row,) = found[f"{LEADER}/campaign_links.csv"].splitlines()[1:]
+    assert row.endswith(',"https://example.org",0,3')
+
+
 def test_texts_are_compared_by_their_letters_whatever_their_type(database: str, tmp_path: Path) -> None:
     """An enum need not know `deleted`, and a citext does not make two values one, or a Member deleted."""
     shapes = (

@@ -300,12 +300,28 @@ def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path
             "CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
             f"FROM read_parquet('{parquet}/outbound_messages.parquet')) TO '{messages}'"
         )
-    expected, _ = embedded(folder, tmp_path, ("csv",), ["outbound_message_type_usage"])
+    hold_against_embedded(folder, tmp_path, "outbound_message_type_usage")
+
+
+@pytest.mark.usefixtures("session")
+def test_a_link_that_is_listed_twice_is_one_link_as_everywhere(parquet: Path, tmp_path: Path) -> None:
+    folder = linked(parquet, tmp_path / "platform")
+    links = folder / "campaign_links.parquet"
+    links.unlink()
+    with closing(duckdb.connect()) as engine:
+        once = f"(FROM read_parquet('{parquet}/campaign_links.parquet'))"
+        engine.execute(f"COPY ({once} UNION ALL {once}) TO '{links}'")
+    hold_against_embedded(folder, tmp_path, "campaign_links")
+
+
+def hold_against_embedded(folder: Path, tmp_path: Path, resource: str) -> None:
+    """The files of a resource are those that the embedded engine makes."""
+    expected, _ = embedded(folder, tmp_path, ("csv",), [resource])
     found: list[ManifestEntry] = []
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as reading:
         reading.export_resource(
-            "outbound_message_type_usage",
+            resource,
             ("csv",),
             sink,
             previous={},

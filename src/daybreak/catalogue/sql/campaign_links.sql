@@ -1,6 +1,7 @@
--- One row per campaign, kind and address: two links of a campaign to one address are one row.
+-- One row per campaign, kind and address: two links of a campaign to one address are one row. A link that is listed
+-- twice is still one link: each of its hits counts once.
 WITH links AS (
-    SELECT
+    SELECT DISTINCT
         cl.link_id,
         cl.campaign_id,
         c.leader_id,
