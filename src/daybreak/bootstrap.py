@@ -73,7 +73,8 @@ def open_files(settings: Settings) -> "FileStore":
         from daybreak.filestore.local_disk import LocalDisk
 
         return LocalDisk(folder)
-    from daybreak.filestore.object_store import BucketAddress, ObjectStore
+    from daybreak.filestore.clouds import BucketAddress
+    from daybreak.filestore.object_store import ObjectStore
 
     files = settings.files
     return ObjectStore(BucketAddress(files.url, files.endpoint, files.region, files.path_style))

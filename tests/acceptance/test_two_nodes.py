@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from daybreak.filestore.clouds import BucketAddress
+from daybreak.filestore.object_store import ObjectStore
 from tests.acceptance.service import AUTH, Service, serving
 from tests.acceptance.world import CARL, MAYA, NORTH, SOUTH, World, rows_of_csv, totp_code
 from tests.parts.postgresql import PostgreSQLServer

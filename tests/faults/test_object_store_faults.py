@@ -15,8 +15,9 @@ import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.domain.snapshot import SnapshotState
+from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_sink import PART_BYTES
-from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from daybreak.filestore.object_store import ObjectStore
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy

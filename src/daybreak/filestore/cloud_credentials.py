@@ -6,6 +6,7 @@ is found by the object store library itself.
 
 from __future__ import annotations
 
+import base64
 import configparser
 import json
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from datetime import datetime
 from pathlib import Path
 
 from daybreak.domain.errors import OperatorError
+
+_AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,15 @@ class GoogleKey:
         if not isinstance(key, rsa.RSAPrivateKey):
             raise OperatorError("The private key in the service account's file is not an RSA key.")
         return key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class AzureAccount:
+    """A storage account: its name, the address of its blob service, and its key (base64) where that is at hand."""
+
+    name: str
+    endpoint: str
+    key: str | None = field(default=None, repr=False)
 
 
 def aws_keys(environment: Mapping[str, str], home: Path) -> AwsKeys | None:
@@ -111,6 +123,35 @@ def google_key(environment: Mapping[str, str]) -> GoogleKey | None:
     if not isinstance(content, dict) or content.get("type") != "service_account":
         return None
     return GoogleKey(str(content.get("client_email", "")), str(content.get("private_key", "")))
+
+
+def azure_account(environment: Mapping[str, str]) -> AzureAccount:
+    """The account of `AZURE_STORAGE_CONNECTION_STRING`, else of `AZURE_STORAGE_ACCOUNT_NAME` and
+    `AZURE_STORAGE_ACCOUNT_KEY` or what the command line of Azure calls them. Raises OperatorError when no account is
+    named or its key cannot be one.
+    """
+    fields = (each.partition("=") for each in environment.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";"))
+    connection = {name.strip().lower(): value.strip() for name, _, value in fields}
+    name = connection.get("accountname") or _first(environment, "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+    if not name:
+        raise OperatorError(
+            "The storage account of files.url is not known: set AZURE_STORAGE_ACCOUNT_NAME, or "
+            "AZURE_STORAGE_CONNECTION_STRING."
+        )
+    key = connection.get("accountkey") or _first(environment, *_AZURE_KEYS)
+    try:
+        base64.b64decode(key, validate=True)
+    except ValueError as error:
+        raise OperatorError(f"The key of the storage account {name} is not base64: it was not copied whole.") from error
+    scheme = connection.get("defaultendpointsprotocol") or "https"
+    domain = connection.get("endpointsuffix") or "core.windows.net"
+    endpoint = connection.get("blobendpoint") or _first(environment, "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+    return AzureAccount(name, endpoint or f"{scheme}://{name}.blob.{domain}", key or None)
+
+
+def _first(environment: Mapping[str, str], *names: str) -> str:
+    """The first of these variables that holds something, "" when none does."""
+    return next(filter(None, (environment.get(name) for name in names)), "")
 
 
 def _aws_profile(environment: Mapping[str, str], home: Path) -> Mapping[str, str]:

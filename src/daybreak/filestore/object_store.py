@@ -12,26 +12,20 @@ import hashlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import FileIO
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import BaseError
-from obstore.store import AzureStore, GCSStore, S3Store
 
-from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError
+from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.filestore.cloud_credentials import aws_certificates, aws_domain, aws_keys, aws_region, google_key
+from daybreak.filestore.clouds import BucketAddress, connect
 from daybreak.filestore.keys import snapshot_folder, split_key
-from daybreak.filestore.machine_keys import MachineKeys
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
-from daybreak.filestore.presign import AmazonSigner, GoogleSigner, Signer
-from daybreak.filestore.refusals import DELETE, LIST, READ, WRITE, Need, first_line, translated
+from daybreak.filestore.refusals import DELETE, LIST, READ, SIGN, WRITE, Need, translated
 from daybreak.ports.files import FileSink, StoreLink
 
 _UPLOADS = 16
@@ -39,33 +33,6 @@ _PARTS_AT_ONCE = 3
 _LINK_SECONDS_MOST = 60
 _DELETE_AT_ONCE = 1000
 _READ_BYTES = 1 << 20
-
-AnyStore = S3Store | GCSStore | AzureStore
-
-
-@dataclass(frozen=True, slots=True)
-class BucketAddress:
-    """`files.url` and what goes with it. Holds no secret, so it may travel to other machines.
-
-    `patience_seconds` bounds the library's own retries of one request; a store that says nothing for `silence_seconds`
-    in the middle of one is asked again.
-    """
-
-    url: str
-    endpoint: str = ""
-    region: str = ""
-    path_style: bool = False
-    patience_seconds: float = 60.0
-    silence_seconds: float = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Connected:
-    """A bucket, who signs for it where keys are at hand, and who gives those where they do not lie here."""
-
-    store: AnyStore
-    signer: Signer | None = None
-    machine: MachineKeys | None = None
 
 
 class ObjectStore:
@@ -83,7 +50,7 @@ class ObjectStore:
         self._address = address
         self._clock = clock
         self._uploads = uploads
-        connected = _connect(address, environment, home or Path.home(), clock)
+        connected = connect(address, environment, home or Path.home(), clock)
         self._store, self._signer, self._machine = connected.store, connected.signer, connected.machine
         self._prefix = urlsplit(address.url).path.strip("/")
 
@@ -120,7 +87,7 @@ class ObjectStore:
         content_encoding: str | None,
         method: str = "GET",
     ) -> StoreLink | None:
-        """A URL that the store answers itself, for a minute at most. Without a key at hand (Google's machine accounts,
+        """A URL that the store answers itself, for a minute at most. Without a key at hand (identities of Google and
         Azure) nothing but a bare URL can be signed: it gives the file as it is stored. Raises FileStoreError,
         Unavailable.
         """
@@ -134,7 +101,7 @@ class ObjectStore:
         if self._signer is not None:
             full = f"{self._prefix}/{key}" if self._prefix else key
             return StoreLink(self._signer.url(method, full, seconds, answer, now), expires_at)
-        with translated("A link cannot be signed", READ):
+        with translated("A link cannot be signed", SIGN):
             verb = cast("Literal['GET', 'HEAD']", method)
             url = await obstore.sign_async(self._store, verb, key, timedelta(seconds=seconds))
         return StoreLink(url, expires_at)
@@ -202,8 +169,13 @@ class ObjectStore:
         return None
 
     def probe(self) -> None:
-        """Writes, reads, lists and deletes a small object. Raises FileStoreError, Unavailable."""
+        """Writes, reads, lists and deletes a small object, after a link to it where the cloud is asked for signatures.
+        Raises FileStoreError, Unavailable.
+        """
         key = f"probe/{uuid.uuid4()}"
+        if self._signer is None:
+            with self._asking("A link cannot be signed", SIGN):
+                obstore.sign(self._store, "GET", key, timedelta(seconds=_LINK_SECONDS_MOST))
         self.put(key, b"daybreak", {"Content-Type": "text/plain"})
         with self._asking("The bucket cannot be read", READ):
             good = bytes(obstore.get(self._store, key).bytes()) == b"daybreak"
@@ -243,100 +215,3 @@ class _TravellingSink(ObjectSink):
 
 def _arrived_sink(address: BucketAddress, snapshot_id: str) -> _TravellingSink:
     return _TravellingSink(ObjectStore(address), address, snapshot_id, 0)
-
-
-def _connect(
-    address: BucketAddress, environment: Mapping[str, str], home: Path, clock: Callable[[], datetime]
-) -> _Connected:
-    """Raises OperatorError."""
-    parts = urlsplit(address.url)
-    if not parts.netloc:
-        raise OperatorError(f"files.url: '{address.url}' names no bucket. Write it like s3://bucket/prefix.")
-    common: dict[str, Any] = {
-        "prefix": parts.path.strip("/") or None,
-        "client_options": {
-            # For a whole request, its body included; a store that falls silent is noticed by the other two.
-            "timeout": timedelta(minutes=15),
-            "read_timeout": timedelta(seconds=address.silence_seconds),
-            "connect_timeout": timedelta(seconds=5),
-            "allow_http": address.endpoint.startswith("http://"),
-        },
-        "retry_config": {
-            "max_retries": 6,
-            "retry_timeout": timedelta(seconds=address.patience_seconds),
-            "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=10)},
-        },
-    }
-    try:
-        if parts.scheme == "s3":
-            return _amazon(address, parts.netloc, environment, home, clock, common)
-        if parts.scheme == "gs":
-            key = google_key(environment)
-            if address.endpoint:
-                common["url"] = address.endpoint
-            base = f"{address.endpoint.rstrip('/') or 'https://storage.googleapis.com'}/{parts.netloc}"
-            return _Connected(GCSStore(parts.netloc, **common), None if key is None else GoogleSigner(base, key))
-        if parts.scheme == "az":
-            if address.endpoint:
-                common["endpoint"] = address.endpoint
-            return _Connected(AzureStore(parts.netloc, **common))
-    except BaseError as error:
-        raise OperatorError(f"files.url: the bucket of '{address.url}' cannot be used: {first_line(error)}") from error
-    raise OperatorError(f"files.url: '{address.url}' is not an s3://, gs:// or az:// address.")
-
-
-def _check_server(address: str, *, bucket_in_front: bool) -> None:
-    """Raises OperatorError for what the library would give up the process on."""
-    try:
-        parts = urlsplit(address)
-        # Read for its error alone.
-        _ = parts.port
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.hostname or " " in address:
-        raise OperatorError(f"files.endpoint: '{address}' is no address. Write it like https://objects.example:9000.")
-    if bucket_in_front and _is_ip_address(parts.hostname):
-        raise OperatorError(
-            f"files.path_style must be true for '{address}': no bucket can stand in front of an IP address."
-        )
-
-
-def _is_ip_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _amazon(
-    address: BucketAddress,
-    bucket: str,
-    environment: Mapping[str, str],
-    home: Path,
-    clock: Callable[[], datetime],
-    options: dict[str, Any],
-) -> _Connected:
-    region = address.region or aws_region(environment, home) or "us-east-1"
-    given = address.endpoint or environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL") or ""
-    server = given.rstrip("/") or f"https://s3.{region}.{aws_domain(region)}"
-    scheme, _, host = server.partition("://")
-    base = f"{server}/{bucket}" if address.path_style else f"{scheme}://{bucket}.{host}"
-    options |= {"region": region, "virtual_hosted_style_request": not address.path_style}
-    if given:
-        _check_server(given, bucket_in_front=not address.path_style)
-        # The library wants the bucket in the endpoint when it is to be part of the host name.
-        options["endpoint"] = server if address.path_style else base
-        options["client_options"]["allow_http"] = scheme == "http"
-    certificates = aws_certificates(environment, home)
-    if certificates is not None:
-        options["client_options"]["root_certificate"] = certificates
-    keys = aws_keys(environment, home)
-    if keys is None:
-        machine = MachineKeys(environment, region, clock)
-        store = S3Store(bucket, **options, credential_provider=cast("Any", machine.for_library))
-        return _Connected(store, AmazonSigner(base, region, machine.keys), machine)
-    options |= {"access_key_id": keys.access_key_id, "secret_access_key": keys.secret_access_key}
-    if keys.session_token:
-        options["session_token"] = keys.session_token
-    return _Connected(S3Store(bucket, **options), AmazonSigner(base, region, lambda: keys))

@@ -26,6 +26,13 @@ _NO_BUCKET = "there is no such bucket. Check files.url, and files.endpoint and f
 _OTHER_REGION = "the bucket is in another region. Check files.region."
 _REDIRECTED = "Received redirect without LOCATION"
 _WRONG_PAIR = "the store knows the key's name, but the secret does not belong to it."
+_ASKED_FOR = "Error performing token request"
+_REFUSED_STATUS = re.compile(r"status code: 4\d\d")
+_CANNOT_SIGN = "Generating SAS keys with SAS tokens"
+_NETWORK_RULES = (
+    "the store does not accept the credentials, or the account's network rules keep this machine out. Check both."
+)
+_NO_ACCOUNT_KEYS = "the account allows no account keys. Give this machine an identity instead."
 _EXPIRED = "the temporary credentials have expired or are incomplete (AWS_SESSION_TOKEN goes with its own two keys)."
 _MEANINGS = {
     "NoSuchBucket": _NO_BUCKET,
@@ -43,10 +50,16 @@ _MEANINGS = {
     "ExpiredToken": _EXPIRED,
     "InvalidToken": _EXPIRED,
     "TokenRefreshRequired": _EXPIRED,
+    "ResourceNotFound": _NO_BUCKET,
+    "AuthorizationFailure": _NETWORK_RULES,
+    "AuthorizationSourceIPMismatch": _NETWORK_RULES,
+    "KeyBasedAuthenticationNotPermitted": _NO_ACCOUNT_KEYS,
+    "AccountIsDisabled": "the storage account is disabled.",
+    "AuthorizationProtocolMismatch": "the account wants https. Check files.endpoint.",
     "AuthenticationFailed": "the store does not accept the credentials. Check them, and this machine's clock.",
 }
 """By the code in the store's answer: what will not get better by itself."""
-_DENIED = frozenset({"AccessDenied", "AllAccessDisabled", "AuthorizationFailure", "AuthorizationPermissionMismatch"})
+_DENIED = frozenset({"AccessDenied", "AllAccessDisabled", "AuthorizationPermissionMismatch"})
 _TERMINAL = (
     InvalidPathError,
     NotSupportedError,
@@ -71,6 +84,7 @@ class Need:
 READ = Need("s3:GetObject", "storage.objects.get", "blobs/read")
 WRITE = Need("s3:PutObject", "storage.objects.create", "blobs/write")
 LIST = Need("s3:ListBucket", "storage.objects.list", "blobs/read")
+SIGN = Need("s3:GetObject", "iam.serviceAccounts.signBlob", "generateUserDelegationKey")
 DELETE = Need("s3:DeleteObject", "storage.objects.delete", "blobs/delete")
 
 
@@ -101,6 +115,10 @@ def _ours(what: str, need: Need, error: Exception) -> FileStoreError | Unavailab
             f"{what}: the server's certificate is not accepted ({untrusted[1]}). Whoever vouches for it is named in "
             "AWS_CA_BUNDLE (S3) or SSL_CERT_FILE."
         )
+    if _ASKED_FOR in text:
+        return _no_token(what, text)
+    if _CANNOT_SIGN in text:
+        return FileStoreError(f"{what}: a SAS token signs no links. Give an account's key or an identity.")
     if _REDIRECTED in text:
         return FileStoreError(f"{what}: {_OTHER_REGION}")
     if code in _MEANINGS:
@@ -112,3 +130,17 @@ def _ours(what: str, need: Need, error: Exception) -> FileStoreError | Unavailab
     if isinstance(error, _TERMINAL):
         return FileStoreError(f"{what}: {first_line(error)} Check the credentials and the bucket's policy.{words}")
     return Unavailable(f"{what}: {first_line(error)}{words}", code="files_unavailable")
+
+
+def _no_token(what: str, text: str) -> FileStoreError | Unavailable:
+    """Azure and Google give tokens to a client with a secret, and to the machine; nobody else is left to ask."""
+    looked_at = (
+        "no AZURE_STORAGE_ACCOUNT_KEY, and no token for the client AZURE_CLIENT_ID or for the machine's identity"
+        if "MicrosoftAzure" in text
+        else "no token for GOOGLE_APPLICATION_CREDENTIALS or for the machine's service account"
+    )
+    reason = " ".join(text[text.index(_ASKED_FOR) :].split("\n\n", maxsplit=1)[0].split())[:_REASON_LENGTH]
+    message = f"{what}: there are no credentials for files.url: {looked_at}. ({reason})"
+    if _REFUSED_STATUS.search(text):
+        return FileStoreError(message)
+    return Unavailable(message, code="files_unavailable")

@@ -147,7 +147,7 @@ class FilesSettings:
         '"file": every client gets the gzip file. "encoding": a client that accepts gzip gets the text, compressed on '
         "the way, for consumers that do not unpack.",
     )
-    endpoint: str = setting(TEXT, "", "Address of an S3-compatible server; empty for the cloud's own.")
+    endpoint: str = setting(TEXT, "", "Address of a compatible server or a private one; empty for the cloud's own.")
     region: str = setting(TEXT, "", "Region of the bucket; empty to take it from the environment.")
     path_style: bool = setting(BOOLEAN, False, "Name the bucket in the path instead of the host name.")
 

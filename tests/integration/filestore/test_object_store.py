@@ -15,8 +15,9 @@ import httpx
 import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
+from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_sink import PART_BYTES
-from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from daybreak.filestore.object_store import ObjectStore
 from tests.parts.key_giver import key_giver
 from tests.parts.s3 import S3Bucket
 

@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from daybreak.filestore.clouds import BucketAddress
+from daybreak.filestore.object_store import ObjectStore
 
 KEY = "snapshots/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7/d9/d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7.members.csv.gz"
 AWS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1"}
@@ -72,28 +73,78 @@ def test_an_endpoint_that_cannot_be_asked_is_refused(endpoint: str, said: str, t
         ObjectStore(BucketAddress("s3://bucket"), environment={**AWS, "AWS_ENDPOINT_URL": endpoint}, home=tmp_path)
 
 
-def test_google_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def google(tmp_path: Path) -> dict[str, str]:
+    """The environment of a service account with a key file."""
     pem = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     account = {"type": "service_account", "client_email": "a@b", "private_key": pem.decode(), "private_key_id": "1"}
     file = tmp_path / "key.json"
     file.write_text(json.dumps({**account, "token_uri": "https://oauth2.googleapis.com/token", "client_id": "1"}))
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
-    host, path, query = link(ObjectStore(BucketAddress("gs://bucket/pre")))
-    assert (host, path) == ("storage.googleapis.com", f"/bucket/pre/{KEY}")
+    return {"GOOGLE_APPLICATION_CREDENTIALS": str(file)}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "host"),
+    [("", "storage.googleapis.com"), ("https://private.example/", "private.example"), ("http://[::1]:80", "[::1]:80")],
+)
+def test_google_links(endpoint: str, host: str, google: dict[str, str]) -> None:
+    store = ObjectStore(BucketAddress("gs://bucket/pre", endpoint), environment=google, clock=lambda: NOW)
+    found_host, path, query = link(store)
+    assert (found_host, path) == (host, f"/bucket/pre/{KEY}")
     assert query["X-Goog-Expires"] == ["60"]
     assert query["response-content-type"] == ["text/csv; charset=utf-8"]
 
 
-def test_azure_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"k" * 32).decode())
-    host, path, query = link(ObjectStore(BucketAddress("az://container/pre")))
-    assert (host, path) == ("account.blob.core.windows.net", f"/container/pre/{KEY}")
+ACCOUNT_KEY = base64.b64encode(b"k" * 32).decode()
+AZURE = {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY}
+CONNECTION = f"DefaultEndpointsProtocol=https;AccountName=account;AccountKey={ACCOUNT_KEY};EndpointSuffix=core.example"
+PRIVATE = f"{CONNECTION};BlobEndpoint=https://account.blob.stack.example/;"
+
+
+@pytest.mark.parametrize(
+    ("environment", "endpoint", "host"),
+    [
+        (AZURE, "", "account.blob.core.windows.net"),
+        ({"AZURE_STORAGE_ACCOUNT": "account", "AZURE_STORAGE_KEY": ACCOUNT_KEY}, "", "account.blob.core.windows.net"),
+        ({"AZURE_STORAGE_CONNECTION_STRING": CONNECTION}, "", "account.blob.core.example"),
+        ({"AZURE_STORAGE_CONNECTION_STRING": PRIVATE}, "", "account.blob.stack.example"),
+        ({**AZURE, "AZURE_STORAGE_ENDPOINT": "https://of.example"}, "", "of.example"),
+        ({**AZURE, "AZURE_STORAGE_ENDPOINT": "https://of.example"}, "https://mine.example/", "mine.example"),
+    ],
+)
+def test_azure_links(environment: dict[str, str], endpoint: str, host: str) -> None:
+    address = BucketAddress("az://container/pre", endpoint)
+    found_host, path, query = link(ObjectStore(address, environment=environment, clock=lambda: NOW))
+    assert (found_host, path) == (host, f"/container/pre/{KEY}")
     assert query["sp"] == ["r"]
-    lifetime = datetime.fromisoformat(query["se"][0]) - datetime.fromisoformat(query["st"][0])
-    assert lifetime.total_seconds() <= 60
+    assert query["spr"] == ["https"]
+    assert query["se"] == ["2026-11-20T04:01:00Z"]
+    assert query["rsct"] == ["text/csv; charset=utf-8"]
+    assert query["rsce"] == ["gzip"]
+    assert query["rscd"] == ['attachment; filename="members.csv"']
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "AZURE_STORAGE_ACCOUNT_NAME"),
+        ({"AZURE_STORAGE_CONNECTION_STRING": "UseDevelopmentStorage=true"}, "AZURE_STORAGE_ACCOUNT_NAME"),
+        ({**AZURE, "AZURE_STORAGE_ACCOUNT_KEY": "not whole!"}, "not base64"),
+    ],
+)
+def test_an_azure_account_that_cannot_be_used_is_told(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(OperatorError, match=said) as caught:
+        ObjectStore(BucketAddress("az://container"), environment=environment)
+    assert "not whole!" not in caught.value.message
+
+
+@pytest.mark.parametrize("endpoint", ["objects.example:9000", "http://", "http://objects.example:port"])
+def test_google_and_azure_refuse_an_endpoint_that_is_none(endpoint: str, google: dict[str, str]) -> None:
+    for url, environment in (("gs://bucket", google), ("az://container", AZURE)):
+        with pytest.raises(OperatorError, match=f"files.endpoint: '{endpoint}'"):
+            ObjectStore(BucketAddress(url, endpoint), environment=environment)
 
 
 @pytest.mark.parametrize("url", ["s3:///prefix", "ftp://bucket/prefix", "gs://"])

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.filestore.cloud_credentials import AwsKeys, GoogleKey, aws_keys, aws_region, google_key
-from daybreak.filestore.presign import AmazonSigner, GoogleSigner
+from daybreak.filestore.cloud_credentials import AwsKeys, AzureAccount, GoogleKey, aws_keys, aws_region, google_key
+from daybreak.filestore.presign import AmazonSigner, AzureSigner, GoogleSigner
 
 NOW = datetime(2026, 11, 20, 4, 0, 30, tzinfo=UTC)
 
@@ -38,6 +38,12 @@ def test_a_temporary_key_sends_its_token_and_no_secret_shows() -> None:
     assert "very-secret" not in url
     assert "very-secret" not in repr(keys)
     assert "a/token" not in repr(keys)
+
+
+def test_no_account_key_shows() -> None:
+    signer = AzureSigner("https://account.example/c", "c", "account", "dmVyeS1zZWNyZXQ=")
+    shown = signer.url("GET", "k", 60, {}, NOW) + repr(signer) + repr(AzureAccount("account", "", "dmVyeS1zZWNyZXQ="))
+    assert "dmVyeS1zZWNyZXQ" not in shown
 
 
 def test_googles_signature_is_good_under_the_accounts_public_key() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from daybreak.domain.errors import FileStoreError, OperatorError, Unavailable
-from daybreak.filestore.object_store import BucketAddress, ObjectStore
+from daybreak.filestore.clouds import BucketAddress
+from daybreak.filestore.object_store import ObjectStore
 
 KEY = "snapshots/00000000-0000-4000-8000-000000000001/empty/members.csv.gz"
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1"}
@@ -136,6 +138,77 @@ def test_what_will_not_get_better_is_told_by_its_cause(
     # The library keeps the words of a redirect to itself.
     assert "the store's own words" in caught.value.message or status == 301
     assert refusing.requests == 1
+
+
+def google_store_at(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    """One whose token lies here, so that only the store is asked."""
+    monkeypatch.setenv("GOOGLE_BEARER_TOKEN", "token")
+    return ObjectStore(BucketAddress("gs://bucket/prefix", refusing.url, patience_seconds=0.2), environment={})
+
+
+def azure_store_at(refusing: Refusing, **environment: str) -> ObjectStore:
+    address = BucketAddress("az://container/prefix", f"{refusing.url}/account", patience_seconds=0.2)
+    return ObjectStore(address, environment={"AZURE_STORAGE_ACCOUNT_NAME": "account"} | environment)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    ("status", "code", "named"),
+    [
+        (404, "ContainerNotFound", "no such bucket. Check files.url"),
+        (404, "ResourceNotFound", "no such bucket. Check files.url"),
+        (403, "AuthenticationFailed", "does not accept the credentials"),
+        (403, "AuthorizationFailure", "network rules"),
+        (403, "KeyBasedAuthenticationNotPermitted", "allows no account keys"),
+        (403, "AuthorizationPermissionMismatch", "the credentials lack s3:"),
+    ],
+)
+def test_azure_is_told_by_its_own_codes(refusing: Refusing, act: str, status: int, code: str, named: str) -> None:
+    refusing.status, refusing.bodies = status, [amazon(code, "the store's own words")]
+    with pytest.raises(FileStoreError) as caught:
+        ACTS[act](azure_store_at(refusing, AZURE_STORAGE_ACCOUNT_KEY="a2V5"))
+    assert named in caught.value.message
+    assert "the store's own words" in caught.value.message
+    assert refusing.requests == 1
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize(
+    ("status", "code", "named"),
+    [(404, "NoSuchBucket", "no such bucket. Check files.url"), (403, "AccessDenied", "the credentials lack s3:")],
+)
+def test_google_is_told_by_its_own_codes(
+    refusing: Refusing, monkeypatch: pytest.MonkeyPatch, act: str, status: int, code: str, named: str
+) -> None:
+    refusing.status, refusing.bodies = status, [amazon(code, "the store's own words")]
+    with pytest.raises(FileStoreError) as caught:
+        ACTS[act](google_store_at(refusing, monkeypatch))
+    assert named in caught.value.message
+    assert refusing.requests == 1
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, FileStoreError), (403, FileStoreError), (500, Unavailable)])
+def test_azure_without_credentials_says_what_was_looked_for(
+    refusing: Refusing, monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]
+) -> None:
+    monkeypatch.setenv("AZURE_MSI_ENDPOINT", refusing.url)
+    refusing.status, refusing.bodies = status, ["Identity not found"]
+    with pytest.raises(error, match=r"no AZURE_STORAGE_ACCOUNT_KEY, and no token .*Identity not found"):
+        azure_store_at(refusing).put(KEY, b"rows", {})
+
+
+def test_a_sas_token_that_cannot_sign_links_is_told_at_once(
+    refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2023-11-03&sig=a")
+    link = azure_store_at(refusing).store_link(
+        KEY, seconds=60, file_name="members.csv", content_type="text/csv", content_encoding=None
+    )
+    with pytest.raises(FileStoreError, match="a SAS token signs no links"):
+        asyncio.run(link)
+    with pytest.raises(FileStoreError, match="a SAS token signs no links"):
+        azure_store_at(refusing).probe()
+    assert refusing.requests == 0
 
 
 def test_one_object_of_a_bulk_delete_that_is_denied_fails_the_delete(refusing: Refusing, tmp_path: Path) -> None:
