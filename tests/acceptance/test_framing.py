@@ -14,6 +14,7 @@ import requests
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
 from tests.acceptance.test_waiting_login import form_token
 from tests.acceptance.world import MAYA, NORTH, PASSWORD
+from tests.parts.waiting import wait_until
 
 LOGIN = f"{AUTH}/login"
 # What slow clients are cut after is 20 s; this is how long a loaded machine may take to do it.
@@ -30,6 +31,16 @@ def raw(service: Service, octets: bytes) -> tuple[int, bytes]:
         except HTTPException:
             return 0, b""
         return answer.status, answer.read()
+
+
+def answers_to(service: Service, octets: bytes) -> bytes:
+    """All that comes back on one connection, which the service has to close."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
+        connection.sendall(octets)
+        answers = b""
+        while piece := connection.recv(65536):
+            answers += piece
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -82,6 +93,22 @@ def test_malformed_and_oversized_heads_are_refused(service: Service, octets: byt
     assert service.get("/healthz").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("octets", "status"),
+    [(b"\x00\x01\r\n\r\n", 400), (b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431)],
+)
+def test_what_is_no_request_has_an_id_that_the_log_knows(service: Service, octets: bytes, status: int) -> None:
+    head, _, body = answers_to(service, octets).partition(b"\r\n\r\n")
+    request_id = json.loads(body)["request_id"]
+    assert f"x-request-id: {request_id}".encode() in head.splitlines()
+
+    def lines() -> list[dict[str, object]]:
+        return [line for line in service.log_lines() if line.get("request_id") == request_id]
+
+    wait_until(lambda: lines() != [], what="the line in the log")
+    assert [(line["event"], line["status"], line["address"]) for line in lines()] == [("request", status, "127.0.0.1")]
+
+
 HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 BODY = b'{"email": "x", "password": "y"}'
 CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -89,12 +116,7 @@ CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 
 def until_closed(service: Service, octets: bytes) -> list[bytes]:
     """The statuses of all answers on one connection, which the service has to close."""
-    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
-        connection.sendall(octets)
-        answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
-    return re.findall(rb"HTTP/1\.1 (\d{3})", answer)
+    return re.findall(rb"HTTP/1\.1 (\d{3})", answers_to(service, octets))
 
 
 def post(*lines: bytes) -> bytes:

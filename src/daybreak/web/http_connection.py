@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
+import structlog
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -26,6 +27,8 @@ from daybreak.web.problems import PROBLEM_TYPE, problem_of
 HEAD_SECONDS = 20.0
 _LARGEST_HEAD_BYTES = 64 * 1024
 _MOST_HEADERS = 100
+
+_log = structlog.get_logger("daybreak.web")
 
 
 class Connection(HttpToolsProtocol):
@@ -202,10 +205,22 @@ class Connection(HttpToolsProtocol):
             *(b"%s: %s\r\n" % header for header in self.server_state.default_headers),
             b"server: daybreak\r\ncontent-type: %s\r\n" % PROBLEM_TYPE.encode(),
             b"cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\n",
+            b"x-request-id: %s\r\n" % problem.request_id.encode(),
             b"content-length: %d\r\n\r\n" % len(body),
         ]
         self.transport.write(b"".join((*lines, body)))
         self.transport.close()
+        # No layer behind this one has seen it; the access log has a line for every answer all the same.
+        _log.info(
+            "request",
+            request_id=problem.request_id,
+            method="",
+            path="",
+            status=problem.status,
+            length=len(body),
+            code=problem.code,
+            address=self.client[0] if self.client else "",
+        )
 
     @property
     def _is_idle(self) -> bool:
