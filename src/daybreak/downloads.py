@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -266,7 +267,7 @@ async def _not_ready(services: DownloadServices, client_id: str, now: datetime) 
         return known, unknown
 
     fresh, unknown = await services.state.aread(look)
-    seconds = max(1, int((fresh.next_expected_at - now).total_seconds()))
+    seconds = math.ceil((fresh.next_expected_at - now).total_seconds())
     if unknown:
         detail = "The platform's data does not know this account, so there are no files of it."
     elif fresh.snapshot is None:

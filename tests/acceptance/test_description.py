@@ -118,6 +118,10 @@ def test_the_trail_of_an_account(service: Service) -> None:
     expected = {("link.issued", "ok", MAYA), ("file.fetched", "ok", MAYA)}
     wait_until(lambda: seen() == expected, what="the link and the fetch on the trail")
     assert all("client_id" not in line for line in lines())
+    head = service.request("HEAD", f"/download/v1/audit/{SOUTH}", token=token)
+    assert (head.status_code, head.headers["Content-Type"]) == (200, "application/x-ndjson")
+    # It is written out as it is read, so nobody knows its length before; 0 would be a wrong one.
+    assert "Content-Length" not in head.headers
     fetched = service.get(f"/download/v1/audit/{SOUTH}?action=file.fetched", token=token).text.splitlines()
     assert {json.loads(line)["action"] for line in fetched} == {"file.fetched"}
     assert service.get(f"/download/v1/audit/{SOUTH}?since=2999-01-01", token=token).text == ""

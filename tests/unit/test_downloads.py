@@ -187,6 +187,11 @@ def test_no_snapshot_and_no_such_leader_are_told_with_the_time_to_wait(
     assert told.value.code == "snapshot_not_ready"
     # From 09:00:05 to 04:00 of the next day.
     assert told.value.retry_after_seconds == 19 * 3600 - 5
+    house.now[0] += timedelta(microseconds=1)
+    with pytest.raises(NotFound) as told:
+        link(house, services)
+    # Whoever comes back when told must not be too early.
+    assert told.value.retry_after_seconds == 19 * 3600 - 5
     publish(house, leaders=(BRAVO,))
     house.now[0] += timedelta(seconds=1)
     who = house.run(principal(house))

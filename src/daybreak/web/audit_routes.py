@@ -50,7 +50,10 @@ def audit_routes(services: Services) -> list[Route]:
         # The first page before the answer starts: a database that is away is a problem body.
         first = await anext(pages, b"")
         if request.method == "HEAD":
-            return Response(media_type="application/x-ndjson")
+            answer = Response(media_type="application/x-ndjson")
+            # Nobody knows the length before all is written out; it is hardly nothing.
+            del answer.headers["Content-Length"]
+            return answer
         return StreamingResponse(_chained(first, pages), media_type="application/x-ndjson")
 
     return [methods("/download/v1/audit/{client_id}", GET=trail)]
