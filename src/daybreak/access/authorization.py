@@ -78,7 +78,7 @@ def account_fault(account: AccountStanding | None, grant: Grant | None, session:
     if account is None or grant is None:
         return not_your_account()
     if not account.active:
-        return Forbidden("This account is not active.", code="account_inactive")
+        return _account_inactive()
     if session is not None and account.second_factor_required and not has_second_factor(session):
         return Forbidden(
             "This account requires a second factor: sign in again with one.",
@@ -117,10 +117,17 @@ def not_your_account() -> Forbidden:
     return Forbidden("This credential gives no access to that account.", code="not_your_account")
 
 
+def _account_inactive() -> Forbidden:
+    return Forbidden(
+        "This account is not active. The operator of the service can say why, and open it again.",
+        code="account_inactive",
+    )
+
+
 def permission_fault(account: AccountStanding, grant: Grant, requirement: Requirement) -> Forbidden | None:
     """What the seat or the account lacks for a requirement; None when nothing."""
     if not account.active:
-        return Forbidden("This account is not active.", code="account_inactive")
+        return _account_inactive()
     if requirement.api_tokens_enabled and not account.api_tokens_enabled:
         return Forbidden(
             "API tokens are not enabled for this account; the operator of the service can do it.",

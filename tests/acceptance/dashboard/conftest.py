@@ -1,6 +1,7 @@
 """One service on the stage for all browser tests, and visitors who are signed in to it."""
 
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from daybreak.credentials import keyring
 from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
 from tests.acceptance.dashboard import stage
@@ -23,10 +25,11 @@ expect.set_options(timeout=60_000)
 
 @dataclass(frozen=True)
 class Service:
-    """The running service: its address, and its state database for what no page can do."""
+    """The running service: its address, and its state database and keyring for what no page can do."""
 
     base: str
     state: State
+    ring: keyring.Keyring
 
     def account(self, client_id: str, path: str = "files") -> str:
         """The address of a page on an account."""
@@ -38,7 +41,7 @@ class Service:
 
     def as_new(self, email: str) -> None:
         """Puts a seat back to how it stood at the start."""
-        stage.as_new(self.state, email, datetime.now(UTC))
+        stage.as_new(self.state, self.ring, email, datetime.now(UTC))
 
     def end_sessions(self, email: str) -> None:
         """Ends every session of a seat, as if they had expired."""
@@ -58,7 +61,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
         program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
-            yield Service(f"http://127.0.0.1:{port}", state)
+            yield Service(f"http://127.0.0.1:{port}", state, keyring.load(folder / "keyring.json"))
         finally:
             state.close()
 
@@ -84,6 +87,11 @@ def visitor(open_page: Callable[..., Page], service: Service) -> Callable[..., P
         return page
 
     return open_one
+
+
+def unused(name: str) -> str:
+    """A name that begins like this one and that nothing on the stage has yet, however often a test runs on it."""
+    return f"{name} {secrets.token_hex(4)}"
 
 
 def forget_failed_loads(console_messages: list[str], *statuses: int) -> None:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from daybreak import downloads
+from daybreak.access import throttle
 from daybreak.access.hashing import PasswordHashing
 from daybreak.access.services import AccessServices, AccessSettings
 from daybreak.access.trail import TrailBuffer
@@ -42,6 +43,7 @@ from tests.parts.hashing import hashing_processes
 
 PASSWORD = "seven lanterns over the harbour"
 SEED = bytes(range(1, 21))
+RECOVERY_CODE = "aaaa-bbbb-cccc"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&amp;{{7*7}}</script>\u202etxet"
 
 
@@ -139,11 +141,7 @@ def _people(state: State, ring: keyring.Keyring, now: datetime) -> None:
         for given in grants:
             stores.directory.put_grants(given)
         stores.seats.set_operator(seats[OPERATOR].seat_id, True)
-        careful = seats[CAREFUL].seat_id
-        stores.seats.begin_second_factor(
-            careful, totp.seal(SEED, seat_id=careful, keyring=ring, random=os.urandom), now
-        )
-        stores.seats.confirm_second_factor(careful, 1, [totp.recovery_digest("aaaa-bbbb-cccc", seat_id=careful)], now)
+        _enrol(stores, ring, seats[CAREFUL].seat_id, now)
         for place, (host, roles) in enumerate((("north-1", ("web", "builder")), ("north-2", ("web",)))):
             stores.nodes.beat(Node(_id(host), host, "1.0.0", now - timedelta(days=3, hours=place), now, roles))
         for event in _past_events(seats[OWNER], now):
@@ -170,16 +168,28 @@ def _past_events(seat: Seat, now: datetime) -> Iterator[AuditEvent]:
         )
 
 
-def as_new(state: State, email: str, now: datetime) -> None:
+def as_new(state: State, ring: keyring.Keyring, email: str, now: datetime) -> None:
     """Puts a seat back to how it stood at the start, so that a test of it may run again."""
     password_hash = passwords.hash_password(PASSWORD)
+    seat = seat_id(email)
 
     def write(stores: Stores) -> None:
-        stores.sessions.end_all(seat_id(email), now, "the test")
-        stores.seats.reset_second_factor(seat_id(email))
-        stores.seats.set_password_hash(seat_id(email), password_hash, now)
+        stores.sessions.end_all(seat, now, "the test")
+        # Enrolled anew, as a code of this half minute may have been used; a reset alone remembers that.
+        _enrol(stores, ring, seat, now)
+        if email != CAREFUL:
+            stores.seats.reset_second_factor(seat)
+        for rule in throttle.second_factor_rules(throttle.Limits(), seat_id=seat):
+            stores.throttle.clear(rule.key)
+        stores.seats.set_password_hash(seat, password_hash, now)
 
     state.write(write)
+
+
+def _enrol(stores: Stores, ring: keyring.Keyring, seat: str, now: datetime) -> None:
+    """Gives a seat the second factor of SEED, of which no code was used yet, and one recovery code."""
+    stores.seats.begin_second_factor(seat, totp.seal(SEED, seat_id=seat, keyring=ring, random=os.urandom), now)
+    stores.seats.confirm_second_factor(seat, 1, [totp.recovery_digest(RECOVERY_CODE, seat_id=seat)], now)
 
 
 def seed_of(manual_key: str) -> bytes:

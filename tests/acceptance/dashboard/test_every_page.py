@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Response, ViewportSize, expect
 from daybreak.credentials import totp
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard import stage
-from tests.acceptance.dashboard.conftest import Service, sign_in
+from tests.acceptance.dashboard.conftest import Service, sign_in, unused
 
 MOST_BYTES = 100_000
 LOOKS = (
@@ -115,12 +115,13 @@ def test_accessible_where_secrets_are_made_and_asked_for(
     sign_in(owner, service, stage.OWNER)
     owner.wait_for_url("**/files")
     owner.goto(service.account(stage.NORTHLIGHT, "settings/tokens/new"))
-    owner.get_by_label("Name").fill("looked at")
+    name = unused("looked at")
+    owner.get_by_label("Name").fill(name)
     owner.get_by_role("button", name="Create the token").click()
     expect(owner.locator("#token-value")).to_contain_text("service_api_")
     faults += _faults(owner, "token made")
     owner.goto(service.account(stage.NORTHLIGHT, "settings/tokens"))
-    owner.get_by_role("link", name="Revoke looked at").click()
+    owner.get_by_role("link", name=f"Revoke {name}").click()
     expect(owner.get_by_role("button", name="Revoke the token")).to_be_visible()
     faults += _faults(owner, "token revoked")
     assert faults == []
@@ -200,11 +201,12 @@ def test_whole_way_without_javascript(open_page: Callable[..., Page], service: S
         page.get_by_role("link", name="JSON lines").click()
     assert '"file.fetched"' in downloading.value.path().read_text()
     page.goto(service.account(stage.KITA, "settings/tokens/new"))
-    page.get_by_label("Name").fill("plain")
+    name = unused("plain")
+    page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Create the token").click()
     expect(page.locator("#token-value")).to_contain_text("service_api_")
     page.get_by_role("link", name="I have copied it").click()
-    page.get_by_role("link", name="Revoke plain").click()
+    page.get_by_role("link", name=f"Revoke {name}").click()
     page.get_by_role("button", name="Revoke the token").click()
     expect(page.get_by_text("The token is revoked.")).to_be_visible()
 

@@ -14,8 +14,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
+from daybreak.credentials.passwords import MINIMUM_LENGTH
 from tests.acceptance.dashboard import stage
-from tests.acceptance.dashboard.conftest import Service, forget_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, forget_failed_loads, sign_in, unused
 
 
 def _create(page: Page, service: Service, name: str, client_id: str = stage.NORTHLIGHT) -> str:
@@ -27,7 +28,8 @@ def _create(page: Page, service: Service, name: str, client_id: str = stage.NORT
 
 def test_token_is_shown_once_works_and_is_revoked(visitor: Callable[..., Page], service: Service) -> None:
     page = visitor()
-    secret = _create(page, service, f"Nightly {stage.HOSTILE[:40]}")
+    nightly = unused("Nightly")
+    secret = _create(page, service, f"{nightly} {stage.HOSTILE[:40]}")
     assert re.fullmatch(r"service_api_[0-9A-Za-z]{38}", secret)
     curl = page.locator("#token-curl").inner_text()
     assert secret in curl
@@ -39,14 +41,14 @@ def test_token_is_shown_once_works_and_is_revoked(visitor: Callable[..., Page], 
     page.reload()
     expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
     assert secret not in page.content()
-    row = page.get_by_role("row", name=re.compile("Nightly"))
+    row = page.get_by_role("row", name=re.compile(nightly))
     expect(row).to_contain_text(f"…{secret[-4:]}")
     expect(row).to_contain_text(stage.OWNER)
     expect(row).to_contain_text("just now")
     page.go_back()
     assert secret not in page.content(), "the secret was shown again"
     page.goto(service.account(stage.NORTHLIGHT, "settings/tokens"))
-    page.get_by_role("link", name=re.compile("Revoke Nightly")).click()
+    page.get_by_role("link", name=re.compile(f"Revoke {nightly}")).click()
     page.get_by_role("button", name="Revoke the token").click()
     expect(page.get_by_text("The token is revoked.")).to_be_visible()
     with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -55,15 +57,16 @@ def test_token_is_shown_once_works_and_is_revoked(visitor: Callable[..., Page], 
 
 def test_two_clicks_make_one_token(visitor: Callable[..., Page], service: Service) -> None:
     page = visitor()
+    twice, again = unused("Twice"), unused("Sent again")
     page.goto(service.account(stage.KITA, "settings/tokens/new"))
-    page.get_by_label("Name").fill("Twice")
+    page.get_by_label("Name").fill(twice)
     page.get_by_role("button", name="Create the token").dblclick()
     expect(page.locator("#token-value")).to_be_visible()
     # Without the script's guard the same form arrives twice: the second makes nothing.
     page.goto(service.account(stage.KITA, "settings/tokens/new"))
     form: dict[str, Any] = {
         name: page.locator(f"form[action$='tokens/new'] [name={name}]").input_value() for name in ("csrf", "once")
-    } | {"name": "Sent again", "expiry": "30"}
+    } | {"name": again, "expiry": "30"}
     address = service.account(stage.KITA, "settings/tokens/new")
     first = page.request.post(address, form=form)
     second = page.request.post(address, form=form)
@@ -71,8 +74,8 @@ def test_two_clicks_make_one_token(visitor: Callable[..., Page], service: Servic
     assert "service_api_" not in second.text()
     assert "That form was sent before" in second.text()
     page.goto(service.account(stage.KITA, "settings/tokens"))
-    expect(page.get_by_role("rowheader", name="Twice")).to_have_count(1)
-    expect(page.get_by_role("rowheader", name="Sent again")).to_have_count(1)
+    expect(page.get_by_role("rowheader", name=twice)).to_have_count(1)
+    expect(page.get_by_role("rowheader", name=again)).to_have_count(1)
 
 
 def test_password_is_asked_for_before_a_secret(
@@ -117,6 +120,8 @@ def test_password_change_ends_the_other_sessions(
     page = visitor(stage.CHANGER)
     page.get_by_role("link", name="Security").click()
     expect(page.get_by_text("this one")).to_be_visible()
+
+    expect(page.get_by_text(f"At least {MINIMUM_LENGTH} characters")).to_be_visible()
 
     def change(current: str, new: str, again: str) -> None:
         page.get_by_label("Current password").fill(current)

@@ -74,9 +74,7 @@ def test_next_leads_to_own_pages_only(page: Page, service: Service, target: str)
 def test_second_factor_wrong_code_used_code_recovery_code(
     open_page: Callable[..., Page], service: Service, console_messages: list[str]
 ) -> None:
-    careful = stage.seat_id(stage.CAREFUL)
-    recovery = totp.recovery_digest("aaaa-bbbb-cccc", seat_id=careful)
-    service.state.write(lambda stores: stores.seats.replace_recovery_codes(careful, [recovery]))
+    service.as_new(stage.CAREFUL)
     page = open_page()
     sign_in(page, service, stage.CAREFUL, path=f"/dashboard/{stage.VAULT}/insight")
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
@@ -97,7 +95,7 @@ def test_second_factor_wrong_code_used_code_recovery_code(
     second.get_by_role("button", name="Go on").click()
     expect(second.get_by_text("The code is not right, or was used before.")).to_be_visible()
     second.get_by_role("link", name="Use a recovery code").click()
-    second.get_by_label("Recovery code").fill("AAAA bbbb-cccc")
+    second.get_by_label("Recovery code").fill(stage.RECOVERY_CODE.replace("-", " ", 1).upper())
     second.get_by_role("button", name="Go on").click()
     second.wait_for_url("**/files")
     forget_failed_loads(console_messages, 401)

@@ -70,7 +70,9 @@ def open_desk(services: Services) -> Desk:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for name in ("number", "size", "instant", "clock", "day", "span", "ago", "visible", "initials", "share", "width"):
+    for name in (
+        "number", "size", "instant", "clock", "day", "span", "ago", "visible", "one_line", "initials", "share", "width",
+    ):  # fmt: skip
         templates.filters[name] = getattr(presentation, name)
     templates.filters["merge"] = lambda first, second: {**first, **second}
     return Desk(services, templates, load_assets())

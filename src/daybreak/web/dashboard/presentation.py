@@ -108,6 +108,11 @@ def visible(text: str) -> str:
     return text.translate(_CONTROL)
 
 
+def one_line(name: str) -> str:
+    """A name as it reads: line breaks and tabs in it are spaces, all else that hides is made visible."""
+    return visible(re.sub(r"[\t\r\n]+", " ", name))
+
+
 def initials(name: str) -> str:
     """Up to two first letters for an account's mark; `?` when the name has none."""
     letters = [word[0] for word in re.findall(r"[^\W_]+", name)]

@@ -7,6 +7,7 @@ import hmac
 from starlette.responses import Response
 
 from daybreak.access import passwords, second_factor, sessions
+from daybreak.credentials.passwords import MINIMUM_LENGTH
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import Device, Session
 from daybreak.web.dashboard.desk import Desk, go_to
@@ -21,7 +22,7 @@ from daybreak.web.routing import Route, methods
 
 _PAGE = "settings/security"
 _SHOWN_ONCE = "They are shown now and never again."
-_PASSWORD_HINT = "At least 12 characters; a few words that only you would put together are best."  # noqa: S105 - a hint
+_PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters; a few words that only you would put together are best."
 
 
 def security_pages(desk: Desk) -> list[Route]:

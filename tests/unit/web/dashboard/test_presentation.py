@@ -56,6 +56,11 @@ def test_what_hides_is_made_visible() -> None:
     assert presentation.visible("a\x00b\u202ec\nd") == "a\u2400b\ufffdc\u240ad"
 
 
+def test_a_name_stands_on_one_line_and_hides_nothing() -> None:
+    assert presentation.one_line("Los Angeles\r\nTenants\u2019\tUnion") == "Los Angeles Tenants\u2019 Union"
+    assert presentation.one_line("a\x00b\u202ec") == "a\u2400b\ufffdc"
+
+
 def test_agents_in_words() -> None:
     chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
     assert presentation.agent(chrome) == "Chrome on Linux"
