@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, instant, settings_of, span
-from daybreak.cli.output import is_terminal, say_json, say_table, shown_instant
+from daybreak.cli.options import AsJson, Config, Limit, back_or_instant, instant, settings_of
+from daybreak.cli.output import is_terminal, note, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
     from daybreak.domain.audit import AuditEvent
@@ -38,11 +38,7 @@ def audit(
     client_id = account.lower() if account is not None else None
     start = None
     if since is not None:
-        start = (
-            now_utc() - span(since, "--since")
-            if since[-1:].isalpha() and since[-1] != "Z"
-            else instant(since, "--since")
-        )
+        start = back_or_instant(since, "--since", now_utc())
     end = instant(until, "--until") if until is not None else None
     with closing(open_state(settings_of(config))) as state:
         seat_id = state.read(lambda stores: seat_named(stores, seat).seat_id) if seat is not None else None
@@ -63,6 +59,8 @@ def audit(
 
         events = read(None, newest_first=True, count=limit)[::-1]
         _show(events, as_lines=as_lines)
+        if not events and not follow:
+            note("No event matches.")
         last = events[-1].event_id if events else None
         if last is None and follow:
             newest = state.read(lambda stores: stores.audit.read(newest_first=True, limit=1))

@@ -66,8 +66,11 @@ def demo(
     from daybreak.web.listeners import open_listeners
 
     # Before minutes of work: a port that is taken.
-    for listener in open_listeners(f"127.0.0.1:{port}", 1):
-        listener.close()
+    try:
+        for listener in open_listeners(f"127.0.0.1:{port}", 1):
+            listener.close()
+    except OperatorError as fault:
+        raise OperatorError(f"--port {port}: {fault.message}") from fault
     wanted = {"leaders": leaders, "members": members, "messages": messages, "seed": seed}
     stage = _prepare(folder.resolve(), wanted, port)
     if check:

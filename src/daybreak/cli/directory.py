@@ -36,7 +36,13 @@ def import_(
         reason = fault.strerror if isinstance(fault, OSError) else fault
         raise OperatorError(f"{file} cannot be read: {reason}.") from fault
     text = text.removeprefix("\ufeff")
-    _say_changes(import_directory(settings_of(config), text, dry_run=dry_run), dry_run=dry_run)
+    try:
+        changes = import_directory(settings_of(config), text, dry_run=dry_run)
+    except OperatorError as fault:
+        if fault.code != "directory_faults":
+            raise
+        raise OperatorError(f"{file}: {fault.message}", code=fault.code) from fault
+    _say_changes(changes, dry_run=dry_run)
 
 
 @app.command

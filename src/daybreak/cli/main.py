@@ -12,7 +12,7 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 import daybreak
 from daybreak.cli.examples import examples_of
@@ -111,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
         result = make_app()(list(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
-        return _complain(f"{error}\nSee `daybreakd --help`.", WRONG_USE)
+        return _complain(_wrong_use(error), WRONG_USE)
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -128,6 +128,13 @@ def run(arguments: Sequence[str]) -> int:
             _give_up_output()
         return _complain(told(error), FAILED)
     return result if isinstance(result, int) else DONE
+
+
+def _wrong_use(error: CycloptsError) -> str:
+    """What is wrong with a command line, and which help to read."""
+    surplus = error.unused_tokens if isinstance(error, UnusedCliTokensError) else None
+    text = f"Too many arguments: {' '.join(surplus)}" if surplus else str(error)
+    return f"{text}\nSee `{' '.join(('daybreakd', *(error.command_chain or ())))} --help`."
 
 
 def _give_up_output() -> None:

@@ -45,6 +45,21 @@ def instant(text: str, option: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
+def back_or_instant(text: str, option: str, now: datetime) -> datetime:
+    """`2h` as the instant so long before now, else what `instant` reads. Raises OperatorError(wrong_use)."""
+    from daybreak.settings.kinds import BadValue, duration
+
+    try:
+        return now - duration(text)
+    except BadValue:
+        try:
+            return instant(text, option)
+        except OperatorError as fault:
+            raise OperatorError(
+                f'{fault.message[:-1]}, or a time back such as "2h" or "7d".', code=fault.code
+            ) from None
+
+
 def span(text: str, option: str) -> timedelta:
     """`90d` as a time span. Raises OperatorError(wrong_use)."""
     from daybreak.settings.kinds import BadValue, duration

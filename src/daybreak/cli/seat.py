@@ -67,12 +67,12 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
 def set_password(email: Email, *, config: Config = None) -> None:
     """Set a password, typed twice or given on standard input. Ends all sessions of the seat."""
     from daybreak.access import operators
-    from daybreak.access.passwords import check_new
-    from daybreak.credentials.passwords import hash_password
+    from daybreak.credentials.passwords import hash_password, weakness
 
     _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is said before anything is typed
     password = _new_password()
-    check_new(password, email=email)
+    if (fault := weakness(password, email=email)) is not None:
+        raise OperatorError(f"The password is too weak: {fault}", code="weak_password")
     hashed = hash_password(password)
     ended = _write(
         config, email, lambda stores, seat, now: operators.set_password_hash(stores, seat, hashed, now, actor=ACTOR)

@@ -25,7 +25,7 @@ def copy(
     from daybreak.state.copy import copy_state
 
     addresses = []
-    for name, url in (("FROM", source), ("TO", target)):
+    for name, url in (("SOURCE", source), ("TARGET", target)):
         try:
             addresses.append(STATE_URL.read(url, Path.cwd()))
         except BadValue as fault:

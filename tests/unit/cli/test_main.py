@@ -68,35 +68,46 @@ def test_examples_are_right(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["bogus"], ["serve", "--bogus"], ["snapshot", "show"], ["demo", "--leaders", "many"]]
+    ("arguments", "said", "help_of"),
+    [
+        (["bogus"], "bogus", ""),
+        (["serve", "--bogus"], "--bogus", " serve"),
+        (["snapshot", "show"], "--snapshot-id", " snapshot show"),
+        (["demo", "--leaders", "many"], "--leaders", " demo"),
+        (["directory", "export", "one", "two"], "Too many arguments: one two", " directory export"),
+    ],
 )
 def test_wrong_use_ends_with_two_and_says_where_help_is(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, help_of: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith("daybreakd: ")
-    assert "--help" in printed.err
+    assert said in printed.err
+    assert f"See `daybreakd{help_of} --help`." in printed.err
     assert printed.out == ""
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "said"),
     [
-        ["audit", "--since", "2x"],
-        ["audit", "--since", "yesterday"],
-        ["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"],
-        ["state", "copy", "a", "b"],
-        ["token", "revoke"],
+        (["audit", "--since", "2x"], "--since: write an instant such as 2026-11-20T04:00:00Z, or a time back"),
+        (["audit", "--since", "yesterday"], "--since: write an instant"),
+        (["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"], "--as-of: write an instant"),
+        (["state", "copy", "a", "b"], "SOURCE: write "),
+        (["state", "copy", "sqlite:///a.db", "b"], "TARGET: write "),
+        (["token", "revoke"], "--leaked"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_wrong_use(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     config = tmp_path / "daybreak.toml"
     config.write_text('[source]\nlocation = "platform"\n')
     assert run([str(config) if word == "CONFIG" else word for word in arguments]) == 2
-    assert capsys.readouterr().err.startswith("daybreakd: ")
+    printed = capsys.readouterr().err
+    assert printed.startswith("daybreakd: ")
+    assert said in printed
 
 
 def test_a_configuration_that_is_missing_or_wrong_ends_with_two(
