@@ -83,11 +83,13 @@ class IssuedLink(msgspec.Struct, frozen=True):
 
 
 class OpenedFile(msgspec.Struct, frozen=True):
-    """What a good link opens."""
+    """What a good link opens. `subject` is the credential that it came from, `seat` whose that is."""
 
     client_id: str
     named: NamedFile
     file: CurrentFile
+    subject: str
+    seat: Seat | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +181,9 @@ async def open_link(
     file_name: str,
     parameters: Sequence[tuple[str, str]],
     caller: Caller,
-    recorded: bool = True,
 ) -> OpenedFile:
     """The file of a link: signature, then expiry, then whether the credential that it came from
-    and its grant still stand. `recorded` is for the trail: False on HEAD and later ranges.
+    and its grant still stand. Refusals of a link that was good are put on the trail.
 
     Raises Forbidden (`invalid_link`, `link_expired`, `link_revoked`), NotFound (`unknown_file`,
     `file_gone`).
@@ -212,31 +213,46 @@ async def open_link(
         return seat, True, stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
 
     seat, stands, file = await services.state.aread(look)
-    result = "ok" if file is not None else ("file_gone" if stands else "link_revoked")
-    if recorded or result != "ok":
-        details: dict[str, object] = {"file": named.name, "snapshot_id": snapshot_id}
-        if file is not None:
-            details["bytes"] = file.stored.bytes
-        await services.trail.record(
-            event(
-                "file.fetched",
-                result,
-                at=now,
-                caller=caller,
-                seat=seat,
-                client_id=client_id,
-                subject=judged.subject,
-                details=details,
-            )
-        )
+    if file is not None:
+        return OpenedFile(client_id, named, file, judged.subject, seat)
+    refusal: RequestError
     if not stands:
-        raise Forbidden(
+        refusal = Forbidden(
             "The session or token that this link came from has ended, or its access to the account has.",
             code="link_revoked",
         )
-    if file is None:
-        raise NotFound("This snapshot is no longer kept. Ask for the file again.", code="file_gone")
-    return OpenedFile(client_id, named, file)
+    else:
+        refusal = NotFound("This snapshot is no longer kept. Ask for the file again.", code="file_gone")
+    await services.trail.record(
+        event(
+            "file.fetched",
+            refusal.code,
+            at=now,
+            caller=caller,
+            seat=seat,
+            client_id=client_id,
+            subject=judged.subject,
+            details={"file": named.name, "snapshot_id": snapshot_id},
+        )
+    )
+    raise refusal
+
+
+async def record_fetch(services: DownloadServices, opened: OpenedFile, caller: Caller) -> None:
+    """Puts on the trail that octets of a file go out; to be called before they do. Raises Unavailable."""
+    file = opened.file
+    await services.trail.record(
+        event(
+            "file.fetched",
+            "ok",
+            at=services.clock(),
+            caller=caller,
+            seat=opened.seat,
+            client_id=opened.client_id,
+            subject=opened.subject,
+            details={"file": opened.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes},
+        )
+    )
 
 
 async def manifest(services: DownloadServices, principal: Principal, client_id: str) -> Manifest:

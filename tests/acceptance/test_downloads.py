@@ -18,6 +18,7 @@ from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from tests.acceptance.service import PATIENCE_SECONDS, Service
 from tests.acceptance.world import LARGE_ROWS, MAYA, NORTH, NOT_EXPORTED, SOUTH, VIC, rows_of_csv
+from tests.parts.waiting import wait_until
 
 PATHS = [
     (resource.name, name, resource.path_for(format_named(name))) for resource in RESOURCES for name in ("csv", "json")
@@ -316,6 +317,52 @@ def test_if_range(service: Service, large: str, large_content: bytes) -> None:
 
 def test_an_authorization_header_on_a_link_is_ignored(service: Service, small: str) -> None:
     assert service.get(small, token="nonsense").status_code == 200
+
+
+def _fetches(service: Service, token: str) -> list[str]:
+    """The ids of the requests on North's trail that fetched a file."""
+    found = service.get(f"/download/v1/audit/{NORTH}?action=file.fetched", token=token)
+    return [json.loads(line)["request_id"] for line in found.text.splitlines()]
+
+
+def test_whoever_gets_octets_is_on_the_trail_however_they_are_asked_for(service: Service, north: str) -> None:
+    def asked(method: str, status: int, headers: dict[str, str]) -> str:
+        link = service.link(north, NORTH, "members.csv.gz")
+        found = service.request(method, link, headers=headers)
+        assert found.status_code == status, headers
+        return found.headers["X-Request-Id"]
+
+    etag = service.request("HEAD", service.link(north, NORTH, "members.csv.gz")).headers["ETag"]
+    without = {
+        asked("HEAD", 200, {}),
+        asked("GET", 304, {"If-None-Match": etag}),
+        asked("GET", 412, {"If-Match": '"another"'}),
+        asked("GET", 416, {"Range": "bytes=999999999-"}),
+    }
+    with_octets = {
+        asked("GET", 200, {}),
+        asked("GET", 200, {"If-None-Match": '"another"'}),
+        asked("GET", 200, {"If-Modified-Since": "Sun, 22 Nov 2020 04:00:00 GMT"}),
+        asked("GET", 206, {"Range": "bytes=1-"}),
+        asked("GET", 206, {"Range": "bytes=-5"}),
+        asked("GET", 200, {"Range": "bytes=1-", "If-Range": '"another"'}),
+    }
+    # Each worker writes what it has a quarter of a second later.
+    wait_until(lambda: with_octets <= set(_fetches(service, north)), what="the fetches on the trail")
+    assert not without & set(_fetches(service, north))
+
+
+def test_the_parts_of_one_download_are_on_the_trail_once(service: Service, north: str) -> None:
+    link = service.link(north, NORTH, "members.csv.gz")
+    parts = {
+        service.get(link, headers={"Range": f"bytes={start}-{start + 9}"}).headers["X-Request-Id"]
+        for start in range(0, 200, 10)
+    }
+    last = service.get(service.link(north, NORTH, "members.csv.gz")).headers["X-Request-Id"]
+    wait_until(lambda: last in _fetches(service, north), what="a later fetch on the trail")
+    wait_until(lambda: not parts.isdisjoint(_fetches(service, north)), what="a part on the trail")
+    # Each worker remembers for itself.
+    assert len(parts.intersection(_fetches(service, north))) <= 2
 
 
 def _plain(found: requests.Response) -> dict[str, str]:

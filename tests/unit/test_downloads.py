@@ -105,21 +105,22 @@ def link(
     return house.run(story())
 
 
-def follow(house: House, services: DownloadServices, url: str, *, recorded: bool = True) -> OpenedFile:
+def follow(house: House, services: DownloadServices, url: str) -> OpenedFile:
     parts = urlsplit(url)
     *_, client_id, snapshot_id, file_name = parts.path.split("/")
 
     async def story() -> OpenedFile:
         try:
-            return await downloads.open_link(
+            opened = await downloads.open_link(
                 services,
                 client_id=client_id,
                 snapshot_id=snapshot_id,
                 file_name=file_name,
                 parameters=parse_qsl(parts.query, keep_blank_values=True),
                 caller=CALLER,
-                recorded=recorded,
             )
+            await downloads.record_fetch(services, opened, CALLER)
+            return opened
         finally:
             await services.trail.flush()
 
@@ -335,7 +336,6 @@ def test_the_trail_says_who_got_which_link_and_file(house: House, services: Down
     publish(house)
     url = link(house, services).url
     follow(house, services, url)
-    follow(house, services, url, recorded=False)
     events = [event for event in house.audit() if event.action in {"link.issued", "file.fetched"}]
     assert [event.action for event in events] == ["link.issued", "file.fetched"]
     for event in events:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from daybreak import downloads
 from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
@@ -15,13 +17,13 @@ from daybreak.web.file_responses import DigestGuard, StoredBytes, file_response
 from daybreak.web.file_routes import require_plain_path
 from daybreak.web.metrics import Metrics
 from daybreak.web.negotiation import Representation, choose
-from daybreak.web.ranges import parse_ranges
 from daybreak.web.request_facts import facts_of
 from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
 
 STORE_LINK_SECONDS = 60
 _LONGEST_QUERY = 1024
+_DOWNLOADS_AT_MOST = 4096
 _log = structlog.get_logger("daybreak.web")
 
 
@@ -36,6 +38,7 @@ class _LinkEndpoint:
         self._services = services
         self._metrics = metrics
         self._guard = guard
+        self._downloads_in_parts = _DownloadsInParts()
 
     async def fetch(self, request: Request) -> Response:
         require_plain_path(request)
@@ -50,7 +53,6 @@ class _LinkEndpoint:
             file_name=request.path_params["file"],
             parameters=_fields(query),
             caller=facts.caller,
-            recorded=_is_first_fetch(request.method, sent),
         )
         facts.client_id = opened.client_id
         representation = choose(
@@ -78,15 +80,28 @@ class _LinkEndpoint:
     ) -> Response:
         octets = self._services.files.open_local(opened.file.stored.key)
         if octets is None:
-            return await self._store_redirect(request, opened, representation)
-        response = None
+            redirect = await self._store_redirect(request, opened, representation)
+            await self._record(request, sent, opened, redirect)
+            return redirect
         try:
             await self._guard.check(octets, opened.file)
             response = file_response(octets, opened.file, representation, sent, method=request.method)
-        finally:
-            if not isinstance(response, StoredBytes):
-                octets.close()
+            await self._record(request, sent, opened, response)
+        except BaseException:
+            octets.close()
+            raise
+        if not isinstance(response, StoredBytes):
+            octets.close()
         return response
+
+    async def _record(self, request: Request, sent: Mapping[str, str], opened: OpenedFile, response: Response) -> None:
+        """Puts on the trail what is about to go out; the parts of one download once."""
+        if request.method != "GET" or response.status_code == 304:
+            return
+        caller = facts_of(request).caller
+        if "range" in sent and self._downloads_in_parts.is_under_way(request.scope, caller.address):
+            return
+        await downloads.record_fetch(self._services.downloads, opened, caller)
 
     async def _store_redirect(self, request: Request, opened: OpenedFile, representation: Representation) -> Response:
         link = await self._services.files.store_link(
@@ -102,6 +117,23 @@ class _LinkEndpoint:
         return Response(status_code=302, headers={"Location": link.url})
 
 
+class _DownloadsInParts:
+    """Downloads of which a part was asked for: by link and address, the last few thousand."""
+
+    def __init__(self) -> None:
+        self._begun: OrderedDict[tuple[bytes, bytes, str], None] = OrderedDict()
+
+    def is_under_way(self, scope: Scope, address: str) -> bool:
+        """Whether this is not the first part; from then on it is."""
+        download = (scope["raw_path"], scope["query_string"], address)
+        if download in self._begun:
+            return True
+        self._begun[download] = None
+        if len(self._begun) > _DOWNLOADS_AT_MOST:
+            self._begun.popitem(last=False)
+        return False
+
+
 def _fields(query: str) -> list[tuple[str, str]]:
     """The fields as they stand there: nothing in a link needs percent-encoding, so none is undone."""
     return [(name, value) for name, _, value in (field.partition("=") for field in query.split("&"))]
@@ -115,17 +147,3 @@ def _first_values(request: Request) -> dict[str, str]:
 
 def _values(request: Request, name: bytes) -> list[str]:
     return [value.decode("latin-1") for given, value in request.scope["headers"] if given == name]
-
-
-def _is_first_fetch(method: str, sent: Mapping[str, str]) -> bool:
-    """Whether this request starts a download: not HEAD, and not a later part of one."""
-    if method != "GET":
-        return False
-    if "if-none-match" in sent or "if-modified-since" in sent:
-        return False
-    given = sent.get("range")
-    if given is None:
-        return True
-    # Any size does: only where the first part starts is asked.
-    spans = parse_ranges(given, 1 << 62)
-    return not isinstance(spans, tuple) or any(span.start == 0 for span in spans)
