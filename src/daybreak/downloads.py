@@ -12,8 +12,6 @@ import msgspec
 from daybreak.access.authorization import (
     TABLE,
     account_fault,
-    not_your_account,
-    permission_fault,
     require,
     session_fault,
     token_fault,
@@ -296,20 +294,18 @@ async def _not_ready(services: DownloadServices, client_id: str, now: datetime) 
 def _standing(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat | None, bool]:
     """Whether the credential of a link still opens the account, and whose it is."""
     kind, _, credential_id = target.subject.partition(":")
-    requirement = TABLE["download"]
     if kind == "session":
         session = stores.sessions.standing(credential_id, target.client_id)
-        fault = session_fault(session, now)
-        if fault is None and session is not None:
-            fault = account_fault(session.account, session.grant, session.session)
-            if fault is None and session.account is not None and session.grant is not None:
-                fault = permission_fault(session.account, session.grant, requirement)
-        return (session.seat if session is not None else None), fault is None
+        if session is None:
+            return None, False
+        fault = session_fault(session, now) or account_fault(
+            session.account, session.grant, session.session, TABLE["download"]
+        )
+        return session.seat, fault is None
     token = stores.api_tokens.standing_by_id(credential_id)
-    fault = token_fault(token, now)
-    if fault is None and token is not None and token.token.client_id != target.client_id:
-        fault = not_your_account()
-    return (token.seat if token is not None else None), fault is None
+    if token is None:
+        return None, False
+    return token.seat, token_fault(token, now) is None and token.token.client_id == target.client_id
 
 
 def _known(found: tuple[Resource, Format] | None, formats: tuple[str, ...]) -> NamedFile:

@@ -54,7 +54,7 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
     requirement = TABLE[action]
     if principal.kind not in requirement.kinds:
         raise Forbidden("Sign in as a person for this; an API token is not enough.", code="session_required")
-    fault = permission_fault(principal.account, principal.grant, requirement)
+    fault = account_fault(principal.account, principal.grant, principal.session, requirement)
     if fault is not None:
         raise fault
 
@@ -70,21 +70,30 @@ def session_fault(standing: SessionStanding | None, now: datetime) -> RequestErr
     return None
 
 
-def account_fault(account: AccountStanding | None, grant: Grant | None, session: Session | None) -> Forbidden | None:
-    """Why nothing on this account is open to a credential that is good by itself; None when it is.
+def account_fault(
+    account: AccountStanding | None,
+    grant: Grant | None,
+    session: Session | None,
+    requirement: Requirement = TABLE["enter"],
+) -> Forbidden | None:
+    """Why the account is closed to a credential that is good by itself, for what has that requirement; None when it is
+    open.
 
     An account that requires a second factor is closed to a session without one, however the
     session came to be."""
     if account is None or grant is None:
         return not_your_account()
     if not account.active:
-        return _account_inactive()
+        return Forbidden(
+            "This account is not active. The operator of the service can say why, and open it again.",
+            code="account_inactive",
+        )
     if session is not None and account.second_factor_required and not has_second_factor(session):
         return Forbidden(
             "This account requires a second factor: sign in again with one.",
             code="second_factor_required",
         )
-    return None
+    return _permission_fault(account, grant, requirement)
 
 
 def token_fault(standing: TokenStanding | None, now: datetime) -> RequestError | None:
@@ -96,10 +105,7 @@ def token_fault(standing: TokenStanding | None, now: datetime) -> RequestError |
         return Unauthenticated("This token was revoked.", code="token_revoked")
     if token.expires_at is not None and token.expires_at <= now:
         return Unauthenticated("This token has expired.", code="token_expired")
-    fault = account_fault(standing.account, standing.grant, None)
-    if fault is not None or standing.account is None or standing.grant is None:
-        return fault
-    return permission_fault(standing.account, standing.grant, API_TOKEN_REQUIREMENT)
+    return account_fault(standing.account, standing.grant, None, API_TOKEN_REQUIREMENT)
 
 
 def has_second_factor(session: Session) -> bool:
@@ -117,17 +123,8 @@ def not_your_account() -> Forbidden:
     return Forbidden("This credential gives no access to that account.", code="not_your_account")
 
 
-def _account_inactive() -> Forbidden:
-    return Forbidden(
-        "This account is not active. The operator of the service can say why, and open it again.",
-        code="account_inactive",
-    )
-
-
-def permission_fault(account: AccountStanding, grant: Grant, requirement: Requirement) -> Forbidden | None:
+def _permission_fault(account: AccountStanding, grant: Grant, requirement: Requirement) -> Forbidden | None:
     """What the seat or the account lacks for a requirement; None when nothing."""
-    if not account.active:
-        return _account_inactive()
     if requirement.api_tokens_enabled and not account.api_tokens_enabled:
         return Forbidden(
             "API tokens are not enabled for this account; the operator of the service can do it.",
