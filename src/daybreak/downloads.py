@@ -128,36 +128,18 @@ async def issue_link(
     with the seconds to the next publication, NotFound(file_gone) for a snapshot not kept.
     """
     now = services.clock()
-    refusal: RequestError | None = None
+
+    async def record(result: str, details: dict[str, object]) -> None:
+        details["file"] = named.name
+        await services.trail.record(event_of(principal, "link.issued", result, at=now, caller=caller, details=details))
+
     try:
         require(principal, "download", client_id)
-    except Forbidden as fault:
-        refusal = fault
-    file = None
-    if refusal is None:
-        file = await services.state.aread(
-            lambda stores: stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
-        )
-        if file is None and snapshot_id is not None:
-            refusal = NotFound("This snapshot is no longer kept.", code="file_gone")
-        elif file is None:
-            refusal = await _not_ready(services, client_id, now)
-    details: dict[str, object] = {"file": named.name}
-    if file is not None:
-        details["snapshot_id"] = file.snapshot_id
-    await services.trail.record(
-        event_of(
-            principal,
-            "link.issued",
-            refusal.code if refusal is not None else "ok",
-            at=now,
-            caller=caller,
-            details=details,
-        )
-    )
-    if refusal is not None:
-        raise refusal
-    assert file is not None
+        file = await _file_of(services, client_id, named, snapshot_id, now)
+    except (Forbidden, NotFound) as refusal:
+        await record(refusal.code, {})
+        raise
+    await record("ok", {"snapshot_id": file.snapshot_id})
     expires = int((now + services.settings.link_lifetime).timestamp())
     target = LinkTarget(
         client_id=client_id,
@@ -188,31 +170,26 @@ async def open_link(
     """
     now = services.clock()
     named = file_named(file_name, services.settings.formats)
-    judged = signed_link.verify(
-        client_id=client_id,
-        snapshot_id=snapshot_id,
-        resource=named.resource.name,
-        parameters=parameters,
-        keyring=services.keyring.current(),
-        now_seconds=now.timestamp(),
+    target = _signed_target(
+        signed_link.verify(
+            client_id=client_id,
+            snapshot_id=snapshot_id,
+            resource=named.resource.name,
+            parameters=parameters,
+            keyring=services.keyring.current(),
+            now_seconds=now.timestamp(),
+        )
     )
-    if isinstance(judged, Refused):
-        if judged.reason == "expired":
-            raise Forbidden(
-                "This link has expired. Ask for the file again to get another one.",
-                code="link_expired",
-            )
-        raise Forbidden("This link is not good.", code="invalid_link")
 
     def look(stores: Stores) -> tuple[Seat | None, bool, CurrentFile | None]:
-        seat, stands = _standing(stores, judged, now)
+        seat, stands = _standing(stores, target, now)
         if not stands:
             return seat, False, None
         return seat, True, stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
 
     seat, stands, file = await services.state.aread(look)
     if file is not None:
-        return OpenedFile(client_id, named, file, judged.subject, seat)
+        return OpenedFile(client_id, named, file, target.subject, seat)
     refusal: RequestError
     if not stands:
         refusal = Forbidden(
@@ -229,7 +206,7 @@ async def open_link(
             caller=caller,
             seat=seat,
             client_id=client_id,
-            subject=judged.subject,
+            subject=target.subject,
             details={"file": named.name, "snapshot_id": snapshot_id},
         )
     )
@@ -273,6 +250,19 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
     return Manifest(fresh, tuple(entries))
 
 
+async def _file_of(
+    services: DownloadServices, client_id: str, named: NamedFile, snapshot_id: str | None, now: datetime
+) -> CurrentFile:
+    file = await services.state.aread(
+        lambda stores: stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
+    )
+    if file is not None:
+        return file
+    if snapshot_id is not None:
+        raise NotFound("This snapshot is no longer kept.", code="file_gone")
+    raise await _not_ready(services, client_id, now)
+
+
 async def _not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
     def look(stores: Stores) -> tuple[Freshness, bool]:
         known = freshness(stores.snapshots, now, services.settings.publish_at)
@@ -289,6 +279,14 @@ async def _not_ready(services: DownloadServices, client_id: str, now: datetime) 
     else:
         detail = "The snapshot that is served does not hold this file."
     return NotFound(detail, code="snapshot_not_ready", retry_after_seconds=seconds)
+
+
+def _signed_target(judged: LinkTarget | Refused) -> LinkTarget:
+    if isinstance(judged, LinkTarget):
+        return judged
+    if judged.reason == "expired":
+        raise Forbidden("This link has expired. Ask for the file again to get another one.", code="link_expired")
+    raise Forbidden("This link is not good.", code="invalid_link")
 
 
 def _standing(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat | None, bool]:
