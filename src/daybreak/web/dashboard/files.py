@@ -189,7 +189,7 @@ def _resource_rows(
                 "change": presentation.change(entry.rows, earlier.rows if earlier is not None else None),
                 "sparkline": presentation.sparkline(history),
                 "bytes": first.bytes if first is not None else None,
-                "bytes_of": f"as {_FORMAT_LABELS[formats[0]]}, compressed" if formats else "",
+                "bytes_of": f"zipped {_FORMAT_LABELS[formats[0]]}" if formats else "",
                 "downloads": [
                     {
                         "label": _FORMAT_LABELS[name],
