@@ -3,7 +3,7 @@
 #   make test      all tests            make test TEST_ARGS="-x tests/unit"
 #   make check     style, types, floors, documentation
 #   make bench     measure, beside peers
-#   make lock      renew requirements.lock from pyproject.toml
+#   make lock      renew the lock files
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -18,12 +18,12 @@ unexport PYTHONDONTWRITEBYTECODE
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 
-.PHONY: help setup system demo test check bench lock reference format clean
+.PHONY: help setup system azurite demo test check bench lock reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
-setup: $(DEV) system
+setup: $(DEV) system azurite
 
 # What the service runs on, and no more: the demo needs nothing else.
 $(SERVER): requirements.lock tools/setup-python
@@ -39,11 +39,15 @@ $(DEV): requirements-dev.lock tools/setup-python
 system:
 	@tools/setup-system test
 
+# The store that tests of Azure speak to; without npm's registry they are skipped.
+azurite: $(DEV)
+	@tools/setup-azurite $(VENV)
+
 demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 # Both test processes must list the same tests in the same order; sets are ordered by this seed.
-test: $(DEV) system
+test: $(DEV) system azurite
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 $(TEST_ARGS)
 
 check: $(DEV)

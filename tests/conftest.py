@@ -12,7 +12,13 @@ from hypothesis import HealthCheck, Verbosity, settings
 
 from tests.parts import network_guard
 
-pytest_plugins = ["tests.parts.browser", "tests.parts.hashing", "tests.parts.postgresql", "tests.parts.s3"]
+pytest_plugins = [
+    "tests.parts.azure",
+    "tests.parts.browser",
+    "tests.parts.hashing",
+    "tests.parts.postgresql",
+    "tests.parts.s3",
+]
 
 network_guard.install()
 
@@ -31,7 +37,7 @@ settings.register_profile("explore", deadline=None, max_examples=2000, verbosity
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "daybreak"))
 
 # Settings of whoever runs the tests must not reach the programs under test.
-for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_"))]:
+for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_", "AZURE_", "GOOGLE_"))]:
     del os.environ[name]
 os.environ["TZ"] = "UTC"
 

@@ -136,6 +136,11 @@ class S3Bucket:
         """The bucket as ``s3://`` address."""
         return f"s3://{self.name}"
 
+    @property
+    def secret(self) -> str:
+        """What must never be seen."""
+        return self.server.secret_key
+
     def environment(self) -> dict[str, str]:
         """The environment variables with which the usual S3 clients reach the server."""
         return {

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import re
 import subprocess
 import tomllib
@@ -94,6 +95,16 @@ def test_lock_files_pin_every_package_by_hash_and_name_no_address() -> None:
         entries = re.split(r"\n(?=\S)", text.strip())
         unpinned = [entry.splitlines()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]
         assert unpinned == [], name
+
+
+def test_the_lock_file_of_azurite_pins_every_package_by_hash_and_names_no_address() -> None:
+    folder = ROOT / "tests" / "parts" / "azurite"
+    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    (asked,) = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"].items()
+    assert ("azurite", locked["node_modules/azurite"]["version"]) == asked
+    assert locked.pop("")["dependencies"] == dict([asked])
+    assert [name for name, package in locked.items() if not package["integrity"].startswith("sha512-")] == []
+    assert [name for name, package in locked.items() if "resolved" in package] == []
 
 
 def test_both_lock_files_agree() -> None:

