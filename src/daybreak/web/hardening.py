@@ -46,8 +46,8 @@ _TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
 _log = structlog.get_logger("daybreak.web")
 
 
-class _Exchange(msgspec.Struct):
-    """What went out on one request."""
+class _Outcome(msgspec.Struct):
+    """What became of one request."""
 
     send: Send
     status: int = 0
@@ -79,48 +79,48 @@ class Hardening:
         """Answers one HTTP request, whatever happens."""
         facts = gather(scope, self._peers)
         scope[SCOPE_KEY] = facts
-        exchange = _Exchange(send)
+        outcome = _Outcome(send)
         self._metrics.started()
         try:
             try:
-                response = self._refusal(scope, facts) or await self._routed(scope, receive, exchange)
-                await self._respond(response, scope, receive, exchange, facts)
+                response = self._refusal(scope, facts) or await self._routed(scope, receive, outcome)
+                await self._respond(response, scope, receive, outcome, facts)
             except DaybreakError as error:
-                if exchange.begun:
+                if outcome.begun:
                     raise
-                await self._respond(self._problem(error, facts), scope, receive, exchange, facts)
+                await self._respond(self._problem(error, facts), scope, receive, outcome, facts)
         except Exception as fault:  # noqa: BLE001 - the outermost layer: the answer says 500, the cause goes to the log
             # As text, made here: some renderers would add the values of variables.
             trace = "".join(traceback.format_exception(fault))
             self._log.error("request_failed", request_id=facts.request_id, path=_logged_path(scope), trace=trace)
-            if not exchange.begun:
-                await self._respond(self._problem(DaybreakError(""), facts), scope, receive, exchange, facts)
+            if not outcome.begun:
+                await self._respond(self._problem(DaybreakError(""), facts), scope, receive, outcome, facts)
         finally:
-            self._account(scope, facts, exchange)
+            self._account(scope, facts, outcome)
 
-    async def _routed(self, scope: Scope, receive: Receive, exchange: _Exchange) -> Response:
+    async def _routed(self, scope: Scope, receive: Receive, outcome: _Outcome) -> Response:
         self._strip_base_path(scope)
         method = scope["method"]
         route, scope["path_params"] = find_route(self._routes, method, scope["path"])
         if route is None:
             raise NotFound("There is nothing at this path.")
-        exchange.route = route.path
+        outcome.route = route.path
         handler = route.handlers.get(method)
         if handler is None:
             raise MethodNotAllowed(tuple(route.handlers))
         return await handler(Request(scope, receive))
 
     async def _respond(
-        self, response: Response, scope: Scope, receive: Receive, exchange: _Exchange, facts: RequestFacts
+        self, response: Response, scope: Scope, receive: Receive, outcome: _Outcome, facts: RequestFacts
     ) -> None:
         """Sends a response with the headers that all have; what the route has set itself stays."""
         given = response.raw_headers
         by_name = dict(given)
-        exchange.length = int(by_name.get(b"content-length", 0))
+        outcome.length = int(by_name.get(b"content-length", 0))
         given += [header for header in self._headers if header[0] not in by_name]
         given.append((b"x-request-id", facts.request_id.encode("ascii")))
-        exchange.status = response.status_code
-        await response(scope, receive, exchange.noting)
+        outcome.status = response.status_code
+        await response(scope, receive, outcome.noting)
 
     def _refusal(self, scope: Scope, facts: RequestFacts) -> Response | None:
         if not host_is_good(scope):
@@ -161,16 +161,16 @@ class Hardening:
             scope["path"] = scope["path"][len(base) :] or "/"
             scope["raw_path"] = scope.get("raw_path", b"")[len(base) :] or b"/"
 
-    def _account(self, scope: Scope, facts: RequestFacts, exchange: _Exchange) -> None:
-        seconds = time.perf_counter() - exchange.started
-        self._metrics.finished(exchange.route, scope["method"], exchange.status, exchange.length, seconds)
+    def _account(self, scope: Scope, facts: RequestFacts, outcome: _Outcome) -> None:
+        seconds = time.perf_counter() - outcome.started
+        self._metrics.finished(outcome.route, scope["method"], outcome.status, outcome.length, seconds)
         self._log.info(
             "request",
             request_id=facts.request_id,
             method=scope["method"],
             path=_logged_path(scope),
-            status=exchange.status,
-            length=exchange.length,
+            status=outcome.status,
+            length=outcome.length,
             # As `round` would, which first writes the number down in letters.
             milliseconds=int(seconds * 100_000 + 0.5) / 100,
             address=facts.address,
