@@ -63,12 +63,7 @@ async def login(
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
         seat = stores.seats.by_email(typed) if _could_be_email(typed) else None
-        known = (
-            stores.sessions.device(device_id, seat.seat_id)
-            if seat is not None and device_id is not None and is_id(device_id)
-            else None
-        )
-        return seat, known
+        return seat, known_device(stores, device_id, seat) if seat is not None else None
 
     seat, known = await services.state.aread(find)
     rules = (
@@ -179,6 +174,11 @@ def started(
         device_id=device_id,
         token=issue_token(services, session, client_id=client_id, now=now),
     )
+
+
+def known_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
+    """The device that a client says it is, when the seat has logged in from it; any text that is no id is nobody's."""
+    return stores.sessions.device(device_id, seat.seat_id) if device_id is not None and is_id(device_id) else None
 
 
 def device_of(services: AccessServices, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from daybreak.access import throttle
-from daybreak.access.login import SessionStarted, device_of, started
+from daybreak.access.login import SessionStarted, device_of, known_device, started
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import SignedIn, Waiting, own_event, require_recent, waiting
 from daybreak.access.trail import event
@@ -27,7 +27,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import Caller, Seat, Session, is_id
+from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.ports.state import Stores
 
 Proof = Literal["otp", "recovery"]
@@ -294,11 +294,7 @@ class _Completion:
         landing = stores.seats.landing(self.seat)
         if landing is None:
             return Forbidden("None of the accounts in reach of this seat is active.", code="no_active_account")
-        known = (
-            stores.sessions.device(self.device_id, self.seat.seat_id)
-            if self.device_id and is_id(self.device_id)
-            else None
-        )
+        known = known_device(stores, self.device_id, self.seat)
         device = device_of(self.services, self.seat, known, self.caller, self.now)
         stores.sessions.remember_device(device)
         complete = replace(
