@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 app = App(name="snapshot", help="Runs and what came of them.", help_epilogue=examples_of("snapshot"))
 SnapshotId = Annotated[str, Parameter(help="The snapshot's id, or enough of its beginning.")]
+_RUNS_TO_FIND = 1000
 _LOOK_SECONDS = 1.0
 
 
@@ -124,7 +125,7 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
     from daybreak.bootstrap import open_state
 
     with closing(open_state(settings_of(config))) as state:
-        snapshot = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        snapshot = _found(state, snapshot_id)
     if json:
         say_json(_as_json(snapshot))
         return
@@ -176,7 +177,7 @@ def verify(
                 raise OperatorError("No snapshot is served yet: make one with `daybreakd snapshot run`.")
             found = served
         else:
-            found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+            found = _found(state, snapshot_id)
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=thread_count(settings))
     for damage in result.damaged:
         say(f"damaged: {damage.resource}.{damage.format} of {damage.client_id or 'all without rows'}: {damage.reason}")
@@ -234,7 +235,7 @@ def discard(
     from daybreak.snapshots.publish import discard as given_up
 
     with closing(open_state(settings_of(config))) as state:
-        found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        found = _found(state, snapshot_id)
         given_up(state, found.snapshot_id, reason, now_utc())
     say(f"{found.snapshot_id} is discarded.")
 
@@ -248,11 +249,13 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
     from daybreak.snapshots.publish import accept
 
     with closing(open_state(settings)) as state:
-        found = state.read(lambda stores: _found(stores.snapshots.recent(1000), snapshot_id))
+        found = _found(state, snapshot_id)
         return accept(state, found.snapshot_id, reason, now_utc())
 
 
-def _found(runs: "list[Snapshot]", beginning: str) -> "Snapshot":
+def _found(state: "State", beginning: str) -> "Snapshot":
+    """The one of the last runs whose id begins so. Raises OperatorError."""
+    runs = state.read(lambda stores: stores.snapshots.recent(_RUNS_TO_FIND))
     matching = [each for each in runs if each.snapshot_id.startswith(beginning.lower())]
     if len(matching) != 1 or len(beginning) < 4:
         what = "more than one snapshot begins" if len(matching) > 1 else "no snapshot begins"

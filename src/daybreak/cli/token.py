@@ -13,6 +13,8 @@ from daybreak.cli.output import note, say, say_json, say_table, shown_instant
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from daybreak.domain.identity import ApiToken
 
 app = App(name="token", help="API tokens.", help_epilogue=examples_of("token"))
@@ -82,49 +84,12 @@ def list_(
             )
         )
     now = now_utc()
-
-    def standing(token: "ApiToken") -> str:
-        if token.revoked_at is not None:
-            return "revoked"
-        return "expired" if token.expires_at is not None and token.expires_at <= now else "live"
-
-    rows = [(token, standing(token)) for token in tokens]
     if json:
-        say_json(
-            [
-                {
-                    "token_id": token.token_id,
-                    "name": token.name,
-                    "state": state_text,
-                    "created_by": token.created_by_email,
-                    "client_id": token.client_id,
-                    "last_four": token.last_four,
-                    "created_at": token.created_at,
-                    "last_used_at": token.last_used_at,
-                    "expires_at": token.expires_at,
-                    "revoked_at": token.revoked_at,
-                    "revoke_reason": token.revoke_reason,
-                }
-                for token, state_text in rows
-            ]
-        )
+        say_json([_as_json(token, now) for token in tokens])
         return
     say_table(
         ("TOKEN", "NAME", "STATE", "SEAT", "ACCOUNT", "LAST FOUR", "CREATED (UTC)", "LAST USED (UTC)", "EXPIRES (UTC)"),
-        [
-            (
-                token.token_id,
-                token.name,
-                state_text,
-                token.created_by_email,
-                token.client_id,
-                token.last_four,
-                shown_instant(token.created_at),
-                shown_instant(token.last_used_at),
-                shown_instant(token.expires_at),
-            )
-            for token, state_text in rows
-        ],
+        [_row(token, now) for token in tokens],
     )
 
 
@@ -164,3 +129,39 @@ def revoke(
             )
         )
     say(f"{token_id} is revoked." if was_live else f"{token_id} was revoked before.")
+
+
+def _state_of(token: "ApiToken", now: "datetime") -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at is not None and token.expires_at <= now else "live"
+
+
+def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
+    return {
+        "token_id": token.token_id,
+        "name": token.name,
+        "state": _state_of(token, now),
+        "created_by": token.created_by_email,
+        "client_id": token.client_id,
+        "last_four": token.last_four,
+        "created_at": token.created_at,
+        "last_used_at": token.last_used_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "revoke_reason": token.revoke_reason,
+    }
+
+
+def _row(token: "ApiToken", now: "datetime") -> tuple[object, ...]:
+    return (
+        token.token_id,
+        token.name,
+        _state_of(token, now),
+        token.created_by_email,
+        token.client_id,
+        token.last_four,
+        shown_instant(token.created_at),
+        shown_instant(token.last_used_at),
+        shown_instant(token.expires_at),
+    )
