@@ -7,8 +7,10 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -241,6 +243,17 @@ def test_what_the_client_holds_is_not_sent_again(service: Service, small: str) -
     assert service.get(small, headers=as_content).status_code == 200
     failed = service.get(small, headers={"If-Match": '"x"'})
     assert (failed.status_code, failed.json()["code"]) == (412, "precondition_failed")
+
+
+@pytest.mark.parametrize(("name", "first", "status"), [("If-None-Match", '"x"', 304), ("If-Match", '"x"', 200)])
+def test_a_condition_in_two_lines_is_one_list(service: Service, small: str, name: str, first: str, status: int) -> None:
+    etag = service.request("HEAD", small).headers["ETag"]
+    with closing(HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
+        connection.putrequest("GET", small.removeprefix(service.address))
+        connection.putheader(name, first)
+        connection.putheader(name, etag)
+        connection.endheaders()
+        assert connection.getresponse().status == status
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class _LinkEndpoint:
         query = request.scope["query_string"].decode("latin-1")
         if len(query) > _LONGEST_QUERY:
             raise Forbidden("This link is not good.", code="invalid_link")
-        facts, sent = facts_of(request), _first_values(request)
+        facts, sent = facts_of(request), _sent(request)
         opened = await downloads.open_link(
             self._services.downloads,
             client_id=request.path_params["client_id"],
@@ -139,10 +139,13 @@ def _fields(query: str) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (field.partition("=") for field in query.split("&"))]
 
 
-def _first_values(request: Request) -> dict[str, str]:
-    """The headers by their names in lower case; of one that is sent twice, the first."""
-    # From the last to the first, so that the first stays.
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.scope["headers"])}
+def _sent(request: Request) -> dict[str, str]:
+    """The headers by their names in lower case; one that is sent in several lines is one list (RFC 9110 §5.3)."""
+    lines = request.scope["headers"]
+    sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in lines}
+    if len(sent) != len(lines):
+        return {name: ", ".join(_values(request, name.encode("latin-1"))) for name in sent}
+    return sent
 
 
 def _values(request: Request, name: bytes) -> list[str]:
