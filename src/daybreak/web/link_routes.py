@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from daybreak import downloads
-from daybreak.domain.errors import FileDamaged, FileStoreError, Forbidden, Unavailable
+from daybreak.domain.errors import FileStoreError, Forbidden, Unavailable
 from daybreak.downloads import OpenedFile
 from daybreak.web.file_responses import DigestGuard, StoredBytes, file_response
 from daybreak.web.file_routes import require_plain_path
@@ -64,7 +64,7 @@ class _LinkEndpoint:
         )
         try:
             return await self._bytes(request, sent, opened, representation)
-        except (FileDamaged, FileStoreError) as fault:
+        except (FileStoreError, Unavailable) as fault:
             self._metrics.happened(fault.code)
             _log.error(
                 "file_not_served",

@@ -92,6 +92,7 @@ _UNTOLD = {
     "file_damaged": "The stored file does not match its digest and is not served. "
     "The operator has to restore it or run a new snapshot.",
     "file_store_fault": "The stored file cannot be read at the moment. Try again.",
+    "files_unavailable": "The files do not answer at the moment. Try again shortly.",
     "state_unavailable": "The state database does not answer. Try again shortly.",
     "internal_error": "The request could not be answered. The request id finds it in the logs.",
 }

@@ -94,5 +94,6 @@ def test_paths_and_causes_stay_inside() -> None:
         FileDamaged("/srv/files/secret differs"),
         DaybreakError("/srv/secret", code="unheard_of"),
         Unavailable("/srv/state.db is damaged", code="state_unavailable"),
+        Unavailable("The role /srv/exporter gives no credentials", code="files_unavailable"),
     ):
         assert "/srv" not in json.dumps(answer(error)[2])
