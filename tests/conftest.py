@@ -18,6 +18,7 @@ pytest_plugins = [
     "tests.parts.hashing",
     "tests.parts.postgresql",
     "tests.parts.s3",
+    "tests.parts.buckets",  # after the parts that it imports: pytest wants to see them first
 ]
 
 network_guard.install()

@@ -21,6 +21,7 @@ from daybreak.filestore.object_store import ObjectStore
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
+from tests.parts.buckets import Bucket
 from tests.parts.s3 import S3Bucket
 from tests.small_platform import platform_of, workshop_in, write_platform
 
@@ -29,32 +30,37 @@ LARGE = random.Random(7).randbytes(PART_BYTES + 300_000)
 
 
 @pytest.fixture
-def proxy(s3_bucket: S3Bucket) -> Iterator[FaultProxy]:
-    parts = urlsplit(s3_bucket.server.endpoint)
+def proxy(bucket: Bucket) -> Iterator[FaultProxy]:
+    parts = urlsplit(bucket.server.endpoint)
     assert parts.hostname is not None
     assert parts.port is not None
     with fault_proxy(parts.hostname, parts.port) as found:
         yield found
 
 
-def behind(proxy: FaultProxy, bucket: S3Bucket, folder: Path, patience_seconds: float) -> ObjectStore:
+def behind(proxy: FaultProxy, bucket: Bucket, folder: Path, patience_seconds: float) -> ObjectStore:
     """The bucket behind the proxy."""
-    address = BucketAddress(
-        bucket.url, proxy.endpoint, path_style=True, patience_seconds=patience_seconds, silence_seconds=3
-    )
+    endpoint = f"{proxy.endpoint}{urlsplit(bucket.server.endpoint).path}"
+    address = BucketAddress(bucket.url, endpoint, path_style=True, patience_seconds=patience_seconds, silence_seconds=3)
     return ObjectStore(address, environment=bucket.environment(), home=folder)
 
 
 @pytest.fixture
-def store(proxy: FaultProxy, s3_bucket: S3Bucket, tmp_path: Path) -> ObjectStore:
-    return behind(proxy, s3_bucket, tmp_path, 20)
+def store(proxy: FaultProxy, bucket: Bucket, tmp_path: Path) -> ObjectStore:
+    return behind(proxy, bucket, tmp_path, 20)
 
 
 @pytest.fixture
-def straight(s3_bucket: S3Bucket, tmp_path: Path) -> ObjectStore:
+def straight(bucket: Bucket, tmp_path: Path) -> ObjectStore:
     """The bucket without the proxy."""
-    address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
-    return ObjectStore(address, environment=s3_bucket.environment(), home=tmp_path)
+    address = BucketAddress(bucket.url, bucket.server.endpoint, path_style=True)
+    return ObjectStore(address, environment=bucket.environment(), home=tmp_path)
+
+
+@pytest.fixture
+def part(bucket: Bucket) -> bytes:
+    """What a request holds that sends a part of a large file."""
+    return b"partNumber" if isinstance(bucket, S3Bucket) else b"comp=block&"
 
 
 PASSING = [
@@ -80,15 +86,14 @@ def test_a_small_upload_gets_through_every_fault_that_passes(
 
 
 def test_a_large_upload_gets_through_faults_in_its_parts_and_its_end(
-    store: ObjectStore, straight: ObjectStore, proxy: FaultProxy
+    store: ObjectStore, straight: ObjectStore, proxy: FaultProxy, bucket: Bucket, part: bytes
 ) -> None:
     sink = store.stage(str(uuid.uuid4()))
-    proxy.faults = [
-        Fault("status", 500, b"POST"),
-        Fault("reset", 5000, b"partNumber"),
-        Fault("status", 503, b"partNumber"),
-        Fault("accepted", only=b"POST"),
-    ]
+    in_parts = [Fault("reset", 5000, part), Fault("status", 503, part)]
+    if isinstance(bucket, S3Bucket):
+        proxy.faults = [Fault("status", 500, b"POST"), *in_parts, Fault("accepted", only=b"POST")]
+    else:
+        proxy.faults = [*in_parts, Fault("status", 500, b"comp=blocklist"), Fault("accepted", only=b"comp=blocklist")]
     try:
         written = sink.write(LEADER, "members", "csv", [LARGE])
         sink.seal()
@@ -99,9 +104,9 @@ def test_a_large_upload_gets_through_faults_in_its_parts_and_its_end(
 
 
 def test_a_large_file_waits_for_the_bucket_with_a_handful_of_parts_in_memory(
-    proxy: FaultProxy, s3_bucket: S3Bucket, tmp_path: Path
+    proxy: FaultProxy, bucket: Bucket, part: bytes, tmp_path: Path
 ) -> None:
-    proxy.forever = Fault("status", 500, b"partNumber")
+    proxy.forever = Fault("status", 500, part)
     made = 0
 
     def pieces() -> Iterator[bytes]:
@@ -110,7 +115,7 @@ def test_a_large_file_waits_for_the_bucket_with_a_handful_of_parts_in_memory(
             made += 1
             yield bytes(PART_BYTES)
 
-    sink = behind(proxy, s3_bucket, tmp_path, 1).stage(str(uuid.uuid4()))
+    sink = behind(proxy, bucket, tmp_path, 1).stage(str(uuid.uuid4()))
     with pytest.raises(Unavailable):
         sink.write(LEADER, "members", "csv", pieces())
     assert made <= 6
@@ -164,7 +169,7 @@ def test_an_upload_whose_etag_says_otherwise_is_read_back_and_sent_again(
 
 
 def test_runs_on_a_bucket_carry_by_reference_fail_cleanly_and_keep_what_is_in_use(
-    folder: Path, s3_bucket: S3Bucket, straight: ObjectStore, proxy: FaultProxy
+    folder: Path, bucket: Bucket, straight: ObjectStore, proxy: FaultProxy
 ) -> None:
     shop = workshop_in(folder, store=straight)
     try:
@@ -176,7 +181,7 @@ def test_runs_on_a_bucket_carry_by_reference_fail_cleanly_and_keep_what_is_in_us
         write_platform(folder / "platform.json", changed)
 
         proxy.forever = Fault("status", 500, b"PUT")
-        impatient = behind(proxy, s3_bucket, folder, 1)
+        impatient = behind(proxy, bucket, folder, 1)
         with pytest.raises((Unavailable, FileStoreError)):
             run_by_hand(replace(shop, store=impatient, plan=replace(shop.plan, attempts=1)))
         proxy.forever = None

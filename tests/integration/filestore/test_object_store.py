@@ -19,23 +19,15 @@ from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
 from tests.parts.azure import WRONG_KEY, AzureContainer
+from tests.parts.buckets import Bucket
 from tests.parts.key_giver import key_giver
 from tests.parts.s3 import S3Bucket
-
-Bucket = S3Bucket | AzureContainer
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 
 def new_id() -> str:
     return str(uuid.uuid4())
-
-
-@pytest.fixture(params=["s3_bucket", "azure_container"])
-def bucket(request: pytest.FixtureRequest) -> Bucket:
-    """An empty bucket of each cloud."""
-    found: Bucket = request.getfixturevalue(request.param)
-    return found
 
 
 @pytest.fixture
