@@ -51,6 +51,8 @@ _MEANINGS = {
     "InvalidToken": _EXPIRED,
     "TokenRefreshRequired": _EXPIRED,
     "ResourceNotFound": _NO_BUCKET,
+    "InvalidResourceName": _NO_BUCKET,
+    "OutOfRangeInput": _NO_BUCKET,
     "AuthorizationFailure": _NETWORK_RULES,
     "AuthorizationSourceIPMismatch": _NETWORK_RULES,
     "KeyBasedAuthenticationNotPermitted": _NO_ACCOUNT_KEYS,

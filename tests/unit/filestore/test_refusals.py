@@ -157,6 +157,8 @@ def azure_store_at(refusing: Refusing, **environment: str) -> ObjectStore:
     [
         (404, "ContainerNotFound", "no such bucket. Check files.url"),
         (404, "ResourceNotFound", "no such bucket. Check files.url"),
+        (400, "InvalidResourceName", "no such bucket. Check files.url"),
+        (400, "OutOfRangeInput", "no such bucket. Check files.url"),
         (403, "AuthenticationFailed", "does not accept the credentials"),
         (403, "AuthorizationFailure", "network rules"),
         (403, "KeyBasedAuthenticationNotPermitted", "allows no account keys"),
