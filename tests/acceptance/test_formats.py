@@ -141,8 +141,8 @@ def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) 
 def test_the_lines_of_the_documentation(consumer: Consumer, tmp_path: Path, project_folder: Path) -> None:
     text = (project_folder / "docs/fetching.md").read_text("utf-8")
     blocks = re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["sh"] * 5 + ["python"] * 2
-    environment = {**os.environ, "TOKEN": consumer.token, "FILES": consumer.files}
+    assert [kind for kind, _ in blocks] == ["sh"] * 6 + ["python"] * 3
+    environment = {**os.environ, "TOKEN": consumer.token, "FILES": consumer.files, "WAIT_MINUTES": "0"}
     printed = ""
     for kind, block in blocks:
         command = ["bash", "-euo", "pipefail", "-c", block] if kind == "sh" else [sys.executable, "-c", block]
@@ -160,6 +160,40 @@ def test_the_lines_of_the_documentation(consumer: Consumer, tmp_path: Path, proj
     assert printed.count(": OK\n") == len(RESOURCES)
     assert "200\n304\n" in printed
     assert '"COMMUNITY_ID","COMMUNITY_NAME"' in printed
+    with duckdb.connect(tmp_path / "exports.duckdb") as connection:
+        made = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert made == {resource.name for resource in RESOURCES}
+
+
+def test_the_script_for_every_day_fetches_what_changed_and_finds_what_is_damaged(
+    consumer: Consumer, tmp_path: Path, project_folder: Path
+) -> None:
+    text = (project_folder / "docs/fetching.md").read_text("utf-8")
+    (script,) = re.findall(r"<<'END'\n(.*?)END\n", text, re.DOTALL)
+    (tmp_path / "fetch-exports.sh").write_text(script)
+    folder = tmp_path / "exports"
+    folder.mkdir()
+
+    def fetch(files: str = consumer.files) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-x", str(tmp_path / "fetch-exports.sh"), str(folder)],
+            env={**os.environ, "TOKEN": consumer.token, "FILES": files, "WAIT_MINUTES": "0"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def fetched(done: subprocess.CompletedProcess[str]) -> list[str]:
+        assert done.returncode == 0, done.stderr
+        return re.findall(r"^\+ curl .* -o (\S+)\.new ", done.stderr, re.MULTILINE)
+
+    assert len(fetched(fetch())) == len(RESOURCES)
+    assert fetched(fetch()) == []
+    (folder / "members.csv.gz").write_bytes(b"cut")
+    (folder / "campaigns.csv.gz").unlink()
+    assert sorted(fetched(fetch())) == ["campaigns.csv.gz", "members.csv.gz"]
+    assert fetch(consumer.files + "x").returncode != 0
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))
