@@ -121,13 +121,7 @@ async def waiting(services: AccessServices, token: str) -> Waiting:
     """The session of a token that waits for the second factor. Raises Unauthenticated."""
     now = services.clock()
     try:
-        claims = session_jwt.decode(
-            token,
-            typ="mfa+jwt",
-            keyring=services.keyring.current(),
-            issuer=services.settings.issuer,
-            now_seconds=now.timestamp(),
-        )
+        claims = _decode_as("mfa+jwt", services, token, now)
     except InvalidToken:
         raise _invalid_token() from None
     standing = await services.state.aread(lambda stores: stores.sessions.standing(claims.sid, None))
@@ -303,20 +297,28 @@ def _encode(
 
 def _decode(services: AccessServices, token: str, now: datetime) -> Claims:
     """Claims of a session token, or of a waiting one (without a client_id)."""
-    keyring, issuer = services.keyring.current(), services.settings.issuer
-    seconds = now.timestamp()
     try:
-        return session_jwt.decode(token, typ="session+jwt", keyring=keyring, issuer=issuer, now_seconds=seconds)
-    except InvalidToken as refused:
-        reason = refused.reason
-    if reason == "type":
         try:
-            return session_jwt.decode(token, typ="mfa+jwt", keyring=keyring, issuer=issuer, now_seconds=seconds)
+            return _decode_as("session+jwt", services, token, now)
         except InvalidToken as refused:
-            reason = refused.reason
-    if reason == "expired":
-        raise Unauthenticated("This token has expired. Sign in again.", code="token_expired")
-    raise _invalid_token()
+            if refused.reason != "type":
+                raise
+            return _decode_as("mfa+jwt", services, token, now)
+    except InvalidToken as refused:
+        if refused.reason == "expired":
+            raise Unauthenticated("This token has expired. Sign in again.", code="token_expired") from None
+        raise _invalid_token() from None
+
+
+def _decode_as(typ: TokenType, services: AccessServices, token: str, now: datetime) -> Claims:
+    """Claims of a token of that type. Raises InvalidToken."""
+    return session_jwt.decode(
+        token,
+        typ=typ,
+        keyring=services.keyring.current(),
+        issuer=services.settings.issuer,
+        now_seconds=now.timestamp(),
+    )
 
 
 def _invalid_token() -> Unauthenticated:
