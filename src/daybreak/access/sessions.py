@@ -74,7 +74,8 @@ def issue_waiting_token(services: AccessServices, session: Session, *, now: date
 async def signed_in(services: AccessServices, token: str) -> SignedIn:
     """The session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
     now = services.clock()
-    claims = _decode(services, token, now)
+    # A waiting one stands for somebody, too: what it may not do yet is told by its session.
+    claims = _decode(services, token, now, "session+jwt", "mfa+jwt")
     standing = await services.state.aread(lambda stores: stores.sessions.standing(claims.sid, claims.client_id))
     fault = session_fault(standing, now)
     if fault is not None:
@@ -120,10 +121,7 @@ def enter(who: SignedIn) -> Principal:
 async def waiting(services: AccessServices, token: str) -> Waiting:
     """The session of a token that waits for the second factor. Raises Unauthenticated."""
     now = services.clock()
-    try:
-        claims = _decode_as("mfa+jwt", services, token, now)
-    except InvalidToken:
-        raise _invalid_token() from None
+    claims = _decode(services, token, now, "mfa+jwt")
     standing = await services.state.aread(lambda stores: stores.sessions.standing(claims.sid, None))
     if standing is None or standing.seat.seat_id != claims.seat_id:
         raise _invalid_token()
@@ -295,30 +293,20 @@ def _encode(
     )
 
 
-def _decode(services: AccessServices, token: str, now: datetime) -> Claims:
-    """Claims of a session token, or of a waiting one (without a client_id)."""
-    try:
+def _decode(services: AccessServices, token: str, now: datetime, *types: TokenType) -> Claims:
+    """Claims of a token of one of these types. Raises Unauthenticated."""
+    keyring = services.keyring.current()
+    for typ in types:
         try:
-            return _decode_as("session+jwt", services, token, now)
+            return session_jwt.decode(
+                token, typ=typ, keyring=keyring, issuer=services.settings.issuer, now_seconds=now.timestamp()
+            )
         except InvalidToken as refused:
+            if refused.reason == "expired":
+                raise Unauthenticated("This token has expired. Sign in again.", code="token_expired") from None
             if refused.reason != "type":
-                raise
-            return _decode_as("mfa+jwt", services, token, now)
-    except InvalidToken as refused:
-        if refused.reason == "expired":
-            raise Unauthenticated("This token has expired. Sign in again.", code="token_expired") from None
-        raise _invalid_token() from None
-
-
-def _decode_as(typ: TokenType, services: AccessServices, token: str, now: datetime) -> Claims:
-    """Claims of a token of that type. Raises InvalidToken."""
-    return session_jwt.decode(
-        token,
-        typ=typ,
-        keyring=services.keyring.current(),
-        issuer=services.settings.issuer,
-        now_seconds=now.timestamp(),
-    )
+                break
+    raise _invalid_token()
 
 
 def _invalid_token() -> Unauthenticated:

@@ -65,7 +65,7 @@ def test_the_waiting_token_opens_nothing_else_and_ends_after_ten_minutes(house: 
         house.run(sessions.authenticate(house.services, token))
     assert told.value.code == "second_factor_required"
     house.later(minutes=10, seconds=1)
-    assert refused(house, house.code(seed), token).code == "invalid_token"
+    assert refused(house, house.code(seed), token).code == "token_expired"
 
 
 def test_the_waiting_token_is_good_for_one_success(house: House) -> None:
