@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from daybreak.access.directory_sync import DirectoryChanges
     from daybreak.access.services import AccessServices
+    from daybreak.catalogue.models import Model
     from daybreak.credentials.keyring import KeyringFile
     from daybreak.ports.files import FileStore
     from daybreak.ports.sources import Reading, RowSource
@@ -100,21 +101,19 @@ def open_source(settings: Settings) -> "RowSource":
 
         timeout = int(source.statement_timeout.total_seconds())
         return PostgresqlSource(source.location, models, statement_timeout_seconds=timeout, **shared)
-    return _open_spark(settings)
+    return _open_spark(settings, models)
 
 
-def _open_spark(settings: Settings) -> "RowSource":
+def _open_spark(settings: Settings, models: "Mapping[str, Model]") -> "RowSource":
     try:
         from daybreak.sources.spark import SparkSource
     except ModuleNotFoundError as fault:
         raise OperatorError(
             f"source.engine is spark, but {fault.name} is not installed: pip install 'daybreak[server,spark]'."
         ) from None
-    from daybreak.catalogue.models import load_models
-
     return SparkSource(
         settings.source.location,
-        load_models(settings.snapshot.models_dir),
+        models,
         settings=dict(settings.source.spark),
         task_memory_bytes=int(settings.snapshot.memory_limit * ENGINE_SHARE),
     )
@@ -161,11 +160,10 @@ def workshop(
 ) -> "Workshop":
     """What a run works with."""
     from daybreak.snapshots.room import Scratch
-    from daybreak.snapshots.workshop import Workshop
+    from daybreak.snapshots.workshop import Workshop, unwatched
 
     source = open_source(settings)
-    made = partial(
-        Workshop,
+    return Workshop(
         state=state,
         store=open_files(settings),
         source=_SyncingSource(source, settings, state) if settings.directory.accounts else source,
@@ -176,9 +174,9 @@ def workshop(
         new_id=new_id,
         # Spark puts rows aside on its own machines.
         scratch=None if settings.source.engine == "spark" else Scratch(temp_dir(settings), settings.files_folder),
+        watch=watch or unwatched,
         tidy=partial(_tidy, state, settings.audit.keep),
     )
-    return made() if watch is None else made(watch=watch)
 
 
 def _tidy(state: "Database", keep_audit: timedelta, now: datetime) -> None:

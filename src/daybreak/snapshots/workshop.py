@@ -14,7 +14,7 @@ from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.room import Scratch
 
 
-def _unwatched(_progress: Mapping[str, object]) -> None:
+def unwatched(_progress: Mapping[str, object]) -> None:
     """Nobody looks on."""
 
 
@@ -42,5 +42,5 @@ class Workshop:
     new_id: Callable[[], str]
     scratch: Scratch | None = None
     stop: threading.Event = field(default_factory=threading.Event)
-    watch: Callable[[Mapping[str, object]], None] = _unwatched
+    watch: Callable[[Mapping[str, object]], None] = unwatched
     tidy: Callable[[datetime], None] = _nothing_else
