@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 from daybreak.catalogue.resources import RESOURCES
@@ -90,6 +91,17 @@ def test_metrics_add_up_over_the_workers(service: Service) -> None:
         service.get("/healthz")
     # The other worker shows what it counted a second later at most.
     wait_until(lambda: _requests_counted(service) >= before + 20)
+
+
+def test_metrics_say_how_fresh_the_files_are(service: Service) -> None:
+    token = service.token(MAYA, SOUTH)
+    told = service.get(f"/download/v1/files/{SOUTH}", token=token).json()["data"]
+    lines = service.get("/metrics").text.splitlines()
+    values = {name: float(value) for name, _, value in (line.partition(" ") for line in lines) if "_files_" in name}
+    assert values == {
+        "daybreak_files_late": float(told["late"]),
+        "daybreak_files_as_of_timestamp_seconds": datetime.fromisoformat(told["as_of"]).timestamp(),
+    }
 
 
 def _requests_counted(service: Service) -> int:

@@ -127,6 +127,10 @@ def test_a_postgresql_that_goes_away_and_comes_back(
                     assert found.status_code == 503, found.text
                     assert int(found.headers["Retry-After"]) >= 1
             assert service.get("/healthz").status_code == 200
+            counted = service.get("/metrics")
+            assert counted.status_code == 200
+            assert "daybreak_http_requests_open" in counted.text
+            assert "daybreak_files_late" not in counted.text, "nobody knows"
         finally:
             postgresql_server.execute(f"ALTER DATABASE {database} WITH ALLOW_CONNECTIONS true")
         wait_until(lambda: service.ask(token, NORTH).status_code == 302, 60, what="the database to be used again")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import Counter as Numbers
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from prometheus_client import (
@@ -22,10 +23,37 @@ from prometheus_client import (
     Histogram,
     generate_latest,
 )
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from daybreak.domain.snapshot import Freshness
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+
+
+class _FreshnessGauges(Collector):
+    """What the state database says at the scrape: the same from every worker, so that nothing is added up."""
+
+    def __init__(self, fresh: Freshness) -> None:
+        self._fresh = fresh
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        served = self._fresh.snapshot
+        yield GaugeMetricFamily("daybreak_files_late", "1 when files that are due are not out.", self._fresh.late)
+        yield GaugeMetricFamily(
+            "daybreak_files_as_of_timestamp_seconds",
+            "Instant that the served files show; 0 before the first.",
+            served.as_of.timestamp() if served is not None else 0,
+        )
+
+
+def freshness_text(fresh: Freshness) -> bytes:
+    """How fresh the files are, in the same format as `Metrics.text`."""
+    registry = CollectorRegistry()
+    registry.register(_FreshnessGauges(fresh))
+    return generate_latest(registry)
 
 
 @dataclass(slots=True)

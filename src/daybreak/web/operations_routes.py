@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 import daybreak
 from daybreak.catalogue.table_schema import data_package
-from daybreak.domain.errors import NotFound
+from daybreak.domain.errors import NotFound, Unavailable
+from daybreak.snapshots.freshness import freshness
 from daybreak.web.answers import Health, ReadinessView, json_answer
 from daybreak.web.docs_page import DOCS_STYLE, docs_page
-from daybreak.web.metrics import Metrics
+from daybreak.web.metrics import Metrics, freshness_text
 from daybreak.web.openapi import openapi_document
 from daybreak.web.readiness import ReadinessProbe
 from daybreak.web.request_facts import facts_of
@@ -62,7 +63,17 @@ class _OperationsEndpoints:
         if allowed == "off" or (allowed == "loopback" and not facts_of(request).from_loopback):
             raise NotFound("Nothing is here.")
         text, content_type = self._metrics.text()
-        return Response(text, headers={"Content-Type": content_type})
+        return Response(text + await self._freshness(), headers={"Content-Type": content_type})
+
+    async def _freshness(self) -> bytes:
+        """How fresh the files are; nothing while the state database is away, which the counters outlive."""
+        services = self._services
+        now, publish_at = services.clock(), services.downloads.settings.publish_at
+        try:
+            fresh = await services.state.aread(lambda stores: freshness(stores.snapshots, now, publish_at))
+        except Unavailable:
+            return b""
+        return freshness_text(fresh)
 
     async def schema(self, _request: Request) -> Response:
         return Response(self._schema, media_type="application/json")

@@ -1,6 +1,9 @@
 """Counters that hold nothing a client can make up."""
 
-from daybreak.web.metrics import Metrics
+from datetime import UTC, datetime
+
+from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.web.metrics import Metrics, freshness_text
 
 
 def test_requests_are_counted_by_route_method_and_status() -> None:
@@ -23,3 +26,14 @@ def test_requests_are_counted_by_route_method_and_status() -> None:
     assert "daybreak_http_requests_open 1.0" in lines
     assert 'daybreak_events_total{event="link_issued"} 1.0' in lines
     assert b"BREW" not in text
+
+
+def test_freshness_before_the_first_files_and_late_ones() -> None:
+    hour = datetime(2026, 11, 22, 4, tzinfo=UTC)
+    none = freshness_text(Freshness(snapshot=None, next_expected_at=hour, late=False)).decode().splitlines()
+    assert "daybreak_files_late 0.0" in none
+    assert "daybreak_files_as_of_timestamp_seconds 0.0" in none
+    served = Snapshot("one", SnapshotState.PUBLISHED, as_of=datetime(1970, 1, 1, 0, 1, tzinfo=UTC), started_at=hour)
+    late = freshness_text(Freshness(served, hour, late=True, reason="It failed.")).decode().splitlines()
+    assert "daybreak_files_late 1.0" in late
+    assert "daybreak_files_as_of_timestamp_seconds 60.0" in late
