@@ -27,18 +27,21 @@ def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) 
 
 def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day) -> Freshness:
     """The same from values. `history` is newest first. A run that will end too late is told of before its hour: the
-    next files are then expected at its end.
+    next files are then expected at its end. In the moment that a publication takes, it is the one that is expected.
     """
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
     coming = _expected_publication(run_of(due_day + _DAY, history), now, publish_at)
-    if now <= due + _GRACE or answers(current, run, due):
+    if answers(current, run, due):
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     # The next day's run says nothing about this day's, which may be held or have failed.
     running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
-    expected = (_expected_end(running, now) if running else None) or coming
-    return Freshness(snapshot=current, next_expected_at=expected, late=True, reason=_reason(current, run, running))
+    expected = _expected_end(running, now) if running else None
+    if now <= due + _GRACE:
+        return Freshness(snapshot=current, next_expected_at=expected or due + _GRACE, late=False)
+    reason = _reason(current, run, running)
+    return Freshness(snapshot=current, next_expected_at=expected or coming, late=True, reason=reason)
 
 
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:

@@ -40,6 +40,17 @@ def test_the_publication_itself_has_a_moment() -> None:
     assert judge(YESTERDAYS, [YESTERDAYS], at("04:01:01"), FOUR).late
 
 
+def test_who_comes_in_that_moment_is_not_sent_away_for_a_day() -> None:
+    complete = run(SnapshotState.COMPLETE, TODAY, at("03:30:00"))
+    for current, history in ((None, []), (YESTERDAYS, [complete, YESTERDAYS])):
+        assert judge(current, history, at("04:00:00"), FOUR).next_expected_at == at("04:01:00")
+    # What was foretold before the hour is still true after it.
+    progress = {"share": 0.5, "expected_end": at("05:20:00").isoformat()}
+    running = run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress, lease_until=at("04:02:00"))
+    for moment in ("03:59:59", "04:00:00", "04:00:30", "04:01:30"):
+        assert judge(YESTERDAYS, [running, YESTERDAYS], at(moment), FOUR).next_expected_at == at("05:20:00")
+
+
 def test_after_publication_the_next_ones_are_tomorrows() -> None:
     fresh = judge(TODAYS, [TODAYS, YESTERDAYS], at("04:00:01"), FOUR)
     assert (fresh.late, fresh.next_expected_at) == (False, at("04:00:00") + timedelta(days=1))
