@@ -12,17 +12,20 @@ the lines of ranges of its rows, and one joins them to the same files.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark import Accumulator, TaskContext
+from py4j.protocol import Py4JError
+from pyspark import Accumulator, SparkContext, TaskContext
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -78,9 +81,25 @@ def spark_session(settings: Mapping[str, str]) -> SparkSession:
     }.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except PySparkException as error:
         raise SourceUnavailable(f"No Spark session: {words_of(error)}") from error
+    _end_with_this_process(session.sparkContext)
+    return session
+
+
+@cache
+def _end_with_this_process(context: SparkContext) -> None:
+    """Has Spark end its log and give back its executors before this process is gone: its JVM may go at the same moment,
+    as everything in a container does.
+    """
+
+    def end() -> None:
+        # It may have died before.
+        with suppress(Py4JError, OSError):
+            context.stop()
+
+    atexit.register(end)
 
 
 class SparkSource:
