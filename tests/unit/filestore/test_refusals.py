@@ -8,20 +8,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from daybreak.domain.errors import FileStoreError, OperatorError, Unavailable
 from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_store import ObjectStore
+from tests.parts.certificates import own_certificate
 
 KEY = "snapshots/00000000-0000-4000-8000-000000000001/empty/members.csv.gz"
 KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1"}
@@ -80,18 +75,6 @@ def refusing_server(certificate: Path | None = None) -> Iterator[Refusing]:
 def store_at(refusing: Refusing, folder: Path, **environment: str) -> ObjectStore:
     address = BucketAddress("s3://bucket/prefix", refusing.url, path_style=True, patience_seconds=0.2)
     return ObjectStore(address, environment=KEYS | environment, home=folder)
-
-
-def own_certificate(file: Path) -> None:
-    """One for 127.0.0.1 that vouches for itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a store of one's own")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
-    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
-    made = builder.add_extension(address, critical=False).sign(key, hashes.SHA256())
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    file.write_bytes(made.public_bytes(pem) + key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
 def amazon(code: str, message: str) -> str:
