@@ -10,8 +10,16 @@ DaybreakError
 │   └── Conflict                conflict
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
 ├── SourceError                 the platform's data cannot be read, or is not what was promised
-├── RunError                    a run that cannot go on: fenced, disk short, verification failed
+│   └── SourceUnavailable       it went away (transient)
+├── RunError                    a run that cannot go on: disk short, verification failed, ...
+│   ├── CarryFailed             an earlier file cannot be used again (transient)
+│   └── RunFenced               another builder has the run
+├── FileStoreError              a file cannot be written, read or verified
+│   ├── StoreFull               disk_short
+│   └── FileDamaged             file_damaged
 └── OperatorError               what an operator asked for cannot be done; says what to do
+
+Every code that a client can meet, with its status, stands in `web.problems` and in docs/errors.md.
 """
 
 from __future__ import annotations
@@ -55,23 +63,19 @@ class InvalidRequest(RequestError):
 
 
 class Unauthenticated(RequestError):
-    """No credential, or one that is not good (401). Codes: `invalid_credentials`, `missing_token`,
-    `invalid_token`, `session_ended`, `token_revoked`, `token_expired`, `invalid_code`."""
+    """No credential, or one that is not good (401)."""
 
     code = "invalid_token"
 
 
 class Forbidden(RequestError):
-    """The credential is good, the act is not allowed (403). Codes: `not_your_account`,
-    `account_inactive`, `no_active_account`, `second_factor_required`, `second_factor_not_enrolled`,
-    `data_export_required`, `api_tokens_disabled`, `invalid_link`, `link_expired`, `link_revoked`,
-    `https_required`, `reauthentication_required`, `not_an_operator`."""
+    """The credential is good, the act is not allowed (403)."""
 
     code = "not_your_account"
 
 
 class NotFound(RequestError):
-    """Nothing is there (404). Codes: `not_found`, `unknown_file`, `snapshot_not_ready`."""
+    """Nothing is there (404); `retry_after_seconds` when it will be."""
 
     code = "not_found"
 
@@ -107,8 +111,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(DaybreakError):
-    """A part the answer needs is away or busy (503). Codes: `state_unavailable`,
-    `files_unavailable`, `busy`."""
+    """A part the answer needs is away or busy (503)."""
 
     code = "unavailable"
     transient = True

@@ -47,6 +47,13 @@ def test_every_request_error_class_is_a_client_error() -> None:
             assert 400 <= PROBLEMS[found.code][0] < 500
 
 
+def test_the_tree_that_is_drawn_is_the_tree() -> None:
+    line = re.compile(r"^((?:│   |├── |└── )*)(\w+)(?: {2}|$)", re.MULTILINE)
+    drawn = {name: len(branches) // 4 for branches, name in line.findall(errors.__doc__ or "")}
+    classes = [found for found in vars(errors).values() if isinstance(found, type) and issubclass(found, DaybreakError)]
+    assert drawn == {found.__name__: len(found.__mro__) - len(DaybreakError.__mro__) for found in classes}
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
