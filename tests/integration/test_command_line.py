@@ -330,7 +330,7 @@ def test_what_operators_are_told(
     monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{broken}")
     assert "its file is no SQLite database" in command("seat", "list", code=1)
     doctor = command("doctor", code=1)
-    assert "\n        file is not a database" in doctor
+    assert "\n        state.url: file is not a database" in doctor
     assert "FAULT clock: not looked at, see state database\n" in doctor
     checks = [json.loads(line) for line in command("doctor", "--json", code=1).splitlines()]
     assert [check["check"] for check in checks if not check["ok"]] == ["state database", "clock", "freshness"]

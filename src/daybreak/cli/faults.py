@@ -2,6 +2,9 @@
 
 from daybreak.domain.errors import DaybreakError, InvalidRequest, Unavailable
 
+# Where what is away is named.
+_SETTINGS = {"state_unavailable": "state.url: "}
+
 
 def told(error: DaybreakError | OSError) -> str:
     """Text of one or more lines. Users get the message alone; the cause is for who runs the service."""
@@ -14,5 +17,5 @@ def told(error: DaybreakError | OSError) -> str:
     if isinstance(error, Unavailable) and cause is not None:
         # What the database's driver said, without the statement and the advice that wrap it.
         said = str(getattr(cause, "orig", None) or cause).strip()
-        text += f"\n  {said.splitlines()[0] if said else type(cause).__name__}"
+        text += f"\n  {_SETTINGS.get(error.code, '')}{said.splitlines()[0] if said else type(cause).__name__}"
     return text
