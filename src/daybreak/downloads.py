@@ -29,6 +29,7 @@ from daybreak.domain.snapshot import (
     CurrentFile,
     Freshness,
     ManifestEntry,
+    Snapshot,
 )
 from daybreak.ports.state import State, Stores
 from daybreak.snapshots.freshness import freshness
@@ -94,6 +95,7 @@ class OpenedFile(msgspec.Struct, frozen=True):
 class Manifest:
     """One account's files of the snapshot that is served, and how fresh they are."""
 
+    snapshot: Snapshot
     freshness: Freshness
     entries: tuple[ManifestEntry, ...]
 
@@ -245,9 +247,9 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
         return known, stores.snapshots.manifest(known.snapshot.snapshot_id, client_id)
 
     fresh, entries = await services.state.aread(look)
-    if not entries:
+    if fresh.snapshot is None or not entries:
         raise await _not_ready(services, client_id, now)
-    return Manifest(fresh, tuple(entries))
+    return Manifest(fresh.snapshot, fresh, tuple(entries))
 
 
 async def _file_of(

@@ -49,8 +49,7 @@ class _FileEndpoints:
         principal = await principal_of(request, self._services)
         client_id = request.path_params["client_id"].lower()
         found = await downloads.manifest(self._services.downloads, principal, client_id)
-        view = manifest_view(client_id, found.freshness, found.entries, self._services.settings.formats)
-        return json_answer(view)
+        return json_answer(manifest_view(client_id, found, self._services.settings.formats))
 
 
 def require_plain_path(request: Request) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
-from daybreak.domain.snapshot import Freshness, ManifestEntry
+from daybreak.downloads import Manifest
 
 
 class FormatView(msgspec.Struct, frozen=True):
@@ -33,14 +33,14 @@ class FileView(msgspec.Struct, frozen=True):
 
 
 class ManifestData(msgspec.Struct, frozen=True):
-    """One Leader's files of the current snapshot. The snapshot's fields are null before the first
-    one; `late` with a reason when a publication that should be there is not.
+    """One Leader's files of the current snapshot; `late` with a reason when a publication that should be there is
+    not.
     """
 
     client_id: str
-    snapshot_id: str | None
-    as_of: datetime | None
-    published_at: datetime | None
+    snapshot_id: str
+    as_of: datetime
+    published_at: datetime
     next_expected_at: datetime
     late: bool
     reason: str | None
@@ -53,21 +53,17 @@ class ManifestView(msgspec.Struct, frozen=True):
     data: ManifestData
 
 
-def manifest_view(
-    client_id: str,
-    freshness: Freshness,
-    entries: Sequence[ManifestEntry],
-    formats: Sequence[str],
-) -> ManifestView:
+def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) -> ManifestView:
     """The nine resources in the order of the documentation; only formats that are configured."""
-    by_name = {entry.resource: entry for entry in entries}
-    snapshot = freshness.snapshot
+    by_name = {entry.resource: entry for entry in manifest.entries}
+    snapshot, freshness = manifest.snapshot, manifest.freshness
+    assert snapshot.published_at is not None  # what is served has been published
     return ManifestView(
         ManifestData(
             client_id=client_id,
-            snapshot_id=snapshot.snapshot_id if snapshot else None,
-            as_of=snapshot.as_of if snapshot else None,
-            published_at=snapshot.published_at if snapshot else None,
+            snapshot_id=snapshot.snapshot_id,
+            as_of=snapshot.as_of,
+            published_at=snapshot.published_at,
             next_expected_at=freshness.next_expected_at,
             late=freshness.late,
             reason=freshness.reason,
