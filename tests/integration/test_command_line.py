@@ -319,6 +319,14 @@ def test_doctor_finds_what_is_wrong(
     assert "is not there: name a DuckDB file" in sick
 
 
+def test_a_command_ends_without_a_word_of_its_libraries(house: tuple[Path, DemoDirectory]) -> None:
+    """In a process of its own: what a library says when the process ends is no error of the operator's."""
+    command = [sys.executable, "-m", "daybreak.cli.main", "doctor", "-c", str(house[0] / "daybreak.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert "source: duckdb" in done.stdout
+    assert done.stderr == ""
+
+
 def test_what_operators_are_told(
     house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
