@@ -44,6 +44,11 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
     return Freshness(snapshot=current, next_expected_at=expected or coming, late=True, reason=reason)
 
 
+def at_its_hour(expected_at: datetime, publish_at: time_of_day) -> bool:
+    """Whether files that are expected then come with a publication at its hour, and not when a long run ends."""
+    return expected_at <= publication_of(last_due(expected_at, publish_at), publish_at) + _GRACE
+
+
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
     """When the next publication comes: at its hour, or when its run ends that will not make it by then."""
     hour = next_publication(now, publish_at)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import datetime
 from datetime import time as time_of_day
 
 import structlog
 
 from daybreak.domain.errors import DaybreakError
 from daybreak.domain.snapshot import Freshness
-from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.schedule import next_publication
+from daybreak.snapshots.freshness import at_its_hour, freshness
 from daybreak.snapshots.workshop import Workshop
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -27,14 +25,14 @@ class LatenessLog:
         self.publish_at = publish_at
         self._said = _FRESH
 
-    def tell(self, fresh: Freshness, now: datetime) -> None:
+    def tell(self, fresh: Freshness) -> None:
         """Compares what is with what was said last."""
         expected_at = fresh.next_expected_at
         if fresh.reason is not None:
             # The share in brackets grows with every look: it is no other reason.
             found = fresh.reason.split(" (")[0]
         else:
-            found = _FORETOLD if expected_at > next_publication(now, self.publish_at) else _FRESH
+            found = _FRESH if at_its_hour(expected_at, self.publish_at) else _FORETOLD
         if found == self._said:
             return
         self._said = found
@@ -53,4 +51,4 @@ def watch_lateness(workshop: Workshop) -> None:
         # A database that is away says nothing about the files; the loop says that it is away.
         with contextlib.suppress(DaybreakError):
             now = workshop.clock()
-            log.tell(workshop.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at)), now)  # type: ignore[misc]
+            log.tell(workshop.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at)))  # type: ignore[misc]
