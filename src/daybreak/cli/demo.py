@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from daybreak.cli.output import note, say, say_table, shown_bytes, shown_seconds
 from daybreak.domain.errors import OperatorError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from daybreak.demo.directory import DemoDirectory
     from daybreak.settings import Settings
 
+_AT_LEAST_ONE = Number(gte=1)
 _READY_SECONDS = 120.0
 _MADE = "demo.json"
 _LOG = "service.log"
@@ -53,11 +55,15 @@ def demo(
         "daybreak-demo"
     ),
     *,
-    leaders: Annotated[int, Parameter(help="Leaders; the largest twentieth has most of the Members.")] = 40,
-    members: Annotated[int, Parameter(help="Members of all Leaders.")] = 200_000,
-    messages: Annotated[int, Parameter(help="Outbound messages.")] = 1_000_000,
+    leaders: Annotated[
+        int, Parameter(help="Leaders; the largest twentieth has most of the Members.", validator=_AT_LEAST_ONE)
+    ] = 40,
+    members: Annotated[int, Parameter(help="Members of all Leaders.", validator=_AT_LEAST_ONE)] = 200_000,
+    messages: Annotated[int, Parameter(help="Outbound messages.", validator=_AT_LEAST_ONE)] = 1_000_000,
     seed: Annotated[int, Parameter(help="The same seed gives the same platform.")] = 7,
-    port: Annotated[int, Parameter(help="Where the service listens on 127.0.0.1.")] = 8400,
+    port: Annotated[
+        int, Parameter(help="Where the service listens on 127.0.0.1.", validator=Number(gte=1, lte=65535))
+    ] = 8400,
     check: Annotated[
         bool, Parameter(negative="", help="Fetch files over HTTP, compare them with the source, and end.")
     ] = False,

@@ -74,6 +74,8 @@ def test_examples_are_right(line: str) -> None:
         (["serve", "--bogus"], "--bogus", " serve"),
         (["snapshot", "show"], "--snapshot-id", " snapshot show"),
         (["demo", "--leaders", "many"], "--leaders", " demo"),
+        (["demo", "--members", "0"], "--members", " demo"),
+        (["demo", "--port", "65536"], "--port", " demo"),
         (["directory", "export", "one", "two"], "Too many arguments: one two", " directory export"),
     ],
 )
