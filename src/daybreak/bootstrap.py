@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import daybreak
-from daybreak.domain.errors import DaybreakError, OperatorError
+from daybreak.domain.errors import DaybreakError, OperatorError, SourceError
 from daybreak.settings import Settings
 
 if TYPE_CHECKING:
@@ -209,7 +209,14 @@ def sync_directory(
     if not queries.accounts:
         raise OperatorError("[directory] names no SQL for accounts, seats and access: set all three, or use `import`.")
     source = cast("Any", open_source(settings))
-    wanted = directory_from_rows(*(source.rows(sql) for sql in (queries.accounts, queries.seats, queries.access)))
+
+    def rows(setting: str) -> "list[dict[str, Any]]":
+        try:
+            return cast("list[dict[str, Any]]", source.rows(getattr(queries, setting)))
+        except SourceError as fault:
+            raise type(fault)(f"directory.{setting}: {fault.message}") from fault
+
+    wanted = directory_from_rows(rows("accounts"), rows("seats"), rows("access"))
 
     # Compared outside the transaction that writes: of 100,000 accounts it takes seconds, and a writer holds up logins.
     current = state.read(lambda stores: stores.directory.load())

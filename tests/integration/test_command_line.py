@@ -391,6 +391,9 @@ def test_the_directory_comes_from_the_platform(
         "'owner' AS roles, true AS data_export, true AS async_rest_api FROM leaders",
     )
     before = command("directory", "export")
+    with monkeypatch.context() as wrong:
+        wrong.setenv("DAYBREAK_DIRECTORY__SEATS", "SELEC 1")
+        assert "daybreakd: directory.seats: " in command("directory", "sync", code=1)
     assert "max_removed_share" in command("directory", "sync", code=1)
     assert f"+ seat {new}" in command("directory", "sync", "--dry-run", "--accept-removals")
     assert command("directory", "export") == before
