@@ -5,7 +5,6 @@ A way reads a source and writes into a folder. It may tell its own seconds, when
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import resource as system_resource
@@ -152,8 +151,6 @@ def main() -> None:
     """`python -m benchmarks.ways WAY SOURCE OUT`: one line of JSON at the end tells what the way tells."""
     way, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     print(json.dumps(BY_NAME[way](source, out)))
-    # As `daybreakd` ends: the collector need not walk what goes with the process.
-    gc.freeze()
 
 
 if __name__ == "__main__":
