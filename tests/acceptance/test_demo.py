@@ -93,7 +93,7 @@ def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
 
 def test_another_platform_in_the_same_folder_is_refused(folder: Path) -> None:
     done = subprocess.run(
-        [*DEMO, str(folder), "--leaders", "3", "--check"],
+        [*DEMO, str(folder), "--leaders", "3", "--port", str(free_port()), "--check"],
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
