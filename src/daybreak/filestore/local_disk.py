@@ -60,7 +60,7 @@ class LocalDisk:
             self._snapshots.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             self._staging.mkdir(_FOLDER_MODE, exist_ok=True)
         except OSError as error:
-            raise _fault(error, f"The folder {self._root} cannot be used for files") from error
+            raise _fault(error, f"files.url: the folder {self._root} cannot be used for files") from error
 
     @property
     def reads_cheaply(self) -> bool:
