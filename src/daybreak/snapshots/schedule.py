@@ -145,8 +145,11 @@ def decide(now: datetime, plan: RunPlan, current: Snapshot | None, history: Sequ
         return Wait(min(*busy, coming))
     start = planned_start(coming, history, plan)
     wait = Wait(coming)
-    if not answered and (now < start or current is None):
-        # A missed day is made up for, unless the next one's run is about to start anyway.
+    made = run_of(coming_day, history)
+    near = now >= start or (made is not None and made.state is SnapshotState.COMPLETE)
+    if not answered and (not near or current is None):
+        # A missed day is made up for, unless the next one's run is about to start anyway, or waits for its hour: that
+        # would be pushed aside.
         decision = _try_day(due_day, now, plan, history)
         if isinstance(decision, Build):
             return decision
