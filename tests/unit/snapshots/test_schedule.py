@@ -211,6 +211,16 @@ def test_a_complete_snapshot_is_not_published_early() -> None:
     assert decide(sharp, PLAN, yesterday, [waiting, yesterday]) == Publish(waiting)
 
 
+def test_a_missed_day_is_not_made_up_for_beside_a_complete_run_that_waits_for_its_hour() -> None:
+    long_ago = served(at("2026-11-18T04:00:00"), date(2026, 11, 18))
+    waiting = run(SnapshotState.COMPLETE, at("2026-11-20T03:10:00"), date(2026, 11, 20), report={"seconds": 1.0})
+    now = at("2026-11-20T03:10:02")
+    assert now < planned_start(at("2026-11-20T04:00:00"), [waiting, long_ago], PLAN), "the next start has moved"
+    decision = decide(now, PLAN, long_ago, [waiting, long_ago])
+    assert isinstance(decision, Wait)
+    assert decide(at("2026-11-20T04:00:00"), PLAN, long_ago, [waiting, long_ago]) == Publish(waiting)
+
+
 def test_a_held_day_is_left_to_the_operator() -> None:
     held = run(SnapshotState.HELD, at("2026-11-20T03:30:00"), date(2026, 11, 20))
     decision = decide(at("2026-11-20T04:00:01"), PLAN, served(at("2026-11-19T04:00:00")), [held])
