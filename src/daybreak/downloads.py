@@ -273,7 +273,7 @@ async def _not_ready(services: DownloadServices, client_id: str, now: datetime) 
         return known, unknown
 
     fresh, unknown = await services.state.aread(look)
-    seconds = math.ceil((fresh.next_expected_at - now).total_seconds())
+    seconds = max(1, math.ceil((fresh.next_expected_at - now).total_seconds()))
     if unknown:
         detail = "The platform's data does not know this account, so there are no files of it."
     elif fresh.snapshot is None:
