@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from time import monotonic
@@ -18,7 +19,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import adbc_driver_manager
 import adbc_driver_postgresql
 import psycopg
-from adbc_driver_manager import AdbcConnection, AdbcDatabase, AdbcStatement
+from adbc_driver_manager import AdbcConnection, AdbcStatement
 from psycopg import conninfo
 
 from daybreak.domain.errors import SourceError, SourceUnavailable
@@ -58,11 +59,12 @@ class ServerSnapshot:
 
     def __init__(self, location: str, keeper: psycopg.Connection[Any], name: str, timeout_seconds: int) -> None:
         self.keeper = keeper
-        self._location = location
         self._name = name
         self._timeout_seconds = timeout_seconds
         self._lock = Lock()
-        self._database: AdbcDatabase | None = None
+        # The driver asks the server for its types, on a connection for a moment; the keeper works meanwhile.
+        self._opener = ThreadPoolExecutor(1, thread_name_prefix="driver")
+        self._database = self._opener.submit(adbc_driver_postgresql.connect, _adbc_uri(location))
         self._idle: deque[AdbcConnection] = deque()
         self._streaming: set[AdbcConnection] = set()
 
@@ -111,16 +113,12 @@ class ServerSnapshot:
         """Closes the connections that wait; call it when no stream is open."""
         while self._idle:
             self._idle.popleft().close()
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        self._opener.shutdown()
+        if self._database.exception() is None:
+            self._database.result().close()
 
     def _connect(self) -> AdbcConnection:
-        with self._lock:
-            if self._database is None:
-                # The driver asks the server for its types, on a connection for a moment.
-                self._database = adbc_driver_postgresql.connect(_adbc_uri(self._location))
-        connection = AdbcConnection(self._database)
+        connection = AdbcConnection(self._database.result())
         try:
             _execute(connection, _PLAIN)
             _execute(connection, _NO_LIMITS)
