@@ -23,7 +23,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink, FileStore
-from daybreak.ports.sources import ReferentialFault, ResourceReport, ResourceRows, RowSource
+from daybreak.ports.sources import ReferentialFault, ResourceReport, RowSource
 from daybreak.ports.state import State
 from daybreak.snapshots.plan import RunPlan
 from daybreak.snapshots.workshop import Workshop
@@ -68,7 +68,7 @@ class SmallReading:
     def input_bytes(self) -> int:
         return self.source.says_input_bytes
 
-    def rows(self, resource: str) -> ResourceRows:
+    def rows(self, resource: str) -> str:
         raise NotImplementedError
 
     def cursor(self) -> Any:

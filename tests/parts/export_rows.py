@@ -15,7 +15,6 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.export.engine import open_engine
 from daybreak.ports.files import WrittenFile
-from daybreak.ports.sources import ResourceRows
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
@@ -95,10 +94,9 @@ class MemorySink:
 class MadeUpReading:
     """A Reading over one resource's rows, given as Python values in the resource's column order."""
 
-    def __init__(self, connection: Any, leaders: Sequence[str], repeatable: bool = True) -> None:
+    def __init__(self, connection: Any, leaders: Sequence[str]) -> None:
         self._connection = connection
         self._leaders = sorted(leaders)
-        self._repeatable = repeatable
 
     @property
     def as_of(self) -> datetime:
@@ -113,8 +111,8 @@ class MadeUpReading:
     def input_bytes(self) -> int:
         return 0
 
-    def rows(self, resource: str) -> ResourceRows:
-        return ResourceRows(f"SELECT * FROM made_up_{resource}", self._repeatable)
+    def rows(self, resource: str) -> str:
+        return f"SELECT * FROM made_up_{resource}"
 
     def cursor(self) -> Any:
         return self._connection.cursor()
@@ -130,7 +128,6 @@ def made_up_reading(
     leaders: Sequence[str],
     *,
     threads: int = 2,
-    repeatable: bool = True,
     memory_bytes: int = 256_000_000,
 ) -> Iterator[MadeUpReading]:
     """Opens an engine with a table per resource holding just these rows."""
@@ -138,7 +135,7 @@ def made_up_reading(
     try:
         for name, values in rows.items():
             make_table(connection, resource_named(name), values)
-        yield MadeUpReading(connection, leaders, repeatable)
+        yield MadeUpReading(connection, leaders)
     finally:
         connection.close()
 

@@ -41,7 +41,7 @@ def referential_faults(reading: EmbeddedReading, filled: Collection[str]) -> lis
 
         def rows_of(resource: str) -> str:
             return (
-                f"(SELECT r.* FROM ({reading.rows(resource).select}) AS r "
+                f"(SELECT r.* FROM ({reading.rows(resource)}) AS r "
                 f'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
             )
 

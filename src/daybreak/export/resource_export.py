@@ -135,11 +135,9 @@ def _header_only(
 
 def shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
     """The resource's rows in our types, under a name the cursor knows."""
-    rows = reading.rows(resource.name)
     columns = ", ".join(_cast(column) for column in resource.columns)
-    kind = "VIEW" if rows.repeatable else "TABLE"
     name = f"rows_of_{resource.name}"
-    cursor.execute(f"CREATE OR REPLACE TEMP {kind} {name} AS SELECT {columns} FROM ({rows.select})")
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {columns} FROM ({reading.rows(resource.name)})")
     return name
 
 

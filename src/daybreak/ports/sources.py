@@ -13,19 +13,6 @@ from daybreak.ports.files import FileSink
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceRows:
-    """A resource's rows as the embedded engine finds them.
-
-    `select` is a SELECT in DuckDB's dialect that gives the resource's columns under their names,
-    in any order of rows; `repeatable` is False when running it twice costs much (aggregates,
-    joins, streams), so that the result is kept aside once.
-    """
-
-    select: str
-    repeatable: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceReport:
     """What came of one resource's export.
 
@@ -76,7 +63,9 @@ class Reading(Protocol):
 class EmbeddedReading(Reading, Protocol):
     """A reading whose rows are found in the embedded engine, which makes the files here."""
 
-    def rows(self, resource: str) -> ResourceRows: ...
+    def rows(self, resource: str) -> str:
+        """A SELECT in DuckDB's dialect that gives the resource's columns under their names, rows in any order. It may
+        be run as often as needed: what is dear to make (aggregates, streams) the reading makes once and keeps."""
 
     def cursor(self) -> Any:
         """A DuckDB connection on the reading's engine, for one thread and one open stream; the

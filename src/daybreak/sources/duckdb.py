@@ -23,7 +23,6 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line, open_engine
 from daybreak.export.lines import literal, quoted
-from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.parquet_folder import FileState, TableFiles, tables_in
 
@@ -110,6 +109,7 @@ class DuckdbReading:
         self._models = models
         self._files = files
         self._leaders: list[str] | None = None
+        self._selects: dict[str, str] = {}
         found = _columns_of_source(connection)
         check_tables(f"The source {location}", found, ACCEPTED_TYPES)
         _make_typed_views(connection, found)
@@ -156,10 +156,18 @@ class DuckdbReading:
         """Bytes of the file, or of all Parquet files."""
         return sum(state.size for state in self._files)
 
-    def rows(self, resource: str) -> ResourceRows:
-        """The model's SELECT; plain filters and projections are run twice rather than kept."""
-        select = self._models[resource].at(self._as_of)
-        return ResourceRows(select, repeatable="GROUP BY" not in select.upper())
+    def rows(self, resource: str) -> str:
+        """The model's SELECT, or of what it condenses: that is made when first asked for and kept to the end, spilling
+        like all else. Plain filters and projections cost less to run again than to keep.
+        """
+        if resource not in self._selects:
+            select = self._models[resource].at(self._as_of)
+            if "GROUP BY" in select.upper():
+                with self.cursor() as cursor:
+                    cursor.execute(f"CREATE TABLE condensed.{resource} AS {select}")
+                select = f"SELECT * FROM condensed.{resource}"
+            self._selects[resource] = select
+        return self._selects[resource]
 
     def cursor(self) -> Any:
         return self._connection.cursor()
@@ -263,6 +271,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
     if paths:
         listed = ", ".join(literal(str(path)) for path in paths)
         connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("CREATE SCHEMA condensed")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

@@ -23,7 +23,6 @@ from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.lines import quoted
-from daybreak.ports.sources import ResourceRows
 from daybreak.sources.contract import Columns, ModelRefused, check_models, check_tables
 from daybreak.sources.dialects import in_dialect
 from daybreak.sources.landing import Arrival, Landing, open_landing
@@ -137,7 +136,7 @@ class PostgresqlReading:
         self._landing = landing
         self._as_of = as_of
         self._models = models
-        self._landed: dict[str, ResourceRows] = {}
+        self._landed: dict[str, str] = {}
         self._leaders: list[str] | None = None
         self._tables: dict[str, Columns] | None = None
 
@@ -184,12 +183,12 @@ class PostgresqlReading:
         plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
         return int(plan["Plan Rows"]) * int(plan["Plan Width"])
 
-    def rows(self, resource: str) -> ResourceRows:
+    def rows(self, resource: str) -> str:
         """Lands the resource's rows when first asked for; later calls read what has landed."""
         if resource not in self._landed:
             known = resource_named(resource)
-            select = self._landing.land(known, self._arrivals(known), repeatable=True, stop=self._snapshot.cancel)
-            self._landed[resource] = ResourceRows(select, repeatable=True)
+            arrivals = self._arrivals(known)
+            self._landed[resource] = self._landing.land(known, arrivals, repeatable=True, stop=self._snapshot.cancel)
         return self._landed[resource]
 
     def cursor(self) -> Any:

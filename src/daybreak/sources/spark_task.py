@@ -25,7 +25,7 @@ from daybreak.export import export_resource
 from daybreak.export.content import line_columns, text_format
 from daybreak.export.ranges import join_ranges, range_lines
 from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ResourceReport, ResourceRows
+from daybreak.ports.sources import ResourceReport
 from daybreak.sources.landing import Landing, open_landing
 from daybreak.sources.spark_ranges import figures_row, joined_leaders, lines_row
 
@@ -183,8 +183,8 @@ class _TaskReading:
     def input_bytes(self) -> int:
         return 0
 
-    def rows(self, resource: str) -> ResourceRows:  # noqa: ARG002 - a task has the rows of one
-        return ResourceRows(self._select, repeatable=True)
+    def rows(self, resource: str) -> str:  # noqa: ARG002 - a task has the rows of one
+        return self._select
 
     def cursor(self) -> Any:
         return self._landing.cursor()

@@ -95,7 +95,7 @@ def test_a_stream_whose_back_end_is_ended_leaves_nothing(
         with reading.cursor() as cursor:
             assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
         # The snapshot stands.
-        assert reading.rows("communities").select
+        assert reading.rows("communities")
 
 
 def failing_members(fault: str) -> str:

@@ -348,7 +348,7 @@ def test_rows_without_an_identifier_are_not_lost(postgresql_url: str, parquet: P
         server.execute("INSERT INTO members (leader_id) SELECT leader_id FROM leaders")
         count = server.execute("SELECT count(*) FROM members").fetchall()
     with source_on(postgresql_url, tmp_path).open(AS_OF) as reading, closing(reading.cursor()) as cursor:
-        assert cursor.execute(f"SELECT count(*) FROM ({reading.rows('members').select})").fetchall() == count
+        assert cursor.execute(f"SELECT count(*) FROM ({reading.rows('members')})").fetchall() == count
 
 
 def test_every_missing_table_and_column_is_named(postgresql_url: str, tmp_path: Path) -> None:

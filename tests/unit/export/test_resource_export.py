@@ -42,13 +42,12 @@ def export(
     resource: str = CUSTOM,
     formats: Sequence[str] = ("csv", "json"),
     engine_threads: int = 2,
-    repeatable: bool = True,
     leaders: Sequence[str] = LEADERS,
     **options: Any,
 ) -> tuple[MemorySink, ResourceReport, list[ManifestEntry]]:
     sink = MemorySink()
     entries: list[ManifestEntry] = []
-    with made_up_reading(folder, {resource: rows}, leaders, threads=engine_threads, repeatable=repeatable) as reading:
+    with made_up_reading(folder, {resource: rows}, leaders, threads=engine_threads) as reading:
         report = export_resource(reading, resource, formats, sink, on_entries=entries.extend, **options)
     return sink, report, entries
 
@@ -232,14 +231,12 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, s
     return sink.files
 
 
-@pytest.mark.parametrize("repeatable", [True, False])
 @pytest.mark.parametrize(("threads", "engine_threads"), [(1, 1), (4, 3)])
 @pytest.mark.parametrize("batch_rows", [2048, 100_000])
 def test_same_rows_same_bytes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     baseline: dict[tuple[str, str, str], bytes],
-    repeatable: bool,
     threads: int,
     engine_threads: int,
     batch_rows: int,
@@ -249,7 +246,7 @@ def test_same_rows_same_bytes(
     monkeypatch.setattr(line_stream, "MOST_ROWS", batch_rows)
     rows = many_rows(6000, 9)
     rows.reverse()
-    sink, _, _ = export(tmp_path, rows, threads=threads, engine_threads=engine_threads, repeatable=repeatable)
+    sink, _, _ = export(tmp_path, rows, threads=threads, engine_threads=engine_threads)
     assert differences(sink.files, baseline) == {}
 
 
@@ -432,6 +429,6 @@ def test_parquet_bytes_do_not_depend_on_threads(tmp_path: Path) -> None:
     rows = many_rows(5000, 3)
     one, _, _ = export(tmp_path, rows, formats=("parquet",), threads=1, engine_threads=1)
     rows.reverse()
-    two, _, _ = export(tmp_path, rows, formats=("parquet",), threads=3, engine_threads=3, repeatable=False)
+    two, _, _ = export(tmp_path, rows, formats=("parquet",), threads=3, engine_threads=3)
     assert one.files == two.files
     assert len(one.files) == 5

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -196,6 +196,21 @@ def test_a_model_that_breaks_the_contract_is_named(platform: Path, tmp_path: Pat
     assert said in caught.value.message
 
 
+def test_what_a_model_condenses_is_made_once(platform: Path, tmp_path: Path) -> None:
+    own = tmp_path / "models"
+    own.mkdir()
+    usual = load_models()["communities"].sql
+    by_chance = usual.replace("c.community_name", "CAST(random() AS VARCHAR)")
+    (own / "communities.sql").write_text(by_chance, "utf-8")
+    with reading(platform, tmp_path, load_models(own)) as opened:
+        found = []
+        for _ in range(2):
+            with closing(opened.cursor()) as cursor:
+                found.append(cursor.execute(opened.rows("communities")).fetchall())
+    assert len(found[0]) == 1
+    assert found[0] == found[1]
+
+
 def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
     own = tmp_path / "models"
     own.mkdir()
@@ -369,7 +384,7 @@ def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform
     with reading(platform, tmp_path) as opened:
 
         def row(resource: str, columns: str) -> tuple[int, ...]:
-            found = opened.cursor().execute(f"SELECT {columns} FROM ({opened.rows(resource).select})").fetchall()
+            found = opened.cursor().execute(f"SELECT {columns} FROM ({opened.rows(resource)})").fetchall()
             assert len(found) == 1
             return tuple(found[0])
 
@@ -425,7 +440,7 @@ def test_queries_and_models_of_the_operators_own_find_other_tables_by_their_name
     assert source.rows(query) == [{"id": LEADER, "leader_name": "One"}]
     with source.open(AS_OF) as opened:
         opened.check()
-        assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows("members").select})').fetchall() == [("Ana",)]
+        assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows("members")})').fetchall() == [("Ana",)]
 
 
 def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
