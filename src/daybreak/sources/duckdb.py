@@ -164,6 +164,7 @@ class DuckdbReading:
             select = self._models[resource].at(self._as_of)
             if "GROUP BY" in select.upper():
                 with self.cursor() as cursor:
+                    cursor.execute("CREATE SCHEMA IF NOT EXISTS condensed")
                     cursor.execute(f"CREATE TABLE condensed.{resource} AS {select}")
                 select = f"SELECT * FROM condensed.{resource}"
             self._selects[resource] = select
@@ -271,7 +272,6 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: list[Path]) -> None:
     if paths:
         listed = ", ".join(literal(str(path)) for path in paths)
         connection.execute(f"SET allowed_paths = [{listed}]")
-    connection.execute("CREATE SCHEMA condensed")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
