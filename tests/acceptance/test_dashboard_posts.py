@@ -19,6 +19,7 @@ import requests
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.identity import Grant, Seat
 from daybreak.ports.state import Stores
+from daybreak.web.dashboard.desk import open_desk
 from daybreak.web.dashboard.routes import dashboard_routes
 from tests.acceptance.service import PATIENCE_SECONDS, Service
 from tests.acceptance.test_waiting_login import form_token
@@ -35,7 +36,7 @@ FORMS = "application/x-www-form-urlencoded"
 def post_paths() -> list[str]:
     """Every path that takes a post, on North."""
     named = {"client_id": NORTH, **dict.fromkeys(("token_id", "snapshot_id", "reference"), str(uuid.uuid4()))}
-    routes = dashboard_routes(Mock())
+    routes = dashboard_routes(open_desk(Mock()))
     found = [route.path.format(**named) for route in routes if "POST" in route.handlers]
     assert len(found) > 10
     return found

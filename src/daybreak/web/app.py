@@ -9,6 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 from daybreak.web.audit_routes import audit_routes
 from daybreak.web.auth_routes import auth_routes
+from daybreak.web.dashboard.desk import open_desk
+from daybreak.web.dashboard.nowhere import nowhere
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.file_responses import DigestGuard
 from daybreak.web.file_routes import file_routes
@@ -30,6 +32,7 @@ class Application:
         self._metrics = Metrics()
         self._guard = DigestGuard()
         self._probe = ReadinessProbe(services)
+        desk = open_desk(services)
         routes = [
             # The busiest first.
             *link_routes(services, self._metrics, self._guard),
@@ -37,9 +40,9 @@ class Application:
             *auth_routes(services),
             *audit_routes(services),
             *operations_routes(services, self._metrics, self._probe),
-            *dashboard_routes(services),
+            *dashboard_routes(desk),
         ]
-        self._answer = Hardening(routes, services.settings, self._metrics)
+        self._answer = Hardening(routes, nowhere(desk), services.settings, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, or sees the server start and stop; web sockets get nothing."""

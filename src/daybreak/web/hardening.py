@@ -21,7 +21,7 @@ from daybreak.web.answers import Headers
 from daybreak.web.metrics import Metrics
 from daybreak.web.problems import MethodNotAllowed, problem_response
 from daybreak.web.request_facts import SCOPE_KEY, Peers, RequestFacts, gather, host_is_good, transfer_coding_is_good
-from daybreak.web.routing import Route, find_route
+from daybreak.web.routing import Handler, Route, find_route
 from daybreak.web.services import WebSettings
 
 # Set unless the route has set the header itself, as pages do with the policy.
@@ -63,10 +63,11 @@ class _Outcome(msgspec.Struct):
 
 
 class Hardening:
-    """Answers requests by their routes. See the module for what it does around them."""
+    """Answers requests by their routes, and by `nowhere` what none has. See the module for what it does around them."""
 
-    def __init__(self, routes: Sequence[Route], settings: WebSettings, metrics: Metrics) -> None:
+    def __init__(self, routes: Sequence[Route], nowhere: Handler, settings: WebSettings, metrics: Metrics) -> None:
         self._routes = routes
+        self._nowhere = nowhere
         self._settings = settings
         self._metrics = metrics
         self._headers = [*_ALWAYS, _HSTS] if settings.secure else list(_ALWAYS)
@@ -103,7 +104,7 @@ class Hardening:
         method = scope["method"]
         route, scope["path_params"] = find_route(self._routes, method, scope["path"])
         if route is None:
-            raise NotFound("There is nothing at this path.")
+            return await self._nowhere(Request(scope, receive))
         outcome.route = route.path
         handler = route.handlers.get(method)
         if handler is None:

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Response, ViewportSize, expect
 from daybreak.credentials import totp
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard import stage
-from tests.acceptance.dashboard.conftest import Service, sign_in, unused
+from tests.acceptance.dashboard.conftest import Service, forget_failed_loads, sign_in, unused
 
 MOST_BYTES = 100_000
 LOOKS = (
@@ -125,6 +125,22 @@ def test_accessible_where_secrets_are_made_and_asked_for(
     expect(owner.get_by_role("button", name="Revoke the token")).to_be_visible()
     faults += _faults(owner, "token revoked")
     assert faults == []
+
+
+def test_a_mistyped_address_leads_on(
+    open_page: Callable[..., Page], service: Service, project_folder: Path, console_messages: list[str]
+) -> None:
+    page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+    page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    page.goto(f"{service.base}/dashbord/files")
+    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
+    assert _faults(page, "nowhere") == []
+    page.get_by_role("link", name="API description").click()
+    page.wait_for_url("**/docs")
+    page.go_back()
+    page.get_by_role("link", name="To your files").click()
+    page.wait_for_url("**/dashboard/sign-in*")
+    forget_failed_loads(console_messages, 404)
 
 
 def _faults(page: Page, where: str) -> list[str]:

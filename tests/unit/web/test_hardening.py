@@ -33,7 +33,7 @@ def ask(handler: Handler, settings: WebSettings, path: str = "/x", **changes: An
     routes = [methods("/post", POST=handler), methods("/{rest:path}", GET=handler)]
     if path == "/post":
         routes.pop()
-    asyncio.run(Hardening(routes, settings, Metrics())(scope, receive, send))
+    asyncio.run(Hardening(routes, echo, settings, Metrics())(scope, receive, send))
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, b"".join(message.get("body", b"") for message in sent[1:])
 

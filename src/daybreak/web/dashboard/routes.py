@@ -8,7 +8,7 @@ from starlette.responses import Response
 from daybreak.domain.errors import NotFound
 from daybreak.web.dashboard.activity import activity_pages
 from daybreak.web.dashboard.assets import asset_response
-from daybreak.web.dashboard.desk import Desk, open_desk
+from daybreak.web.dashboard.desk import Desk
 from daybreak.web.dashboard.doorway import gate_page
 from daybreak.web.dashboard.files import file_pages
 from daybreak.web.dashboard.insight import insight_pages
@@ -18,12 +18,10 @@ from daybreak.web.dashboard.sign_in import sign_in_routes
 from daybreak.web.dashboard.tokens import token_pages
 from daybreak.web.problems import MethodNotAllowed
 from daybreak.web.routing import Route, find_route, methods
-from daybreak.web.services import Services
 
 
-def dashboard_routes(services: Services) -> list[Route]:
+def dashboard_routes(desk: Desk) -> list[Route]:
     """The routes below /dashboard, in the order they are matched."""
-    desk = open_desk(services)
     known = [
         _static_route(desk),
         *sign_in_routes(desk),
