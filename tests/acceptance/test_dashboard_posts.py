@@ -78,6 +78,9 @@ class Browser:
     def get(self, path: str, **headers: str) -> requests.Response:
         return self.session.get(self._address + path, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False)
 
+    def head(self, path: str) -> requests.Response:
+        return self.session.head(self._address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
+
     def post(
         self, path: str, fields: Mapping[str, str] | bytes, headers: Mapping[str, str] | None = None
     ) -> requests.Response:

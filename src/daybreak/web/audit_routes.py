@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
@@ -17,6 +17,7 @@ from daybreak.ports.state import Stores
 from daybreak.web.authentication import principal_of
 from daybreak.web.routing import Route, methods
 from daybreak.web.services import Services
+from daybreak.web.streamed import streamed
 
 _PAGE = 500
 
@@ -49,12 +50,7 @@ def audit_routes(services: Services) -> list[Route]:
         pages = _pages(services, client_id, since, until, action)
         # The first page before the answer starts: a database that is away is a problem body.
         first = await anext(pages, b"")
-        if request.method == "HEAD":
-            answer = Response(media_type="application/x-ndjson")
-            # Nobody knows the length before all is written out; it is hardly nothing.
-            del answer.headers["Content-Length"]
-            return answer
-        return StreamingResponse(_chained(first, pages), media_type="application/x-ndjson")
+        return streamed(request, _chained(first, pages), media_type="application/x-ndjson")
 
     return [methods("/download/v1/audit/{client_id}", GET=trail)]
 

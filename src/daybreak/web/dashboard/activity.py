@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from urllib.parse import urlencode
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditEvent
@@ -24,6 +24,7 @@ from daybreak.web.dashboard.presentation import agent
 from daybreak.web.dashboard.visit import Visit, show, whole_number
 from daybreak.web.problems import PROBLEMS
 from daybreak.web.routing import Route, methods
+from daybreak.web.streamed import streamed
 
 ACTIONS: Mapping[str, str] = {
     "login": "Sign in",
@@ -174,7 +175,7 @@ def _file(visit: Visit, ending: str, media_type: str, written: Callable[[list[Au
 
     name = f"daybreak-activity-{visit.now:%Y-%m-%d}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-    return StreamingResponse(content(), media_type=media_type, headers=headers)
+    return streamed(visit.request, content(), media_type=media_type, headers=headers)
 
 
 def _asked(visit: Visit) -> _Filter:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from daybreak import downloads
 from daybreak.access.authorization import require
@@ -25,6 +24,7 @@ from daybreak.web.dashboard.file_reading import first_rows, spreadsheet_safe
 from daybreak.web.dashboard.freshness_view import freshness_view
 from daybreak.web.dashboard.visit import Visit, account_choices, fault_of, show
 from daybreak.web.routing import Route, methods
+from daybreak.web.streamed import streamed
 
 _LONGEST_SHOWN = 300
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
@@ -263,27 +263,24 @@ async def _spreadsheet_safe(visit: Visit) -> Response:
         raise NotFound("CSV files are not written by this service.", code="unknown_file")
     services = visit.desk.services
     stored = entry.formats["csv"]
-    name = f"{resource.name}-spreadsheet-safe.csv"
-    details = {"file": name, "snapshot_id": snapshot.snapshot_id}
-    await services.downloads.trail.record(
-        event_of(visit.principal, "file.fetched", "ok", at=visit.now, caller=visit.caller, details=details)
-    )
     pieces = spreadsheet_safe(services.files, resource, stored.key)
     try:
         # The first piece shows whether the file can be read, while an error page is still possible.
         first = await visit.desk.off_loop(lambda: next(pieces, b""))
     except (FileStoreError, csv.Error):
         raise _out_of_reach() from None
-    return StreamingResponse(
-        _joined(first, pieces),
+    name = f"{resource.name}-spreadsheet-safe.csv"
+    if visit.request.method == "GET":
+        details = {"file": name, "snapshot_id": snapshot.snapshot_id}
+        await services.downloads.trail.record(
+            event_of(visit.principal, "file.fetched", "ok", at=visit.now, caller=visit.caller, details=details)
+        )
+    return streamed(
+        visit.request,
+        chain((first,), pieces),
         media_type="text/csv; charset=utf-8; header=present",
         headers={"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"},
     )
-
-
-def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _shown(cell: str | None) -> str | None:
