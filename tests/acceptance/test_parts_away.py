@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import Service, serving
+from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_headers import check_headers
 from tests.acceptance.world import MAYA, NORTH, World
 from tests.parts.postgresql import PostgreSQLServer
@@ -53,6 +55,28 @@ def test_a_damaged_file_is_not_served(own: Service, file: str, served_before: bo
     finally:
         path.write_bytes(content)
     assert own.get(link).content == content
+
+
+@pytest.mark.parametrize(("resource", "first_piece_is_all"), [("communities", True), ("members", False)])
+def test_people_get_no_part_of_a_damaged_file_for_the_whole(
+    own: Service, resource: str, first_piece_is_all: bool
+) -> None:
+    _, path = _path_of(own, own.token(MAYA, NORTH), f"{resource}.csv.gz")
+    browser = Browser(own)
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
+        content = path.read_bytes()
+        try:
+            for damaged in (content[:-9], content[:-8] + bytes([content[-8] ^ 1]) + content[-7:]):
+                path.write_bytes(damaged)
+                if first_piece_is_all:
+                    found = browser.get(f"/dashboard/{NORTH}/files/{resource}/spreadsheet-safe.csv")
+                    assert (found.status_code, "out of reach" in found.text) == (503, True)
+                else:
+                    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+                        browser.get(f"/dashboard/{NORTH}/files/{resource}/spreadsheet-safe.csv")
+        finally:
+            path.write_bytes(content)
 
 
 def test_a_file_that_is_gone_is_away(own: Service) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.ports.files import FileStore
 
@@ -28,13 +29,18 @@ csv.field_size_limit(_LONGEST_CELL)
 
 
 def unpacked(pieces: Iterable[bytes], *, most_bytes: int | None = None) -> Iterator[bytes]:
-    """The content of a gzip stream, at most `most_bytes` of it, in pieces of 1 MiB at most."""
+    """The content of a gzip stream, at most `most_bytes` of it, in pieces of 1 MiB at most. Raises FileDamaged where it
+    is none, or ends too early: a part of a file must not pass for the whole.
+    """
     machine = zlib.decompressobj(wbits=31)
     left = most_bytes
     for piece in pieces:
         data: bytes = piece
         while data:
-            content = machine.decompress(data, 1 << 20)
+            try:
+                content = machine.decompress(data, 1 << 20)
+            except zlib.error as fault:
+                raise FileDamaged(f"A stored file is damaged: {fault}") from fault
             data = machine.unconsumed_tail
             if left is not None:
                 content = content[:left]
@@ -43,6 +49,8 @@ def unpacked(pieces: Iterable[bytes], *, most_bytes: int | None = None) -> Itera
                 yield content
             if left == 0:
                 return
+    if not machine.eof:
+        raise FileDamaged("A stored file ends too early")
 
 
 def lines(content: Iterable[bytes]) -> Iterator[str]:

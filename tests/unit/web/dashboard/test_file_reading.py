@@ -7,10 +7,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.ports.files import FileStore
 from daybreak.web.dashboard.file_reading import first_rows, lines, spreadsheet_safe, unpacked
@@ -94,3 +96,13 @@ def test_no_more_is_unpacked_than_asked_for(content: bytes, most: int) -> None:
 def test_lines_end_at_line_feeds_alone() -> None:
     content = "a\u2028b\x85c\rd\ne".encode()
     assert list(lines([content[:3], content[3:]])) == ["a\u2028b\x85c\rd\n", "e"]
+
+
+def test_a_file_that_was_cut_or_changed_is_told_from_a_whole_one() -> None:
+    packed = gzip.compress(b"a,b\n" * 1000)
+    for length in range(len(packed)):
+        with pytest.raises(FileDamaged):
+            list(unpacked([packed[:length]]))
+    for place in (12, len(packed) - 8):
+        with pytest.raises(FileDamaged):
+            list(unpacked([packed[:place] + bytes([packed[place] ^ 1]) + packed[place + 1 :]]))
