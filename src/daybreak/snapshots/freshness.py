@@ -8,7 +8,16 @@ from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports.snapshot_store import SnapshotStore
-from daybreak.snapshots.schedule import answers, last_due, next_publication, publication_of, run_of
+from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.schedule import (
+    answers,
+    expected_duration,
+    last_due,
+    next_publication,
+    next_try,
+    publication_of,
+    run_of,
+)
 
 # Publication itself takes a moment: until then nothing is called late.
 _GRACE = timedelta(seconds=60)
@@ -20,14 +29,20 @@ def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) 
     """What is served, when the next files are expected, and whether a publication is late, with the reason."""
     due_day = last_due(now, publish_at)
     current, run, next_run = snapshots.current(), snapshots.of_day(due_day), snapshots.of_day(due_day + _DAY)
-    told = judge(current, [each for each in (next_run, run) if each is not None], now, publish_at)
-    # Only lateness asks for more: a run by hand may be under way.
-    return judge(current, snapshots.recent(_LOOK_BACK), now, publish_at) if told.late and run is None else told
+    days = [each for each in (next_run, run) if each is not None]
+    told = judge(current, days, now, publish_at)
+    if not told.late:
+        return told
+    # Lateness asks for more: a run by hand may be under way; when a day is tried again hangs on how often it failed.
+    recent = snapshots.recent(_LOOK_BACK)
+    known = {each.snapshot_id for each in recent}
+    return judge(current, [*recent, *(each for each in days if each.snapshot_id not in known)], now, publish_at)
 
 
 def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day) -> Freshness:
     """The same from values. `history` is newest first. A run that will end too late is told of before its hour: the
-    next files are then expected at its end. In the moment that a publication takes, it is the one that is expected.
+    next files are then expected at its end. In the moment that a publication takes, it is the one that is expected. A
+    day that failed is expected at the end of its next try, if that takes as long as runs do.
     """
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
@@ -38,6 +53,8 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
     # The next day's run says nothing about this day's, which may be held or have failed.
     running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
     expected = _expected_end(running, now) if running else None
+    if expected is None:
+        expected = _usual_end(running or run, current, history, now)
     if now <= due + _GRACE:
         return Freshness(snapshot=current, next_expected_at=expected or due + _GRACE, late=False)
     reason = _reason(current, run, running)
@@ -73,6 +90,24 @@ def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | 
     if run.state is SnapshotState.DISCARDED:
         return "Today's snapshot was discarded by an operator."
     return "Today's snapshot is complete and about to be published."
+
+
+def _usual_end(
+    run: Snapshot | None, current: Snapshot | None, history: Sequence[Snapshot], now: datetime
+) -> datetime | None:
+    """The end of a run that is under way, or of the next try of a day whose run failed, if it takes as long as runs do.
+    None when that is not known, or when it should be over or begun already: then it is no promise.
+    """
+    takes = expected_duration([*history, current] if current is not None else history)
+    if run is None or takes is None:
+        return None
+    if run.under_way(now):
+        end = run.started_at + takes
+        return end if end > now else None
+    if run.state is not SnapshotState.FAILED or run.day is None:
+        return None
+    start = next_try(run.day, history, RunPlan())
+    return start + takes if start is not None and start > now else None
 
 
 def _expected_end(running: Snapshot, now: datetime) -> datetime | None:

@@ -87,6 +87,33 @@ def test_a_run_under_way_gives_its_share_and_the_end_it_expects() -> None:
     assert later.next_expected_at == at("04:00:00") + timedelta(days=1)
 
 
+def test_a_day_that_failed_is_expected_at_the_end_of_its_next_try() -> None:
+    served = replace(YESTERDAYS, report={"seconds": 600.0})
+    failed = [
+        replace(run(SnapshotState.FAILED, TODAY, at(begun)), report={"code": "source_error"}, finished_at=at(ended))
+        for begun, ended in (("04:17:00", "04:18:00"), ("04:06:00", "04:07:00"))
+    ]
+    tomorrow = at("04:00:00") + timedelta(days=1)
+    # Five minutes after the first time, ten after the second; and the ten that a run takes.
+    for history, moment, expected in (
+        (failed[1:], "04:08:00", at("04:22:00")),
+        (failed, "04:20:00", at("04:38:00")),
+        (failed, "04:28:00", tomorrow),  # it should have begun: who knows whether anybody is there to do it
+    ):
+        fresh = judge(served, [*history, served], at(moment), FOUR)
+        assert (fresh.late, fresh.next_expected_at) == (True, expected), moment
+    assert judge(YESTERDAYS, [*failed, YESTERDAYS], at("04:20:00"), FOUR).next_expected_at == tomorrow, "none has ended"
+    held = run(SnapshotState.HELD, TODAY, at("04:19:00"))
+    assert judge(served, [held, *failed, served], at("04:20:00"), FOUR).next_expected_at == tomorrow
+
+
+def test_a_run_that_cannot_tell_its_end_yet_is_expected_to_take_as_long_as_runs_do() -> None:
+    served = replace(YESTERDAYS, report={"seconds": 600.0})
+    running = run(SnapshotState.BUILDING, TODAY, at("04:30:00"))
+    assert judge(served, [running, served], at("04:31:00"), FOUR).next_expected_at == at("04:40:00")
+    assert judge(served, [running, served], at("04:40:00"), FOUR).next_expected_at == at("04:00:00") + timedelta(days=1)
+
+
 def test_a_run_whose_builder_fell_silent_is_not_under_way() -> None:
     progress = {"share": 0.4, "expected_end": at("05:20:00").isoformat()}
     silent = run(SnapshotState.BUILDING, TODAY, at("03:30:00"), progress=progress, lease_until=at("04:30:00"))
