@@ -77,6 +77,8 @@ def _rates(links: Compared, small: Compared, large: Compared, first: float, late
   sockets, has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last
   column how much the client used of its own: where the server's is full and the client's is not, the server was
   measured.
+- Ours and the peer's take turns. "Ratio" and "times" are the middle ones of the rounds' own, so that what slows the
+  machine for a minute slows both: they need not be those of the middle figures beside them.
 - The framework's hello is Starlette with one route, run by the service's own worker program with the same settings.
   nginx serves the very same files from the same disk with `sendfile`, kept connections, an access log and
   `open_file_cache`; it asks nobody whether the reader may have them. The service asks its database on each request,
