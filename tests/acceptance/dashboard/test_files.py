@@ -5,6 +5,7 @@ import gzip
 import io
 import re
 from collections.abc import Callable
+from datetime import date
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -151,6 +152,31 @@ def test_foreign_unknown_and_inactive_accounts(
     assert response.status == 403
     expect(page.get_by_text("This account is not active.")).to_be_visible()
     forget_failed_loads(console_messages, 403)
+
+
+def test_a_chart_tells_the_newest_day_or_the_one_pointed_at(visitor: Callable[..., Page], service: Service) -> None:
+    page = visitor()
+    page.goto(service.account(stage.NORTHLIGHT, "insight"))
+    legend = page.locator(".chart").first.locator(".u-legend")
+    summary = page.get_by_text("The numbers as a table").first
+    # The same numbers are within reach of the keyboard.
+    summary.focus()
+    page.keyboard.press("Enter")
+    rows = page.locator("#messages-table tbody tr")
+    days = sorted(rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.dataset.value))"))
+
+    def told(row: list[str]) -> list[str]:
+        day = date.fromisoformat(row[0])
+        return [f"{day:%a}, {day.day} {day:%b %Y}", *(f"{int(count):,}" for count in row[1:])]
+
+    values = legend.locator(".u-value")
+    expect(values).to_have_text(told(days[-1]))
+    place = page.locator(".chart").first.locator(".u-over")
+    place.scroll_into_view_if_needed()
+    place.hover(position={"x": 2, "y": 40})
+    expect(values).to_have_text(told(days[0]))
+    summary.hover()
+    expect(values).to_have_text(told(days[-1]))
 
 
 def test_insight_draws_what_the_tables_hold(visitor: Callable[..., Page], service: Service) -> None:

@@ -94,6 +94,7 @@
   const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
   const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+  const wholeDay = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
   const dayName = (stamp) => (stamp % 86400 === 0 ? dayFormat.format(new Date(stamp * 1000)) : "");
 
   function read(table) {
@@ -116,17 +117,20 @@
     const shown = bars ? stack(series) : series;
     const axis = { stroke: color("--ink-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const show = (value) => (value == null ? "" : percent ? `${exact.format(value)} %` : short.format(value));
+    // Nothing pointed at: the newest day is told, not a row of names without numbers.
+    const rest = (u) => { if (u.legend.idx == null) u.setLegend({ idx: days.length - 1 }, false); };
     place.replaceChildren();
     new uPlot({
       width,
       height: 240,
       cursor: { y: false, points: { size: 7 } },
       legend: { show: true, live: true },
+      hooks: { ready: [rest], setLegend: [rest] },
       tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "UTC"),
       scales: { x: { time: true, range: (u, low, high) => (bars ? [low - 43200, high + 43200] : [low, high]) }, y: { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
       axes: [{ ...axis, values: (u, ticks) => ticks.map(dayName), space: 64 }, { ...axis, size: 56, values: (u, ticks) => ticks.map(show) }],
       series: [
-        { label: "Day", value: (u, stamp) => (stamp == null ? "" : new Date(stamp * 1000).toISOString().slice(0, 10)) },
+        { label: "Day", value: (u, stamp) => (stamp == null ? "" : wholeDay.format(new Date(stamp * 1000))) },
         ...names.map((name, index) => ({
           label: name,
           stroke: color(`--chart-${(index % 4) + 1}`),
@@ -135,7 +139,7 @@
           points: { show: !bars && days.length < 40, size: 5 },
           paths: bars ? uPlot.paths.bars({ size: [0.72, 40] }) : undefined,
           spanGaps: true,
-          value: (u, value, seriesIndex, at) => (at == null ? "" : percent ? show(series[index][at]) : exact.format(series[index][at] ?? 0)),
+          value: (u, value, seriesIndex, at) => (at == null ? "" : percent ? show(series[index][at]) || "–" : exact.format(series[index][at] ?? 0)),
         })),
       ],
     }, [days, ...shown], place);
