@@ -79,7 +79,7 @@ def test_rows_that_lie_leader_by_leader_are_put_in_order_some_leaders_at_a_time(
     with made_up_reading(tmp_path, {}, LEADERS) as reading, reading.cursor() as cursor:
         cursor.execute(
             'COPY (SELECT gen_random_uuid() AS "MEMBER_ID", CAST($1[1 + number % 6] AS UUID) AS "LEADER_ID", '
-            "'field' AS \"CUSTOM_FIELD_NAME\", CAST(number AS VARCHAR) AS \"CUSTOM_FIELD_VALUE\" "
+            '\'field\' AS "CUSTOM_FIELD_NAME", CAST(number AS VARCHAR) AS "CUSTOM_FIELD_VALUE" '
             f"FROM range(90_000) AS numbers (number) ORDER BY {order}) TO '{parquet}' (ROW_GROUP_SIZE 2048)",
             [LEADERS],
         )
