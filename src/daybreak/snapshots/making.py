@@ -105,7 +105,7 @@ class Making:
             self._sink.discard()
 
     def report(self) -> dict[str, object]:
-        """The run report so far: plain JSON values."""
+        """The run report so far: plain JSON values. `phases` give the second at which each began."""
         return {
             "engine": self._shop.source.engine,
             "formats": list(self._shop.plan.formats),
@@ -157,7 +157,7 @@ class Making:
         self._lease.check()
         self._progress.begin(resource)
         self._shop.watch(self._progress.as_json())
-        began = self._progress.seconds
+        began = self._phases[resource] = self._progress.seconds
         assert self._sink is not None
         self._counted[resource] = 0
         self._carried[resource] = set()
@@ -185,7 +185,6 @@ class Making:
             "unknown_leader_rows": report.unknown_leader_rows,
             "unexpected_values": dict(report.unexpected_values),
         }
-        self._phases[resource] = self._progress.seconds
 
     def _advance(self, rows: int) -> None:
         self._lease.check()

@@ -6,14 +6,17 @@ import gzip
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import duckdb
 
 from daybreak.catalogue.models import load_models
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.report import resources_of
+from daybreak.snapshots.report import figure, resources_of
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.snapshots.workshop import Workshop
@@ -45,6 +48,13 @@ def test_two_full_runs_and_a_carrying_one_give_the_same_bytes(workshop: Workshop
     assert again.report["files_carried"] == 0
     assert digests(shop, first) == digests(shop, carrying) == digests(shop, again)
     assert verify_snapshot(shop.state, shop.store, again.snapshot_id).damaged == ()
+
+    # Each resource's time lies between its own beginning and the next phase's; figures are rounded to milliseconds.
+    phases = cast("dict[str, float]", first.report["phases"])
+    took = resources_of(first.report)
+    assert [name for name in phases if name in took] == list(RESOURCE_NAMES)
+    for (name, begins), (_, ends) in pairwise(phases.items()):
+        assert begins + figure(took.get(name, {}), "seconds") <= ends + 0.003
 
     # The files of members, put together, are the members of the platform.
     query = f"SELECT CAST(member_id AS VARCHAR) FROM '{platform}/members.parquet' ORDER BY 1"
