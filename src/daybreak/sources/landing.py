@@ -21,7 +21,7 @@ from nanoarrow.c_array import CArray
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.c_schema import CSchema
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import RunError, SourceUnavailable
 from daybreak.export.engine import ENGINE_TYPES, engine_faults, open_engine
@@ -32,16 +32,6 @@ _VECTOR_ROWS = 2048
 _STOP_AGAIN_SECONDS = 1.0
 _WIDE_PART = 16
 """Of the engine's memory: so much of wide rows in a table."""
-
-_CALENDAR_BEGINS = "4714-11-24 (BC)"
-_WRAPPED = {
-    ColumnType.DATE: (("infinity", "5877612-06-21 (BC)"), ("-infinity", "5877612-06-22 (BC)")),
-    ColumnType.TIMESTAMP: (
-        ("infinity", "290279-12-22 (BC) 19:59:05.224191"),
-        ("-infinity", "290279-12-22 (BC) 19:59:05.224192"),
-    ),
-}
-"""What becomes of PostgreSQL's infinities on their way."""
 
 
 class ArrowStream(Protocol):
@@ -54,6 +44,10 @@ Arrival = Callable[[], AbstractContextManager[ArrowStream]]
 """Opens one stream of a resource's rows; leaving the context closes its connection."""
 
 
+Mending = Callable[[Column, str], str]
+"""The engine's SQL for what a column means, from the SQL for its value as it came."""
+
+
 class StreamBroken(SourceUnavailable):
     """A stream ended before its rows did; nothing of it is kept. Who opened it may know the server's code for why."""
 
@@ -63,9 +57,10 @@ class StreamBroken(SourceUnavailable):
 class Landing:
     """An engine in memory; `land` puts a resource's rows into tables of it."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_bytes: int) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_bytes: int, mended: Mending) -> None:
         self._connection = connection
         self._wide_bytes = wide_bytes
+        self._mended = mended
         self._naming = Lock()
 
     def cursor(self) -> Any:
@@ -126,7 +121,7 @@ class Landing:
         """One table and one statement for the whole stream: the fastest way."""
         table = self._new_table(resource, tables)
         with self._connection.cursor() as cursor, arrival() as stream:
-            _insert(cursor, resource, table, stream)
+            self._insert(cursor, resource, table, stream)
 
     def _fill_in_portions(self, resource: Resource, arrival: Arrival, tables: list[str]) -> None:
         """A statement for a few batches, and another table before wide rows would be too many in one."""
@@ -136,8 +131,24 @@ class Landing:
                 wide = portion.size_bytes * _VECTOR_ROWS > portion.rows * self._wide_bytes
                 if wide and filled_bytes and filled_bytes + portion.size_bytes > self._wide_bytes:
                     table, filled_bytes = self._new_table(resource, tables), 0
-                _insert(cursor, resource, table, portion)
+                self._insert(cursor, resource, table, portion)
                 filled_bytes += portion.size_bytes
+
+    def _insert(self, cursor: Any, resource: Resource, table: str, stream: ArrowStream) -> None:
+        columns = ", ".join(
+            self._mended(column, f"CAST({quoted(column.name)} AS {ENGINE_TYPES[column.type]})")
+            for column in resource.columns
+        )
+        with engine_faults(f"Resource {resource.name}"):
+            cursor.register("arriving", stream)
+            try:
+                cursor.execute(f"INSERT INTO {table} SELECT {columns} FROM arriving")
+            except duckdb.InvalidInputException as error:
+                if "reading the stream" not in str(error):
+                    raise
+                raise _broken(resource, error) from error
+            finally:
+                cursor.unregister("arriving")
 
 
 def _all_or_first_error(fillings: Sequence[Future[None]], stop: Callable[[], None]) -> None:
@@ -193,49 +204,27 @@ def _next_of(batches: Iterator[CArray], resource: Resource) -> CArray | None:
         raise _broken(resource, error) from error
 
 
-def _insert(cursor: Any, resource: Resource, table: str, stream: ArrowStream) -> None:
-    columns = ", ".join(map(_taken, resource.columns))
-    with engine_faults(f"Resource {resource.name}"):
-        cursor.register("arriving", stream)
-        try:
-            cursor.execute(f"INSERT INTO {table} SELECT {columns} FROM arriving")
-        except duckdb.InvalidInputException as error:
-            if "reading the stream" not in str(error):
-                raise
-            raise _broken(resource, error) from error
-        finally:
-            cursor.unregister("arriving")
-
-
-def _taken(column: Column) -> str:
-    """A column of the stream in the engine's type.
-
-    The driver of PostgreSQL counts times from 1970 instead of 2000 without looking: its infinities, and the last
-    centuries of its calendar, wrap round to before the calendar begins.
-    """
-    kind = ENGINE_TYPES[column.type]
-    value = f"CAST({quoted(column.name)} AS {kind})"
-    if column.type not in _WRAPPED:
-        return value
-    infinite = " ".join(f"WHEN {kind} '{there}' THEN {kind} '{meant}'" for meant, there in _WRAPPED[column.type])
-    refused = f"error('{column.name} holds a time that is too far ahead')"
-    wrapped = f"CASE {value} {infinite} ELSE {refused} END"
-    return f"CASE WHEN {value} < {kind} '{_CALENDAR_BEGINS}' THEN {wrapped} ELSE {value} END"
-
-
 def _broken(resource: Resource, error: Exception) -> StreamBroken:
     """What the server said, without what each layer put around it."""
     return StreamBroken(f"Resource {resource.name}: {str(error).strip().rpartition(']: ')[2]}")
 
 
+def _as_it_came(_column: Column, value: str) -> str:
+    return value
+
+
 @contextmanager
-def open_landing(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator[Landing]:
-    """An engine that touches what it spills to `temp_dir` and nothing else; all of it goes with the context."""
+def open_landing(
+    *, memory_bytes: int, threads: int, temp_dir: Path, mended: Mending = _as_it_came
+) -> Iterator[Landing]:
+    """An engine that touches what it spills to `temp_dir` and nothing else; all of it goes with the context. `mended`
+    undoes what a driver does to values.
+    """
     connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
     try:
         connection.execute("CREATE SCHEMA landed")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        yield Landing(connection, wide_bytes=memory_bytes // _WIDE_PART)
+        yield Landing(connection, wide_bytes=memory_bytes // _WIDE_PART, mended=mended)
     finally:
         connection.close()

@@ -33,6 +33,7 @@ from daybreak.sources.postgresql_snapshot import (
     reading_connection,
     server_faults,
 )
+from daybreak.sources.postgresql_times import unwrapped
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.UUID: ("uuid", "text", "character varying", "character"),
@@ -110,7 +111,9 @@ class PostgresqlSource:
     def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
         """One exported snapshot for one reading. Raises SourceError, SourceUnavailable."""
         with (
-            open_landing(memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir) as landing,
+            open_landing(
+                memory_bytes=self.memory_bytes, threads=self.threads, temp_dir=self.temp_dir, mended=unwrapped
+            ) as landing,
             open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
             yield PostgresqlReading(snapshot, landing, as_of, self.models)

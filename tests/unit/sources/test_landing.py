@@ -15,8 +15,10 @@ import pytest
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.sources.landing import ArrowStream, StreamBroken, open_landing
+from daybreak.sources.postgresql_times import unwrapped
 
 COMMUNITIES = resource_named("communities")
+CHANGES = resource_named("member_state_changes")
 MEGABYTE = 1_000_000
 
 
@@ -90,3 +92,34 @@ def test_no_stream_is_no_row(tmp_path: Path) -> None:
         found = cursor.execute(landing.land(COMMUNITIES, []))
         assert [column[0] for column in found.description] == list(COMMUNITIES.column_names)
         assert found.fetchall() == []
+
+
+def changed_at(*instants: int) -> AbstractContextManager[ArrowStream]:
+    """Changes at so many microseconds since 1970."""
+    name = "00000000-0000-4000-8000-000000000000"
+    return stream(
+        pa.RecordBatch.from_pydict(
+            {
+                "MEMBER_ID": [name],
+                "LEADER_ID": [name],
+                "SUBSCRIPTION_STATE": ["live"],
+                "STATE_CHANGED_AT": pa.array([instant], pa.timestamp("us", "UTC")),
+            }
+        )
+        for instant in instants
+    )
+
+
+def test_times_without_end_and_before_any_calendar_land_as_they_came(tmp_path: Path) -> None:
+    """An engine of the operator's own may hold them; only PostgreSQL's driver makes others of them."""
+    long_ago, ever, never = -(10**18), 2**63 - 1, -(2**63) + 1
+    with open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as landing:
+        select = landing.land(CHANGES, [lambda: changed_at(long_ago, ever, never)])
+        with closing(landing.cursor()) as cursor:
+            found = cursor.execute(f'SELECT CAST("STATE_CHANGED_AT" AS VARCHAR) FROM ({select})').fetchall()
+    assert sorted(text for (text,) in found) == ["-infinity", "29720-04-05 (BC) 22:13:20", "infinity"]
+    with (
+        open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path, mended=unwrapped) as landing,
+        pytest.raises(RunError, match="STATE_CHANGED_AT holds a time that is too far ahead"),
+    ):
+        landing.land(CHANGES, [lambda: changed_at(long_ago)])
