@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from daybreak.catalogue.resources import resource_named
-from daybreak.domain.errors import RunError
+from daybreak.domain.errors import RunError, SourceError
 from daybreak.sources.landing import ArrowStream, StreamBroken, open_landing
 from daybreak.sources.postgresql_times import unwrapped
 
@@ -120,6 +120,6 @@ def test_times_without_end_and_before_any_calendar_land_as_they_came(tmp_path: P
     assert sorted(text for (text,) in found) == ["-infinity", "29720-04-05 (BC) 22:13:20", "infinity"]
     with (
         open_landing(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path, mended=unwrapped) as landing,
-        pytest.raises(RunError, match="STATE_CHANGED_AT holds a time that is too far ahead"),
+        pytest.raises(SourceError, match="STATE_CHANGED_AT holds a time that is too far ahead"),
     ):
         landing.land(CHANGES, [lambda: changed_at(long_ago)])
