@@ -19,7 +19,7 @@ from daybreak.domain.errors import InvalidRequest
 from daybreak.ports.state import Stores
 from daybreak.web.dashboard.desk import Desk
 from daybreak.web.dashboard.doorway import account_page
-from daybreak.web.dashboard.file_reading import FORMULA_STARTS
+from daybreak.web.dashboard.formulas import disarmed
 from daybreak.web.dashboard.presentation import agent
 from daybreak.web.dashboard.visit import Visit, show, whole_number
 from daybreak.web.problems import PROBLEMS
@@ -144,14 +144,14 @@ async def _as_json_lines(visit: Visit) -> Response:
 
 def _csv_text(events: list[AuditEvent], first: bool) -> str:  # noqa: FBT001 - one of two forms of a file
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
+    writer = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
     if first:
         text.write("\ufeff")
         writer.writerow(_FIELDS)
     for event in events:
         record = {**_record(event), "details": json.dumps(dict(event.details), ensure_ascii=False)}
         cells = [str(record[name]) for name in _FIELDS]
-        writer.writerow([f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell for cell in cells])
+        writer.writerow([disarmed(cell) for cell in cells])
     return text.getvalue()
 
 

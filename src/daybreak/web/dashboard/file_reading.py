@@ -18,11 +18,11 @@ from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.ports.files import FileStore
+from daybreak.web.dashboard.formulas import disarmed
 
 PREVIEW_ROWS = 50
 _PREVIEW_BYTES = 4 << 20
 _LONGEST_CELL = 64 << 20
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _PIECE_CHARACTERS = 256 * 1024
 
 csv.field_size_limit(_LONGEST_CELL)
@@ -117,10 +117,11 @@ def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> li
 
 def spreadsheet_safe(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
     """The CSV file again with every text cell that a spreadsheet would run as a formula made plain
-    text by an apostrophe, with a byte-order mark and CRLF, as spreadsheets read best.
+    text by an apostrophe, with a byte-order mark and CRLF, as spreadsheets read best. Every cell is in quotes: some
+    part lines at semicolons and tabs too.
     """
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
     texts = [index for index, column in enumerate(resource.columns) if column.type is ColumnType.TEXT]
     buffer.write("\ufeff")
     writer.writerow(resource.column_names)
@@ -135,8 +136,8 @@ def spreadsheet_safe(store: FileStore, resource: Resource, key: str) -> Iterator
 
 def _safe(row: list[str], texts: Sequence[int]) -> list[str]:
     for index in texts:
-        if index < len(row) and row[index].startswith(FORMULA_STARTS):
-            row[index] = "'" + row[index]
+        if index < len(row):
+            row[index] = disarmed(row[index])
     return row
 
 

@@ -1,0 +1,78 @@
+"""No text leaves as a formula, whatever a spreadsheet takes for the beginning of a cell."""
+
+import csv
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.web.dashboard.formulas import disarmed
+
+SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+PARTS = [
+    "=1+1",
+    "+1555",
+    "-2",
+    "@x",
+    "\uff1d1",
+    '"',
+    "'",
+    ",",
+    ";",
+    "\t",
+    "\r\n",
+    "\n",
+    "\r",
+    " ",
+    "\x00",
+    "\ufeff",
+    "a",
+    "\u202e",
+]
+TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_size=8).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("=1+1", "'=1+1"),
+        (" =1+1", "' =1+1"),
+        ("\x00=1+1", "'\x00=1+1"),
+        ("\ufeff@x", "'\ufeff@x"),
+        ("Ana;=cmd|' /C calc'!A0", "Ana;'=cmd|' /C calc'!A0"),
+        ('Ana;"=1+1;', "Ana;'\"=1+1;"),
+        ("Ana\n=1+1", "Ana\n'=1+1"),
+        ("\ta", "'\ta"),
+        ("1+1=2, a-b; c @ d", "1+1=2, a-b; c @ d"),
+        ("", ""),
+    ],
+)
+def test_what_would_be_run_gets_an_apostrophe(text: str, plain: str) -> None:
+    assert disarmed(text) == plain
+
+
+def _written(text: str) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(["id", disarmed(text), "end"])
+    return out.getvalue()
+
+
+@given(TEXTS)
+def test_no_cell_begins_as_a_formula_however_a_line_is_parted(text: str) -> None:
+    written = _written(text)
+    for separator in ",;\t":
+        rows = list(csv.reader(io.StringIO(written, newline=""), delimiter=separator))
+        assert not [cell for row in rows for cell in row if cell.startswith(SIGNS)]
+    for cell in re.split(r"[;\t\r\n]", written):
+        # As by programs that know no quotes within a line.
+        assert not cell.lstrip(' \x00"\ufeff').startswith(SIGNS), cell
+
+
+@given(TEXTS)
+def test_nothing_else_changes(text: str) -> None:
+    made = iter(disarmed(text))
+    kept = [letter for letter in text if next(made) == letter or next(made) == letter]
+    assert "".join(kept) == text
+    assert disarmed(disarmed(text)).replace("'", "") == text.replace("'", "")
