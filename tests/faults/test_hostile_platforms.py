@@ -1,0 +1,209 @@
+"""A platform of nothing but odd texts and times at the borders: its files are the same octets from every engine, in
+every format, and hold its texts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import duckdb
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from daybreak.catalogue.models import load_models
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.export import export_resource
+from daybreak.ports.sources import EmbeddedReading
+from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.postgresql import PostgresqlSource
+from tests.integration.sources.engines import AS_OF, KeptFiles
+from tests.parts.export_rows import naughty_strings
+from tests.parts.postgresql_tables import fill_tables
+from tests.reference.platforms import HOSTILE, LEADERS, SQL_TYPES
+
+LEADER = LEADERS[0]
+BEFORE = datetime(2026, 11, 1, tzinfo=UTC)
+FORMATS = ("csv", "json", "ndjson", "parquet")
+NUMBERS_AS_TEXT = ("00123", "1e5", "1E400", "12345678901234567890", "0x1F", "1,234", "NaN", "Infinity", "TRUE", "#N/A")
+OTHERS = (
+    "2026-11-20",
+    "\\u0000",
+    "\\ud800",
+    "\ud7ff\ue000",
+    "\ufffe\uffff",
+    "\x1a",
+    "\x08\x0c\x0b\x1b[31m",
+    "\\N",
+    "\\.",
+)
+LONG = ("long " * 20_000, '"' * 5_000, ",\n\r" * 3_000)
+# PostgreSQL holds no NUL.
+TEXTS = tuple(
+    dict.fromkeys(text for text in (*naughty_strings(), *HOSTILE, *NUMBERS_AS_TEXT, *OTHERS, *LONG) if "\0" not in text)
+)
+DAYS = (
+    "0001-01-01", "0001-01-01 (BC)", "4713-01-01 (BC)", "9999-12-31", "10000-01-01", "1582-10-10", "1900-02-28",
+    "2000-02-29", "infinity", "-infinity",
+)  # fmt: skip
+INSTANTS = (
+    "0001-01-01 00:00:00+00", "0001-01-01 (BC) 00:00:00+00", "4713-01-01 (BC) 00:00:00+00",
+    "9999-12-31 23:59:59.999999+00", "1500-03-01 00:00:00+00", "1582-10-10 12:00:00+00",
+    "1969-12-31 23:59:59.999999+00", "2026-11-20 03:11:59.999999+00", "infinity", "-infinity",
+)  # fmt: skip
+
+
+def _id(kind: int, number: int) -> str:
+    return str(UUID(int=(kind << 64) + number))
+
+
+def _tables() -> dict[str, list[dict[str, Any]]]:
+    """Each text in each column of text."""
+    tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
+    columns = {table.name: [column.name for column in table.columns] for table in SOURCE_TABLES}
+
+    def add(table: str, **values: Any) -> None:
+        tables[table].append({name: values.get(name) for name in columns[table]})
+
+    add("leaders", leader_id=LEADER, leader_name=TEXTS[1])
+    for number, text in enumerate(TEXTS):
+        other = TEXTS[(number + 1) % len(TEXTS)]
+        member, campaign, community = _id(1, number), _id(2, number), _id(3, number)
+        named = dict.fromkeys(("phone_number", "first_name", "email", "state", "country", "gender"), text)
+        more = dict.fromkeys(("last_name", "city", "state_code", "country_code", "device_type"), other)
+        add("members", member_id=member, leader_id=LEADER, subscription_state=other, **named, **more)
+        add(
+            "member_state_changes", member_id=member, leader_id=LEADER, subscription_state=text, state_changed_at=BEFORE
+        )
+        add("custom_field_values", member_id=member, leader_id=LEADER, custom_field_name=text, custom_field_value=other)
+        add("communities", community_id=community, leader_id=LEADER, community_name=text)
+        add("community_memberships", community_id=community, member_id=member, joined_at=BEFORE)
+        flags = {"is_test": False, "is_scheduled": True, "is_filtered": False}
+        texts = {"campaign_name": text, "channel": other, "usage_channel": text, "text": other, "media_url": text}
+        add("campaigns", campaign_id=campaign, leader_id=LEADER, sent_at=BEFORE, **texts, **flags)
+        add("campaign_links", link_id=_id(4, number), campaign_id=campaign, link_type=text, link_url=other)
+        add(
+            "outbound_messages", message_id=_id(5, number), leader_id=LEADER, member_id=member, campaign_id=campaign,
+            outbound_message_type=text, usage_channel=other, segment_count=number, unit_count=2**40, sent_at=BEFORE,
+        )  # fmt: skip
+        add(
+            "terms", term_id=_id(6, number), term_language=text, custom_signup_language=other,
+            additional_checkbox_language=text,
+        )  # fmt: skip
+        add(
+            "member_term_accepts", member_id=member, leader_id=LEADER, term_id=_id(6, number), member_email=text,
+            member_country_code=other, was_checked=True, was_pre_checked=False, accepted_at=BEFORE,
+        )  # fmt: skip
+    return tables
+
+
+def _border_rows() -> list[str]:
+    """Statements that add a Member, a change and a message at each border, in the words of the embedded engine."""
+    statements: list[str] = []
+    for number, (day, instant) in enumerate(zip(DAYS, INSTANTS, strict=True)):
+        member = _id(7, number)
+        whose, when = f"'{member}', '{LEADER}'", f"date_of_birth = '{day}', first_activated_at = '{instant}'"
+        message = f"{whose}, '{member}', NULL, 'dm', 'sms', 1, 1, '{instant}'"
+        columns = "member_id, leader_id, phone_number, subscription_state"
+        statements += (
+            f"INSERT INTO members ({columns}) VALUES ({whose}, '', 'live')",
+            f"UPDATE members SET {when} WHERE member_id = '{member}'",
+            f"INSERT INTO member_state_changes VALUES ({whose}, 'live', '{instant}')",
+            f"INSERT INTO outbound_messages VALUES ({message})",
+        )
+    return statements
+
+
+def _files(reading: EmbeddedReading) -> dict[str, bytes]:
+    reading.check()
+    kept = KeptFiles()
+    for resource in RESOURCES:
+        export_resource(reading, resource, FORMATS, kept, threads=2, on_entries=lambda _: None)
+    reading.confirm()
+    return kept.files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`platform.duckdb`, and the same as Parquet in `parquet`; without the borders in `texts`."""
+    folder = tmp_path_factory.mktemp("hostile")
+    tables = _tables()
+    with duckdb.connect(str(folder / "platform.duckdb")) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for table in SOURCE_TABLES:
+            # Row by row, as other tests fill tables, would take most of the time.
+            rows = [
+                {name: None if cell is None else str(cell) for name, cell in row.items()} for row in tables[table.name]
+            ]
+            schema = pa.schema([(column.name, pa.string()) for column in table.columns])
+            connection.register("rows", pa.Table.from_pylist(rows, schema))
+            columns = ", ".join(f"CAST({c.name} AS {SQL_TYPES[c.type]}) AS {c.name}" for c in table.columns)
+            connection.execute(f"CREATE TABLE {table.name} AS SELECT {columns} FROM rows")
+        for name in ("texts", "parquet"):
+            (folder / name).mkdir()
+            for table in SOURCE_TABLES:
+                connection.execute(f"COPY {table.name} TO '{folder}/{name}/{table.name}.parquet' (FORMAT parquet)")
+            if name == "texts":
+                for statement in _border_rows():
+                    connection.execute(statement)
+    return folder
+
+
+def _embedded(location: Path, folder: Path) -> dict[str, bytes]:
+    source = DuckdbSource(location, load_models(), memory_bytes=400_000_000, threads=2, temp_dir=folder / "spill")
+    with source.open(AS_OF) as reading:
+        return _files(reading)
+
+
+@pytest.fixture(scope="module")
+def files(folder: Path) -> dict[str, bytes]:
+    """The files of the DuckDB file."""
+    return _embedded(folder / "platform.duckdb", folder)
+
+
+def test_parquet_gives_the_same(folder: Path, files: dict[str, bytes]) -> None:
+    other = _embedded(folder / "parquet", folder)
+    assert {name for name in files if files[name] != other.get(name)} == set()
+
+
+def test_postgresql_gives_the_same(folder: Path, files: dict[str, bytes], postgresql_url: str) -> None:
+    fill_tables(postgresql_url, folder / "texts")
+    with psycopg.connect(postgresql_url) as server:
+        for statement in _border_rows():
+            server.execute(re.sub(r"\(BC\)([^']*)", r"\1 BC", statement).encode())
+    source = PostgresqlSource(
+        postgresql_url, load_models(), memory_bytes=400_000_000, threads=2, temp_dir=folder / "spill"
+    )
+    with source.open(AS_OF) as reading:
+        other = _files(reading)
+    assert {name for name in files if files[name] != other.get(name)} == set()
+
+
+def test_every_format_holds_the_texts(files: dict[str, bytes]) -> None:
+    packed = {name: files[f"{LEADER}/custom_member_data.{name}"] for name in FORMATS}
+    expected = {(text, TEXTS[(number + 1) % len(TEXTS)]) for number, text in enumerate(TEXTS)}
+
+    def cells(records: list[dict[str, str]]) -> set[tuple[str, str]]:
+        return {(record["CUSTOM_FIELD_NAME"], record["CUSTOM_FIELD_VALUE"]) for record in records}
+
+    assert cells(json.loads(gzip.decompress(packed["json"]))) == expected
+    lines = gzip.decompress(packed["ndjson"]).decode().removesuffix("\n").split("\n")
+    assert cells([json.loads(line) for line in lines]) == expected
+    assert cells(pyarrow.parquet.read_table(pa.BufferReader(packed["parquet"])).to_pylist()) == expected
+
+
+def test_times_at_the_borders_are_written_down(files: dict[str, bytes]) -> None:
+    records = json.loads(gzip.decompress(files[f"{LEADER}/members.json"]))
+    found = {record["DATE_OF_BIRTH"]: record["FIRST_ACTIVATED_AT"] for record in records if record["DATE_OF_BIRTH"]}
+    assert found["9999-12-31"] == "9999-12-31T23:59:59.999999Z"
+    assert found["0001-01-01"] == "0001-01-01T00:00:00.000000Z"
+    assert (found["infinity"], found["-infinity"]) == ("infinity", "-infinity")
+    assert len(found) == len(DAYS)
