@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, back_or_instant, instant, settings_of
+from daybreak.cli.options import AsJson, Config, Limit, account_id, back_or_instant, instant, settings_of
 from daybreak.cli.output import is_terminal, note, say_json, say_table, shown_instant
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def audit(
     from daybreak.bootstrap import now_utc, open_state
 
     as_lines = json or follow or not is_terminal()
-    client_id = account.lower() if account is not None else None
+    client_id = account_id(account, "--account") if account is not None else None
     start = None
     if since is not None:
         start = back_or_instant(since, "--since", now_utc())

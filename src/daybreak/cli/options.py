@@ -60,6 +60,20 @@ def back_or_instant(text: str, option: str, now: datetime) -> datetime:
             ) from None
 
 
+def account_id(text: str, option: str) -> str:
+    """A client_id as it is kept, whatever its case. Raises OperatorError(wrong_use) for what is none."""
+    from daybreak.domain.identity import is_id
+
+    found = text.strip().lower()
+    if not is_id(found):
+        raise OperatorError(
+            f"{option}: {text!r} is no client_id, such as 7d909222-adf5-4547-93e0-e8f60c50f980; "
+            "`daybreakd directory export` lists them.",
+            code="wrong_use",
+        )
+    return found
+
+
 def span(text: str, option: str) -> timedelta:
     """`90d` as a time span. Raises OperatorError(wrong_use)."""
     from daybreak.settings.kinds import BadValue, duration

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, settings_of, span
+from daybreak.cli.options import AsJson, Config, account_id, settings_of, span
 from daybreak.cli.output import note, say, say_json, say_table, shown_instant
 from daybreak.domain.errors import OperatorError
 
@@ -76,10 +76,11 @@ def list_(
     from daybreak.access.operators import seat_named
     from daybreak.bootstrap import now_utc, open_state
 
+    client_id = account_id(account, "--account") if account is not None else None
     with closing(open_state(settings_of(config))) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
-                client_id=account.lower() if account is not None else None,
+                client_id=client_id,
                 seat_id=seat_named(stores, seat).seat_id if seat is not None else None,
             )
         )

@@ -19,6 +19,10 @@ Accepted = Mapping[ColumnType, Sequence[str]]
 _UNTYPED = ('"NULL"', "void")
 """What DuckDB and Spark call the type of a column whose writer saw no value in it: good for any."""
 
+_WAYS_OUT = (
+    "Is this what source.location should name? A table with another name or other columns gets a view in front of it."
+)
+
 
 class ModelRefused(Exception):
     """The engine does not take a model's SQL; the text is its reason, in one line."""
@@ -26,9 +30,9 @@ class ModelRefused(Exception):
 
 def check_tables(source: str, found: Mapping[str, Columns], accepted: Accepted) -> None:
     """Raises SourceError that lists every fault of the thirteen tables; `source` begins it."""
-    faults = table_faults(found, accepted)
+    faults = _table_faults(found, accepted)
     if faults:
-        raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults))
+        raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults) + f"\n{_WAYS_OUT}")
 
 
 def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: Accepted) -> None:
@@ -49,7 +53,7 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
         raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
 
 
-def table_faults(found: Mapping[str, Columns], accepted: Accepted) -> list[str]:
+def _table_faults(found: Mapping[str, Columns], accepted: Accepted) -> list[str]:
     """One line per missing table, missing column and wrong type; [] when all is there.
 
     `found` maps lower-case table names to their columns; an engine for which case is nothing gives lower-case names.

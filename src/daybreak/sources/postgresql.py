@@ -151,7 +151,7 @@ class PostgresqlReading:
         """Holds rights, tables, models, Leaders and terms to the contract."""
         with server_faults("The source"):
             self._check_rights()
-            check_tables("The source PostgreSQL", self._columns(), ACCEPTED_TYPES)
+            check_tables("The source in PostgreSQL", self._columns(), ACCEPTED_TYPES)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             pairs = self._keeper.execute(
                 "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"

@@ -156,7 +156,7 @@ def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnap
 def reading_connection(location: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection inside a transaction that only reads, in UTC. Raises SourceError, SourceUnavailable."""
     given = _parts_of(location)
-    with server_faults("The source"):
+    with server_faults("source.location"):
         connection = psycopg.connect(location, autocommit=True, **_missing_from(given))
     with closing(connection):
         with server_faults("The source"):

@@ -41,7 +41,7 @@ from daybreak.export.parquet_files import PARQUET
 from daybreak.export.referential import reference_checks
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault, ResourceReport
-from daybreak.sources.contract import Columns, model_faults, table_faults
+from daybreak.sources.contract import Columns, check_tables, model_faults
 from daybreak.sources.dialects import in_dialect
 from daybreak.sources.spark_faults import spark_faults, words_of
 from daybreak.sources.spark_placing import spread
@@ -171,9 +171,7 @@ class SparkReading:
         self._partition_rows = partition_rows
         self._task = task
         self._leaders: list[str] | None = None
-        faults = table_faults(tables, ACCEPTED_TYPES)
-        if faults:
-            raise SourceError("The source in Spark is not as expected:\n  " + "\n  ".join(faults))
+        check_tables("The source in Spark", tables, ACCEPTED_TYPES)
         for table in SOURCE_TABLES:
             columns = ", ".join(map(_typed, table.columns))
             session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")

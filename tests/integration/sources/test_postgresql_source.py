@@ -435,9 +435,9 @@ def test_half_a_stream_is_nothing(filled_database: str, tmp_path: Path) -> None:
         assert export_resource(reading, "communities", ("csv",), sink, on_entries=entries.extend).rows
 
 
-def test_a_server_that_is_not_there_is_transient(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_transient_and_the_setting_named(tmp_path: Path) -> None:
     source = source_on("postgresql://nobody@127.0.0.1:1/none", tmp_path)
-    with pytest.raises(SourceUnavailable), source.open(AS_OF):
+    with pytest.raises(SourceUnavailable, match=r"^source\.location \(PostgreSQL\): "), source.open(AS_OF):
         pass
 
 

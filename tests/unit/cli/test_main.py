@@ -95,6 +95,8 @@ def test_wrong_use_ends_with_two_and_says_where_help_is(
     [
         (["audit", "--since", "2x"], "--since: write an instant such as 2026-11-20T04:00:00Z, or a time back"),
         (["audit", "--since", "yesterday"], "--since: write an instant"),
+        (["audit", "--account", "nonsense"], "--account: 'nonsense' is no client_id, such as"),
+        (["token", "list", "--account", "acme"], "--account: 'acme' is no client_id, such as"),
         (["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"], "--as-of: write an instant"),
         (["state", "copy", "a", "b"], "SOURCE: write "),
         (["state", "copy", "sqlite:///a.db", "b"], "TARGET: write "),

@@ -122,7 +122,9 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
     assert "table terms is missing" in message
     assert "column communities.leader_id is missing" in message
     assert "column communities.community_name is DOUBLE, expected text (VARCHAR" in message
-    assert message.endswith("(VARCHAR or ENUM)")
+    *_, last, ways_out = message.splitlines()
+    assert last.endswith("(VARCHAR or ENUM)")
+    assert "source.location" in ways_out
     assert not caught.value.transient
 
 
