@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from daybreak.web.audit_routes import audit_routes
 from daybreak.web.auth_routes import auth_routes
 from daybreak.web.dashboard.desk import open_desk
-from daybreak.web.dashboard.nowhere import nowhere
+from daybreak.web.dashboard.outside import for_people, nowhere
 from daybreak.web.dashboard.routes import dashboard_routes
 from daybreak.web.file_responses import DigestGuard
 from daybreak.web.file_routes import file_routes
@@ -35,7 +35,7 @@ class Application:
         desk = open_desk(services)
         routes = [
             # The busiest first.
-            *link_routes(services, self._metrics, self._guard),
+            *link_routes(services, self._metrics, self._guard, lambda handler: for_people(desk, handler)),
             *file_routes(services, self._metrics),
             *auth_routes(services),
             *audit_routes(services),

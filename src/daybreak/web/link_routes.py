@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from daybreak.web.file_routes import require_plain_path
 from daybreak.web.metrics import Metrics
 from daybreak.web.negotiation import Representation, choose
 from daybreak.web.request_facts import facts_of
-from daybreak.web.routing import Route, methods
+from daybreak.web.routing import Handler, Route, methods
 from daybreak.web.services import Services
 
 STORE_LINK_SECONDS = 60
@@ -27,10 +27,12 @@ _DOWNLOADS_AT_MOST = 4096
 _log = structlog.get_logger("daybreak.web")
 
 
-def link_routes(services: Services, metrics: Metrics, guard: DigestGuard) -> list[Route]:
-    """The one route below /download/v1/links."""
+def link_routes(
+    services: Services, metrics: Metrics, guard: DigestGuard, told: Callable[[Handler], Handler]
+) -> list[Route]:
+    """The one route below /download/v1/links. People hand links on: `told` makes refusals that they can read."""
     endpoint = _LinkEndpoint(services, metrics, guard)
-    return [methods("/download/v1/links/{client_id}/{snapshot_id}/{file}", GET=endpoint.fetch)]
+    return [methods("/download/v1/links/{client_id}/{snapshot_id}/{file}", GET=told(endpoint.fetch))]
 
 
 class _LinkEndpoint:

@@ -1,11 +1,12 @@
-"""Addresses that nothing has: people get a page that leads on, programs the problem they can read."""
+"""Addresses that nothing has, and links that are refused: people get a page that leads on, programs the problem."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.service import Service
+from tests.acceptance.service import AUTH, Service
 from tests.acceptance.test_headers import DASHBOARD, NOTHING, check_headers
+from tests.acceptance.world import MAYA, NORTH
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
@@ -58,3 +59,29 @@ def test_an_endpoint_that_refuses_answers_in_json_whoever_asks(service: Service)
     for path, status in (("/download/v2/auth/context", 401), ("/download/v2/auth/login", 405)):
         found = service.get(path, headers={"Accept": BROWSER})
         assert (found.status_code, found.headers["Content-Type"]) == (status, "application/problem+json")
+
+
+def test_a_link_that_was_handed_on_is_refused_in_words(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    link = service.link(token, NORTH)
+    altered, gone = link.replace("expires=", "expires=1"), link.replace("campaigns", "passwords")
+    assert service.request("DELETE", f"{AUTH}/logout", token=token).status_code == 204
+    for url, status, code, title in (
+        (link, 403, "link_revoked", "The link was revoked"),
+        (altered, 403, "invalid_link", "The link is not good"),
+        (gone, 404, "unknown_file", "There is no such file"),
+    ):
+        page, problem = (service.get(url, headers={"Accept": accept}) for accept in (BROWSER, "*/*"))
+        assert (page.status_code, page.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+        assert f"<h1>{title}</h1>" in page.text
+        assert 'href="/dashboard/"' in page.text
+        check_headers(page, DASHBOARD)
+        assert (problem.status_code, problem.json()["code"]) == (status, code)
+        check_headers(problem, NOTHING)
+        assert page.headers["Vary"] == problem.headers["Vary"] == "Accept, Accept-Encoding"
+
+
+def test_a_link_that_is_good_is_the_file_whoever_opens_it(service: Service) -> None:
+    link = service.link(service.token(MAYA, NORTH), NORTH)
+    found = service.get(link, headers={"Accept": BROWSER})
+    assert (found.status_code, found.headers["Content-Type"]) == (200, "application/gzip")
