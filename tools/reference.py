@@ -176,7 +176,9 @@ def errors() -> str:
         (
             "Over HTTP every error is an `application/problem+json` body (RFC 9457) with a stable `code`, a "
             "`detail` for people and the `request_id` that stands in the logs; faults of single fields are "
-            "listed in `errors`. `401` carries `WWW-Authenticate`, `429` and `503` carry `Retry-After`.\n"
+            "listed in `errors`. `401` carries `WWW-Authenticate`, `429` and `503` carry `Retry-After`. "
+            "Somebody at a browser gets a page instead where people come: in the dashboard, by a link, by a mistyped "
+            "address.\n"
         ),
         _table(
             ("Status", "Code", "Title"), ((status, f"`{code}`", title) for code, (status, title) in PROBLEMS.items())
