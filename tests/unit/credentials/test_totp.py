@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -94,6 +95,15 @@ def test_an_authenticator_app_that_reads_the_address_shows_our_codes() -> None:
     assert (app.name, app.issuer) == ("rosa@example.org", "Daybreak")
     for seconds in (59, 1_800_000_000, 20_000_000_000):
         assert app.at(seconds) == totp.code_at(seed, seconds // 30)
+
+
+def test_seeds_are_160_bits_long_as_the_rfc_recommends() -> None:
+    assert totp.SEED_BYTES == 20  # RFC 4226, section 4
+
+
+def test_recovery_codes_are_four_times_four_letters_that_nobody_mixes_up() -> None:
+    for code in totp.new_recovery_codes(secrets.token_bytes):
+        assert re.fullmatch(r"([2-9a-km-np-z]{4}-){3}[2-9a-km-np-z]{4}", code)
 
 
 def test_recovery_codes_are_ten_differ_and_are_known_however_they_are_typed() -> None:
