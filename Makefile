@@ -26,12 +26,12 @@ help:
 setup: $(DEV) system azurite
 
 # What the service runs on, and no more: the demo needs nothing else.
-$(SERVER): requirements.lock tools/setup-python
+$(SERVER): requirements.lock pyproject.toml tools/setup-python
 	@tools/setup-python "$(PYTHON)" $(VENV) requirements.lock
 	@touch $@
 
 # That, and what tests and checks need.
-$(DEV): requirements-dev.lock tools/setup-python
+$(DEV): requirements-dev.lock pyproject.toml tools/setup-python
 	@tools/setup-python "$(PYTHON)" $(VENV) requirements-dev.lock
 	@touch $(SERVER) $@
 

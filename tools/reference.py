@@ -1,7 +1,10 @@
 """Writes the reference pages of `docs/` from the code: `python -m tools.reference`, or `--check` to compare only."""
 
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +88,51 @@ def command_line() -> str:
         lines = "\n".join(f"# {wanted}\n{line}" for wanted, line in EXAMPLES[name])
         parts.append(f"```sh\n{lines}\n```\n")
     return "\n".join(parts)
+
+
+def client() -> str:
+    """The command `daybreak` with its options, and what its package offers."""
+    import daybreak_client
+    from daybreak_client.command import EXAMPLES, VARIABLES, app
+
+    parts = [
+        "# The client\n",
+        (
+            "The consumer's command is `daybreak`; how it is used stands on [its page](fetching.md). Exit codes: 0 "
+            "done, 1 failed, 2 wrong use, 130 interrupted. Errors go to standard error as one message. In a pipe "
+            "output is plain: tab-separated lines, or JSON with `--json`. `NO_COLOR` is respected.\n"
+        ),
+        _table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
+    ]
+    for name in (each for each in app if not each.startswith("-")):
+        parts.append(f"## daybreak {name}\n")
+        parts += _verb(f"daybreak {name}", app[name])
+    lines = "\n".join(f"# {wanted}\n{line}" if wanted else line for wanted, line in EXAMPLES)
+    parts.append(f"```sh\n{lines}\n```\n")
+    parts.append("# The package `daybreak_client`\n")
+    for name in daybreak_client.__all__:
+        thing = getattr(daybreak_client, name)
+        parts.append(f"## {name}\n\n{_paragraphs(inspect.getdoc(thing) or '')}")
+        if is_dataclass(thing):
+            parts.append(_table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(thing))))
+        methods = list(_public_methods(thing))
+        if methods:
+            parts.append(_table(("Method", "What it does"), methods))
+    return "\n".join(parts)
+
+
+def _public_methods(thing: type) -> Iterator[tuple[str, str]]:
+    for name, method in vars(thing).items():
+        hidden = name.startswith("_") and name != "__init__"
+        if hidden or not method.__doc__ or not (callable(method) or isinstance(method, property)):
+            continue
+        about = " ".join(_paragraphs(method.__doc__).split())
+        if isinstance(method, property):
+            yield f"`{name}`", about
+            continue
+        # Annotations are texts, and shown in quotes.
+        arguments = re.sub(r"'|\bself(, )?", "", str(inspect.signature(method)).partition(" -> ")[0])
+        yield f"`{thing.__name__ if name == '__init__' else name}{arguments}`", about
 
 
 def _verb(full_name: str, command: Any) -> Iterator[str]:
@@ -231,6 +279,7 @@ def http() -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "cli.md": command_line,
+    "client.md": client,
     "source-schema.md": source_schema,
     "errors.md": errors,
     "http.md": http,

@@ -59,10 +59,11 @@ def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
         read_me = (project_folder / "README.md").read_text("utf-8")
         first_minutes = read_me.partition("## The first five minutes")[2].partition("\n## ")[0]
         blocks = re.findall(r"```sh\n(.*?)```", first_minutes, re.DOTALL)
-        assert len(blocks) == 3
+        assert len(blocks) == 4
         address = f"BASE=http://127.0.0.1:{port}"
         script = "\n".join(["set -eu", *blocks]).replace("BASE=http://127.0.0.1:8400", address)
         assert address in script
+        script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
         (tmp_path / "read-me").mkdir()
         done = subprocess.run(
             ["bash", "-c", script],
@@ -77,6 +78,7 @@ def test_a_second_start_uses_what_is_there_and_lines_can_be_pasted(
         assert "\n204\n" in done.stdout
         assert "session_ended" in done.stdout.splitlines()[-1]
         assert json.loads(gzip.decompress((tmp_path / "read-me" / "members.json.gz").read_bytes()))
+        assert len(list((tmp_path / "read-me" / "exports").iterdir())) == 9
         assert demo.stop() == 0
         assert not [line for line in demo.log().splitlines() if line.startswith("{")], "the service logs elsewhere"
     service_log = folder / "service.log"

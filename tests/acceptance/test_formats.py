@@ -141,8 +141,17 @@ def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) 
 def test_the_lines_of_the_documentation(consumer: Consumer, tmp_path: Path, project_folder: Path) -> None:
     text = (project_folder / "docs/fetching.md").read_text("utf-8")
     blocks = re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["sh"] * 6 + ["python"] * 3
-    environment = {**os.environ, "TOKEN": consumer.token, "FILES": consumer.files, "WAIT_MINUTES": "0"}
+    assert [kind for kind, _ in blocks] == ["python"] + ["sh"] * 6 + ["python"] * 3
+    address, _, client_id = consumer.files.partition("/download/v1/files/")
+    environment = {
+        **os.environ,
+        "TOKEN": consumer.token,
+        "FILES": consumer.files,
+        "WAIT_MINUTES": "0",
+        "DAYBREAK_SERVICE": address,
+        "DAYBREAK_TOKEN": consumer.token,
+        "DAYBREAK_ACCOUNT": client_id,
+    }
     printed = ""
     for kind, block in blocks:
         command = ["bash", "-euo", "pipefail", "-c", block] if kind == "sh" else [sys.executable, "-c", block]

@@ -29,9 +29,9 @@ for name in sys.argv[1:]:
 
 
 def imported_modules() -> set[str]:
-    """Every module that an import of the service names, those inside functions too; Spark is an extra of its own."""
+    """Every module that an import of service or client names, those inside functions too; Spark is an extra."""
     found: set[str] = set()
-    for path in (ROOT / "src" / "daybreak").rglob("*.py"):
+    for path in (ROOT / "src").rglob("*.py"):
         if path.name.startswith("spark") or "versions" in path.parts or path.name == "env.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -125,6 +125,10 @@ def run(arguments: Sequence[str]) -> int:
         return DONE
     except DaybreakError as error:
         return _complain(told(error), _EXIT_CODES.get(error.code, FAILED))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "daybreak":
+            raise
+        return _complain(f"{error.name} is not installed: `pip install 'daybreak[server]'` brings the service.", FAILED)
     except OSError as error:
         # A file or folder that the operator named, or that lies in one; anything else is a defect.
         if error.filename is None:

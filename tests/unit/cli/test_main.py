@@ -179,3 +179,20 @@ def test_an_output_that_is_full_is_said_in_one_line(arguments: str) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main {arguments} > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (1, "daybreakd: standard output: No space left on device\n")
+
+
+def test_an_install_of_the_client_alone_says_what_the_service_needs() -> None:
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('msgspec', 'duckdb', 'sqlalchemy'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from daybreak.cli.main import run\n"
+        "sys.exit(run(['demo', '--leaders', '1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("daybreakd: ")
+    assert "pip install 'daybreak[server]'" in done.stderr

@@ -1,0 +1,130 @@
+"""The command `daybreak` as a person and as cron use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.service import PATIENCE_SECONDS, Service
+from tests.acceptance.world import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
+
+DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
+
+
+class Shell:
+    """Runs the command, with a profile of its own."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.folder = folder
+        self.profile = folder / "config" / "profile.json"
+        self.environment = {**os.environ, "DAYBREAK_PROFILE": str(self.profile), **environment}
+
+    def run(self, *arguments: str, typed: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*DAYBREAK, *arguments], input=typed, cwd=self.folder, env=self.environment,
+            capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_a_person_signs_in_chooses_an_account_and_fetches(service: Service, shell: Shell) -> None:
+    typed = f"{MAYA}\n{PASSWORD}\n"
+    done = shell.run("login", service.address, typed=typed)
+    assert PASSWORD not in done.stdout + done.stderr
+    assert shell.profile.stat().st_mode & 0o777 == 0o600
+    token = json.loads(shell.profile.read_text())["token"]
+    assert token not in done.stdout + done.stderr
+
+    shell.run("use", "south")
+    lines = shell.run("accounts").stdout.splitlines()
+    assert lines[0] == "\taccount\tname\troles"
+    assert [line.split("\t")[1] for line in lines if line.startswith("*")] == [SOUTH]
+
+    listed = shell.run("files")
+    assert len(listed.stdout.splitlines()) == 1 + 18
+    assert "the next are expected at" in listed.stderr
+    told = json.loads(shell.run("files", "--json").stdout)
+    assert told["client_id"] == SOUTH
+
+    first = shell.run("fetch", "exports")
+    assert sorted(first.stdout.splitlines()) == sorted(
+        f"exports/{file['file']}" for file in told["files"] if file["format"] == "csv"
+    )
+    again = shell.run("fetch", "exports", "--wait", "2h")
+    assert again.stdout == ""
+    assert "0 of 9 files changed" in again.stderr
+
+    shell.run("logout")
+    assert not shell.profile.exists()
+    assert service.get("/download/v2/auth/context", token=token).json()["code"] == "session_ended"
+    shell.run("files", code=2)
+
+
+def test_a_second_factors_code_is_asked_for_last(service: Service, shell: Shell) -> None:
+    service.world.begin_again(CARL)
+    shell.run("login", service.address, "--email", CARL, typed=f"{PASSWORD}\n{totp_code()}\n")
+    assert "vault" in shell.run("accounts").stdout.casefold()
+
+
+def test_a_wrong_password_saves_nothing(service: Service, shell: Shell) -> None:
+    done = shell.run("login", service.address, "--email", MAYA, typed="no such password\n", code=1)
+    assert "Email or password is not right" in done.stderr
+    assert not shell.profile.exists()
+
+
+def test_cron_needs_nothing_but_the_environment(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.world.mint_token(MAYA, NORTH)
+    cron = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
+    done = cron.run("fetch", "exports", "--only", "members", "--format", "json", "--format", "csv", "--wait", "1m")
+    assert sorted(done.stdout.splitlines()) == ["exports/members.csv.gz", "exports/members.json.gz"]
+    assert secret not in done.stdout + done.stderr
+    assert not cron.profile.exists()
+    link = cron.run("link", "members").stdout.strip()
+    assert "/download/v1/links/" in link
+    assert "Sign in with email and password" in cron.run("accounts", code=1).stderr
+    assert "there are campaigns," in cron.run("fetch", "elsewhere", "--only", "member", code=2).stderr
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_api_token_can_be_kept(service: Service, shell: Shell) -> None:
+    secret, _ = service.world.mint_token(MAYA, NORTH)
+    shell.run("login", service.address, "--api-token", "--account", NORTH, typed=f"{secret}\n")
+    assert len(shell.run("fetch", "exports").stdout.splitlines()) == 9
+    shell.run("logout")
+    assert service.get(f"/download/v1/files/{NORTH}", token=secret).status_code == 200
+
+
+def test_a_token_that_is_not_good_is_not_kept(service: Service, shell: Shell) -> None:
+    done = shell.run("login", service.address, "--api-token", "--account", NORTH, typed="service_api_x\n", code=1)
+    assert "token" in done.stderr
+    assert not shell.profile.exists()
+
+
+def test_who_waits_for_files_in_vain_is_told_and_fails(service: Service, tmp_path: Path) -> None:
+    shell = Shell(
+        tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=service.token(MAYA), DAYBREAK_ACCOUNT=NOT_EXPORTED
+    )
+    done = shell.run("fetch", "exports", "--wait", "1s", code=1)
+    assert "Waiting for the files of today" in done.stderr
+    assert "not out yet" in done.stderr
+    assert not (tmp_path / "exports").exists()
+
+
+def test_an_account_that_is_not_clear_is_told_with_those_there_are(service: Service, shell: Shell) -> None:
+    shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
+    for text, told in (("nowhere", "No account has"), ("o", "Several accounts have")):
+        done = shell.run("use", text, code=2)
+        assert told in done.stderr
+        assert NORTH in done.stderr
