@@ -222,6 +222,8 @@ async def _touch(services: AccessServices, token_id: str, now: datetime) -> None
 
 
 def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
+    # Two at once are counted one after the other.
+    stores.seats.held(token.seat_id)
     mine = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
     live = [
         other for other in mine if other.revoked_at is None and (other.expires_at is None or other.expires_at > now)

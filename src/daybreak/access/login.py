@@ -104,7 +104,7 @@ class _Opening:
 
     def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
         """The new session; or why there is none, with the refusal on the trail."""
-        seat = stores.seats.by_id(self.seat.seat_id)
+        seat = stores.seats.held(self.seat.seat_id)
         if seat is None or seat.disabled or seat.password_hash != self.seat.password_hash:
             # Changed while the password was verified.
             stores.audit.append(self._event("invalid_credentials"))

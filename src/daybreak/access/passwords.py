@@ -25,7 +25,7 @@ async def change_own(services: AccessServices, who: SignedIn, *, current: str, n
     new_hash = await services.hashing.hash(new) if good else None
 
     def work(stores: Stores) -> int | None:
-        seat = stores.seats.by_id(who.seat.seat_id)
+        seat = stores.seats.held(who.seat.seat_id)
         unchanged = seat is not None and seat.password_hash == who.seat.password_hash
         ended: int | None = None
         if new_hash is not None and unchanged:

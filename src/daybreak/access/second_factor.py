@@ -200,7 +200,7 @@ async def _confirm(
     login = _Completion(services, seat, session, caller, device_id, now, "otp")
 
     def work(stores: Stores) -> SessionStarted | RequestError | None:
-        current = stores.seats.by_id(seat.seat_id)
+        current = stores.seats.held(seat.seat_id)
         begun = stores.seats.pending_seed(seat.seat_id)
         if step is None or begun != sealed:
             stores.audit.append(login.event("second_factor.enrolled", "invalid_code"))

@@ -29,6 +29,9 @@ class SeatStore(Protocol):
 
     def by_id(self, seat_id: str) -> Seat | None: ...
 
+    def held(self, seat_id: str) -> Seat | None:
+        """As `by_id`; until the transaction ends nobody else changes the seat, or holds it."""
+
     def list_all(self) -> list[Seat]: ...
 
     def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None: ...

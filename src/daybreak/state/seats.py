@@ -29,6 +29,8 @@ def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
 
 _BY_EMAIL = PreparedRead(seats, SEAT_COLUMNS, seats.c.email_folded == sa.bindparam("email"))
 _BY_ID = PreparedRead(seats, SEAT_COLUMNS, seats.c.seat_id == sa.bindparam("seat_id"))
+# SQLite lets one transaction write at a time, and needs no lock of a row.
+_HELD = sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == sa.bindparam("of_seat")).with_for_update(key_share=True)
 # How many active accounts are in reach, whether one requires a second factor, whether one is the one used last.
 _LANDING = PreparedRead(
     grants.join(accounts, accounts.c.client_id == grants.c.client_id),
@@ -61,6 +63,10 @@ class SqlSeats:
 
     def by_id(self, seat_id: str) -> Seat | None:
         row = _BY_ID.first(self._connection, seat_id=seat_id)
+        return None if row is None else seat_of(row)
+
+    def held(self, seat_id: str) -> Seat | None:
+        row = self._connection.execute(_HELD, {"of_seat": seat_id}).first()
         return None if row is None else seat_of(row)
 
     def list_all(self) -> list[Seat]:

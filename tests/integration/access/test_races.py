@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
-from daybreak.access import second_factor, sessions
+from daybreak.access import api_tokens, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted, login
 from daybreak.access.services import AccessServices
 from daybreak.credentials import totp
-from daybreak.domain.errors import RateLimited, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller
+from daybreak.domain.errors import Conflict, RateLimited, RequestError, Unauthenticated
+from daybreak.domain.identity import Caller, Landing, Seat
+from daybreak.ports.state import Stores
 from daybreak.state.database import open_state
-from tests.unit.access.house import CALLER, PASSWORD, House, open_house, verify_by
+from daybreak.state.seats import SqlSeats
+from tests.parts.waiting import wait_until
+from tests.unit.access.house import ALPHA, CALLER, PASSWORD, ROSA, START, House, open_house, verify_by
 
 WORKERS = 3
 
@@ -177,3 +182,74 @@ def test_after_a_logout_in_one_worker_no_other_lets_the_token_in(house: House, w
         return told
 
     assert set(asyncio.run(story())) == {"session_ended"}
+
+
+def test_no_more_tokens_than_there_may_be_however_many_are_made_at_once(
+    house: House, workers: list[AccessServices]
+) -> None:
+    async def make(services: AccessServices, at: int) -> api_tokens.Minted:
+        return await api_tokens.create(services, who, name=f"number {at}", expires_at=None, caller=CALLER)
+
+    who = house.run(sessions.authenticate(house.services, house.run(_on_alpha(house))))
+    outcomes = all_at_once(workers, 2 * api_tokens.MAXIMUM_LIVE_TOKENS, make)
+    made = [outcome for outcome in outcomes if isinstance(outcome, api_tokens.Minted)]
+    assert len(made) == api_tokens.MAXIMUM_LIVE_TOKENS
+    assert {type(outcome) for outcome in outcomes if outcome not in made} == {Conflict}
+
+
+async def _on_alpha(house: House) -> str:
+    started = await house.start()
+    who = await sessions.signed_in(house.services, started.token)
+    return (await sessions.switch(house.services, who, ALPHA, CALLER)).token
+
+
+def test_of_many_clicks_at_once_one_enrols_and_shows_the_codes_that_are_kept(
+    house: House, workers: list[AccessServices]
+) -> None:
+    async def begin() -> sessions.SignedIn:
+        who = await sessions.signed_in(house.services, (await house.start()).token)
+        await second_factor.begin_enrolment(house.services, who)
+        return who
+
+    async def confirm(services: AccessServices, _: int) -> second_factor.Enrolled:
+        return await second_factor.confirm_enrolment(services, who, house.code(seed), CALLER)
+
+    who = house.run(begin())
+    sealed = house.state.read(lambda stores: stores.seats.pending_seed(ROSA))
+    assert sealed is not None
+    seed = totp.unseal(sealed, seat_id=ROSA, keyring=house.services.keyring.current())
+    outcomes = all_at_once(workers, 5, confirm)
+    (enrolled,) = [outcome for outcome in outcomes if isinstance(outcome, second_factor.Enrolled)]
+    assert all(isinstance(outcome, second_factor.Enrolled | RequestError) for outcome in outcomes)
+    digest = totp.recovery_digest(enrolled.recovery_codes[0], seat_id=ROSA)
+    assert house.write(lambda stores: stores.seats.use_recovery_code(ROSA, digest, START))
+
+
+def test_a_login_with_the_old_password_does_not_outlive_the_new_one(
+    tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The password changes while a login with the old one is being written; SQLite lets only one write."""
+    landing = SqlSeats.landing
+    changes: list[Future[int]] = []
+
+    def change(stores: Stores) -> int:
+        return operators.set_password_hash(stores, house.seat(ROSA), "another", START, actor="operator")
+
+    def waits() -> bool:
+        with psycopg.connect(postgresql_url) as connection:
+            held_up = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            return connection.execute(held_up).fetchone() is not None
+
+    def with_a_change_beside(stores: SqlSeats, seat: Seat) -> Landing | None:
+        if not changes:
+            changes.append(elsewhere.submit(house.write, change))
+            wait_until(lambda: changes[0].done() or waits(), what="the change of the password, or its turn")
+        return landing(stores, seat)
+
+    with open_house(tmp_path, postgresql_url) as house, ThreadPoolExecutor(1) as elsewhere:
+        monkeypatch.setattr(SqlSeats, "landing", with_a_change_beside)
+        sid = house.run(house.start()).session.sid
+        assert changes[0].result() == 1, "the session of that login ends"
+        standing = house.state.read(lambda stores: stores.sessions.standing(sid, None))
+        assert standing is not None
+        assert standing.session.ended_at is not None
