@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 import psycopg
 import pytest
@@ -20,7 +21,7 @@ import requests
 from psycopg import sql
 
 from daybreak.credentials import keyring, totp
-from daybreak.credentials.keyring import PURPOSES
+from daybreak.credentials.keyring import Purpose
 from daybreak.state.database import sqlite_path
 from tests.acceptance.conftest import new_world
 from tests.acceptance.service import AUTH, DAYBREAKD, PATIENCE_SECONDS, Service, serving
@@ -125,7 +126,7 @@ def test_no_secret_is_in_the_log_the_database_or_an_error(dumped: World) -> None
     ring = keyring.load(dumped.keyring_file)
     for key in ring.keys:
         secrets |= {key.secret.hex(), base64.b64encode(key.secret).decode()}
-        secrets |= {(ring.derive(key.kid, purpose) or b"").hex() for purpose in PURPOSES}
+        secrets |= {(ring.derive(key.kid, purpose) or b"").hex() for purpose in get_args(Purpose)}
     assert "" not in secrets
     assert len(secrets) > 40
     places = (("log", log.encode()), ("answers", "\n".join(seen).encode()), ("stored", stored))

@@ -27,14 +27,6 @@ from daybreak.domain.errors import OperatorError
 
 State = Literal["next", "signing", "verify_only", "gone"]
 Purpose = Literal["session-jwt", "mfa-jwt", "signed-link", "totp-seed", "csrf", "dashboard-cookie"]
-PURPOSES: tuple[Purpose, ...] = (
-    "session-jwt",
-    "mfa-jwt",
-    "signed-link",
-    "totp-seed",
-    "csrf",
-    "dashboard-cookie",
-)
 SECRET_BYTES = 32
 _STATES = ("next", "signing", "verify_only", "gone")
 _SALT = b"daybreak keyring"

@@ -7,7 +7,6 @@ but a folder in `staging/` (or one in `snapshots/` that no manifest names), whic
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import hashlib
@@ -15,7 +14,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
@@ -123,17 +122,6 @@ class LocalDisk:
                 os.close(handle)
         except OSError as error:
             raise _fault(error, f"The file {key} cannot be read") from error
-
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        """As `read`, with the disk's work off the event loop."""
-        pieces = self.read(key)
-        try:
-            while (piece := await asyncio.to_thread(next, pieces, b"")) != b"":
-                yield piece
-        finally:
-            with contextlib.suppress(ValueError):
-                # A reader that left while a piece was being fetched: that thread closes the file with the iterator.
-                pieces.close()  # type: ignore[attr-defined]
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Deletes a snapshot's files, staged ones too; how many. Kept keys stay. Raises FileStoreError."""

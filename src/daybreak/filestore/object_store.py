@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from io import FileIO
 from pathlib import Path
@@ -111,15 +111,6 @@ class ObjectStore:
         split_key(key)
         with self._asking(f"The object {key} cannot be read", READ):
             for piece in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
-                yield bytes(piece)
-
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        """As `read`, for an event loop."""
-        split_key(key)
-        await self._ready()
-        with translated(f"The object {key} cannot be read", READ):
-            found = await obstore.get_async(self._store, key)
-            async for piece in found.stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
     def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:

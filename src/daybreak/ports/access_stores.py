@@ -181,5 +181,3 @@ class DirectoryStore(Protocol):
 
     def remove_grants(self, *given: Grant) -> None:
         """Takes away what is named by seat_id and client_id."""
-
-    def account(self, client_id: str) -> Account | None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from io import FileIO
@@ -74,8 +74,6 @@ class FileStore(Protocol):
         """A store-signed URL, or None on local disk."""
 
     def read(self, key: str) -> Iterator[bytes]: ...
-
-    def stream(self, key: str) -> AsyncIterator[bytes]: ...
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Deletes a snapshot's files but those kept (carried into living ones); how many."""

@@ -108,7 +108,3 @@ class SqlDirectory:
                 ),
                 [{"seat": grant.seat_id, "client": grant.client_id} for grant in given],
             )
-
-    def account(self, client_id: str) -> Account | None:
-        row = self._connection.execute(sa.select(*ACCOUNT_COLUMNS).where(accounts.c.client_id == client_id)).first()
-        return None if row is None else account_of(row)

@@ -65,8 +65,6 @@ class _Attempt:
 class PostgresqlState:
     """The State on PostgreSQL. `work` may be run again: it must do nothing but use the stores."""
 
-    dialect = "postgresql"
-
     def __init__(self, url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> None:
         self._pool_size = pool_size
         self._wait_seconds = wait_seconds

@@ -72,8 +72,6 @@ class _Reader:
 class SqliteState:
     """The State on a SQLite file. `work` may be run again when it fails beside others."""
 
-    dialect = "sqlite"
-
     def __init__(self, path: Path, *, wait_seconds: float = 5.0) -> None:
         self.path = path
         self._engine = engine_of(path, wait_seconds)

@@ -66,11 +66,7 @@ def test_small_and_large_files_arrive_whole(store: ObjectStore) -> None:
     store.check(small.key, small.bytes, small.sha256)
     store.check(large.key, large.bytes, large.sha256)
     assert store.open_local(large.key) is None
-
-    async def streamed() -> bytes:
-        return b"".join([piece async for piece in store.stream(large.key)])
-
-    assert asyncio.run(streamed()) == content
+    assert b"".join(store.read(large.key)) == content
 
 
 def test_a_large_file_whose_making_fails_is_never_seen(store: ObjectStore) -> None:

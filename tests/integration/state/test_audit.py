@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from daybreak.domain.audit import AuditEvent
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database
-from daybreak.state.postgresql_state import blocking_engine
+from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.sqlite_file import engine_of
 from tests.integration.state.values import MINUTE, NOW, uuid
 
@@ -66,9 +66,9 @@ def test_reading_filters_orders_and_goes_on(state: Database) -> None:
 def test_the_database_refuses_to_change_the_trail_whoever_asks(state: Database, state_url: str) -> None:
     state.write(events)
     attempts = ["UPDATE audit_events SET actor = 'nobody'", "DELETE FROM audit_events"]
-    if state.dialect == "postgresql":
+    if isinstance(state, PostgresqlState):
         attempts.append("TRUNCATE audit_events")
-    engine = blocking_engine(state_url) if state.dialect == "postgresql" else engine_of(Path(state_url[10:]))
+    engine = blocking_engine(state_url) if isinstance(state, PostgresqlState) else engine_of(Path(state_url[10:]))
     try:
         for attempt in attempts:
             with pytest.raises(sa.exc.IntegrityError, match="audit events are"), engine.begin() as connection:

@@ -16,7 +16,7 @@ from daybreak.domain.errors import OperatorError
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
-from daybreak.state.postgresql_state import blocking_engine
+from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.schema import metadata
 from daybreak.state.sqlite_file import connect, engine_of
 
@@ -98,5 +98,5 @@ def test_a_url_that_names_no_database_is_refused(url: str) -> None:
 @pytest.mark.parametrize("url", ["postgres://h/x", "postgresql://h/x", "postgresql+psycopg://h/x"])
 def test_every_way_to_write_a_postgresql_url_is_taken(url: str) -> None:
     state = open_state(url)
-    assert state.dialect == "postgresql"
+    assert isinstance(state, PostgresqlState)
     state.close()

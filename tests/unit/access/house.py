@@ -101,8 +101,7 @@ class House:
         """Changes an account."""
 
         def work(stores: Stores) -> None:
-            account = stores.directory.account(client_id)
-            assert account is not None
+            (account,) = [each for each in stores.directory.load().accounts if each.client_id == client_id]
             stores.directory.put_accounts(replace(account, **changes))
 
         self.write(work)

@@ -7,15 +7,17 @@ import os
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from daybreak.credentials import keyring
-from daybreak.credentials.keyring import PURPOSES, KeyringFile, hkdf_sha256
+from daybreak.credentials.keyring import KeyringFile, Purpose, hkdf_sha256
 from daybreak.domain.errors import OperatorError
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 LIFETIME = timedelta(days=7)
+PURPOSES = get_args(Purpose)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import pickle
@@ -57,11 +56,6 @@ def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
     with disk.open_local(written.key) as octets:
         assert octets.read() == b"onetwo"
     assert b"".join(disk.read(written.key)) == b"onetwo"
-
-    async def streamed() -> bytes:
-        return b"".join([piece async for piece in disk.stream(written.key)])
-
-    assert asyncio.run(streamed()) == b"onetwo"
 
 
 def test_a_file_that_is_not_what_the_manifest_says_is_damaged(disk: LocalDisk) -> None:

@@ -32,7 +32,6 @@ ACTIONS: Mapping[str, str] = {
     "second_factor": "Second factor",
     "second_factor.enrolled": "Second factor set up",
     "second_factor.recovery_codes_replaced": "Recovery codes replaced",
-    "second_factor.reset": "Second factor reset",
     "reauthenticated": "Password confirmed",
     "password.changed": "Password changed",
     "context.switched": "Account switched",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -66,7 +65,6 @@ class _Waiting:
 
     standing: SessionStanding
     token: str
-    now: datetime
 
     @property
     def seat(self) -> Seat:
@@ -239,8 +237,8 @@ class _Gate:
             raise SignInNeeded(had_session=True)
         if not standing.session.awaiting_second_factor:
             raise AlreadyIn
-        now = self._services.clock()
-        return _Waiting(standing, sessions.issue_waiting_token(self._access, standing.session, now=now), now)
+        token = sessions.issue_waiting_token(self._access, standing.session, now=self._services.clock())
+        return _Waiting(standing, token)
 
     def _form_binding(self, request: Request) -> str | None:
         return read_cookie(request, "form", secure=self._desk.secure, keyring=self._services.keyring.current())

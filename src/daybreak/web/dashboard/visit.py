@@ -53,7 +53,6 @@ FLASHES: Mapping[str, tuple[str, str, str]] = {
     "accepted": ("good", "The snapshot is published.", ""),
     "discarded": ("good", "The snapshot is discarded.", "The one before it stays served."),
     "decided": ("warn", "That snapshot was decided on already.", ""),
-    "welcome": ("good", "You are signed in.", ""),
 }
 
 
