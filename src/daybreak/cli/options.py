@@ -1,7 +1,7 @@
 """Options that many verbs share, and the configuration they stand for."""
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,9 +40,9 @@ def instant(text: str, option: str) -> datetime:
     """`2026-11-20T04:00:00Z` as a UTC instant; without an offset it is UTC. Raises OperatorError(wrong_use)."""
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise OperatorError(f"{option}: write an instant such as 2026-11-20T04:00:00Z.", code="wrong_use") from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def back_or_instant(text: str, option: str, now: datetime) -> datetime:
@@ -51,7 +51,7 @@ def back_or_instant(text: str, option: str, now: datetime) -> datetime:
 
     try:
         return now - duration(text)
-    except BadValue:
+    except (BadValue, OverflowError):
         try:
             return instant(text, option)
         except OperatorError as fault:
@@ -74,11 +74,13 @@ def account_id(text: str, option: str) -> str:
     return found
 
 
-def span(text: str, option: str) -> timedelta:
-    """`90d` as a time span. Raises OperatorError(wrong_use)."""
+def ahead(text: str, option: str, now: datetime) -> datetime:
+    """`90d` as the instant so long after now. Raises OperatorError(wrong_use)."""
     from daybreak.settings.kinds import BadValue, duration
 
     try:
-        return duration(text)
+        return now + duration(text)
     except BadValue as fault:
         raise OperatorError(f"{option}: {fault}.", code="wrong_use") from None
+    except OverflowError:
+        raise OperatorError(f"{option}: that is later than a calendar holds.", code="wrong_use") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, account_id, settings_of, span
+from daybreak.cli.options import AsJson, Config, account_id, ahead, settings_of
 from daybreak.cli.output import note, say, say_json, say_table, shown_instant
 from daybreak.domain.errors import OperatorError
 
@@ -36,7 +36,7 @@ def create(
 
     settings = settings_of(config)
     now = now_utc()
-    expires_at = now + span(expires, "--expires") if expires is not None else None
+    expires_at = ahead(expires, "--expires", now) if expires is not None else None
     with closing(open_state(settings)) as state:
         owner = state.read(lambda stores: seat_named(stores, seat))
         reach = {each.account.client_id: each for each in state.read(lambda stores: stores.seats.reach(owner.seat_id))}
