@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
+
+from daybreak.web.negotiation import takes_gzip
 
 _FOLDER = Path(__file__).parent / "static"
 _FILES = {
@@ -45,12 +48,12 @@ def load_assets() -> dict[str, Asset]:
     return assets
 
 
-def asset_response(assets: dict[str, Asset], request: Request) -> Response:
+def asset_response(assets: Mapping[str, Asset], request: Request) -> Response:
     """The asset of the path; 404 for an unknown name or another version's digest."""
     asset = assets.get(request.path_params["name"])
     if asset is None or asset.digest != request.path_params["digest"]:
         return Response("not found\n", 404, media_type="text/plain", headers={"Cache-Control": "no-store"})
-    packed = accepts_gzip(request)
+    packed = takes_gzip(request.headers.getlist("accept-encoding"))
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",
@@ -59,12 +62,3 @@ def asset_response(assets: dict[str, Asset], request: Request) -> Response:
     if packed:
         headers["Content-Encoding"] = "gzip"
     return Response(asset.compressed if packed else asset.content, headers=headers, media_type=asset.media_type)
-
-
-def accepts_gzip(request: Request) -> bool:
-    """Whether the client takes gzip (RFC 9110 §12.5.3), a refusal by `q=0` honoured."""
-    for part in request.headers.get("accept-encoding", "").lower().split(","):
-        name, _, weight = part.partition(";")
-        if name.strip() in ("gzip", "*"):
-            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False

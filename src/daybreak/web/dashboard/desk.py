@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daybreak.web.dashboard import presentation
-from daybreak.web.dashboard.assets import Asset, accepts_gzip, load_assets
+from daybreak.web.dashboard.assets import Asset, load_assets
+from daybreak.web.negotiation import takes_gzip
 from daybreak.web.services import Services
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ def render(
         "Vary": "Accept-Encoding, Cookie, HX-Request",
         **(headers or {}),
     }
-    if len(body) >= _PACK_FROM_BYTES and accepts_gzip(request):
+    if len(body) >= _PACK_FROM_BYTES and takes_gzip(request.headers.getlist("accept-encoding")):
         body = gzip.compress(body, 6, mtime=0)
         all_headers["Content-Encoding"] = "gzip"
     return HTMLResponse(body, status, all_headers)

@@ -45,6 +45,6 @@ def dashboard_routes(desk: Desk) -> list[Route]:
 
 def _static_route(desk: Desk) -> Route:
     async def static(request: Request) -> Response:
-        return asset_response(dict(desk.assets), request)
+        return asset_response(desk.assets, request)
 
     return methods("/dashboard/static/{digest}/{name}", GET=static)

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
-from daybreak.web.dashboard.assets import load_assets
+from daybreak.web.dashboard.assets import asset_response, load_assets
 
 DASHBOARD = Path("src/daybreak/web/dashboard")
 
@@ -28,6 +29,19 @@ def test_assets_are_packed_and_named_by_their_digest() -> None:
         assert gzip.decompress(asset.compressed) == asset.content
         assert hashlib.sha256(asset.content).hexdigest().startswith(asset.digest)
     assert sum(len(asset.compressed) for asset in assets.values()) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
+)
+def test_an_asset_goes_out_packed_to_whoever_names_gzip(accepted: str, packed: bool) -> None:
+    assets = load_assets()
+    asset = assets["daybreak.css"]
+    place = {"name": asset.name, "digest": asset.digest}
+    headers = [(b"accept-encoding", accepted.encode())]
+    response = asset_response(assets, Request({"type": "http", "headers": headers, "path_params": place}))
+    assert response.body == (asset.compressed if packed else asset.content)
+    assert response.headers.get("content-encoding") == ("gzip" if packed else None)
 
 
 def test_templates_hold_nothing_inline_and_no_other_host(project_folder: Path) -> None:
