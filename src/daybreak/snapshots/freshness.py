@@ -52,7 +52,7 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     # The next day's run says nothing about this day's, which may be held or have failed.
     running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
-    expected = _expected_end(running, now) if running else None
+    expected = expected_end(running, now) if running else None
     if expected is None:
         expected = _usual_end(running or run, current, history, now)
     if now <= due + _GRACE:
@@ -66,10 +66,22 @@ def at_its_hour(expected_at: datetime, publish_at: time_of_day) -> bool:
     return expected_at <= publication_of(last_due(expected_at, publish_at), publish_at) + _GRACE
 
 
+def expected_end(running: Snapshot, now: datetime) -> datetime | None:
+    """The end that the builder itself expects, while it is still to come."""
+    text = running.progress.get("expected_end")
+    if not isinstance(text, str):
+        return None
+    try:
+        end = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return end if end.tzinfo is not None and end > now else None
+
+
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
     """When the next publication comes: at its hour, or when its run ends that will not make it by then."""
     hour = next_publication(now, publish_at)
-    end = _expected_end(run, now) if run is not None and run.under_way(now) else None
+    end = expected_end(run, now) if run is not None and run.under_way(now) else None
     return end if end is not None and end > hour + _GRACE else hour
 
 
@@ -108,15 +120,3 @@ def _usual_end(
         return None
     start = next_try(run.day, history, RunPlan())
     return start + takes if start is not None and start > now else None
-
-
-def _expected_end(running: Snapshot, now: datetime) -> datetime | None:
-    """The end that the builder itself expects, while it is still to come."""
-    text = running.progress.get("expected_end")
-    if not isinstance(text, str):
-        return None
-    try:
-        end = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return end if end.tzinfo is not None and end > now else None

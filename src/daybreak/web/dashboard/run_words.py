@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 
 from daybreak.domain.snapshot import Snapshot
+from daybreak.snapshots.freshness import expected_end
 from daybreak.snapshots.report import count, resources_of
 from daybreak.snapshots.schedule import publication_of
 from daybreak.web.dashboard.presentation import instant, number, size, span, width
@@ -28,7 +29,7 @@ def building_view(run: Snapshot, now: datetime) -> dict[str, object]:
     return {
         "as_of": run.as_of,
         "started_at": run.started_at,
-        "expected_end": _still_to_come(told.get("expected_end"), now),
+        "expected_end": expected_end(run, now),
         "done_width": width(done_share if done_share is not None else 0.0, 1),
         "done_text": ", ".join(words),
     }
@@ -102,13 +103,3 @@ def lateness(snapshot: Snapshot, publish_at: time) -> str:
         return "by hand"
     late = snapshot.published_at - publication_of(snapshot.day, publish_at)
     return "on time" if late < timedelta(minutes=1) else f"{span(late)} late"
-
-
-def _still_to_come(text: object, now: datetime) -> datetime | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None and found > now else None
