@@ -74,52 +74,28 @@ def directory_changes(current: Directory, wanted: Directory, *, whole: bool) -> 
     `whole`: `wanted` is all there is, so what it leaves out is taken away. Otherwise only what it
     names is touched, and the grants of a seat that it names are those it lists.
     """
+    if whole:
+        wanted = _with_the_rest_off(current, wanted)
     accounts = {account.client_id: account for account in current.accounts}
     seats = {seat.seat_id: seat for seat in current.seats}
     grants = {(grant.seat_id, grant.client_id): grant for grant in current.grants}
-    named_accounts = {account.client_id for account in wanted.accounts}
     named_seats = {seat.seat_id for seat in wanted.seats}
     named_grants = {(grant.seat_id, grant.client_id) for grant in wanted.grants}
-
-    newly_disabled = [
-        seat for seat in wanted.seats if seat.disabled and seat.seat_id in seats and not seats[seat.seat_id].disabled
-    ]
-    newly_inactive = [
-        account
-        for account in wanted.accounts
-        if not account.active and account.client_id in accounts and accounts[account.client_id].active
-    ]
-    if whole:
-        newly_disabled += [
-            replace(seat, disabled=True)
-            for seat in current.seats
-            if seat.seat_id not in named_seats and not seat.disabled
-        ]
-        newly_inactive += [
-            replace(account, active=False)
-            for account in current.accounts
-            if account.client_id not in named_accounts and account.active
-        ]
-    disabled_ids = {seat.seat_id for seat in newly_disabled}
-    inactive_ids = {account.client_id for account in newly_inactive}
-    changed = [
-        a
-        for a in wanted.accounts
-        if a.client_id in accounts and accounts[a.client_id] != a and a.client_id not in inactive_ids
-    ]
-    counted_ids = {a.client_id for a in changed if _counts_apart(accounts[a.client_id], a)}
+    other_accounts = [a for a in wanted.accounts if accounts.get(a.client_id, a) != a]
+    other_seats = [s for s in wanted.seats if s.seat_id in seats and _seat_differs(seats[s.seat_id], s)]
+    deactivated = [a for a in other_accounts if accounts[a.client_id].active and not a.active]
+    counted = [a for a in other_accounts if _counts_apart(accounts[a.client_id], a)]
+    disabled = [s for s in other_seats if s.disabled and not seats[s.seat_id].disabled]
+    apart = {a.client_id for a in (*deactivated, *counted)}
+    disabled_ids = {s.seat_id for s in disabled}
     return DirectoryChanges(
         added_accounts=tuple(a for a in wanted.accounts if a.client_id not in accounts),
-        changed_accounts=tuple(a for a in changed if a.client_id not in counted_ids),
-        deactivated_accounts=tuple(newly_inactive),
-        counted_accounts=tuple(a for a in changed if a.client_id in counted_ids),
+        changed_accounts=tuple(a for a in other_accounts if a.client_id not in apart),
+        deactivated_accounts=tuple(deactivated),
+        counted_accounts=tuple(counted),
         added_seats=tuple(s for s in wanted.seats if s.seat_id not in seats),
-        changed_seats=tuple(
-            s
-            for s in wanted.seats
-            if s.seat_id in seats and _seat_differs(seats[s.seat_id], s) and s.seat_id not in disabled_ids
-        ),
-        disabled_seats=tuple(newly_disabled),
+        changed_seats=tuple(s for s in other_seats if s.seat_id not in disabled_ids),
+        disabled_seats=tuple(disabled),
         added_grants=tuple(g for g in wanted.grants if (g.seat_id, g.client_id) not in grants),
         changed_grants=tuple(g for g in wanted.grants if grants.get((g.seat_id, g.client_id), g) != g),
         removed_grants=tuple(
@@ -194,6 +170,17 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     for grant in changes.removed_grants:
         events.tell("grant.removed", seat_id=grant.seat_id, client_id=grant.client_id)
     stores.audit.append_all(events.told)
+
+
+def _with_the_rest_off(current: Directory, wanted: Directory) -> Directory:
+    """What is wanted, and all accounts and seats that it leaves out, switched off."""
+    client_ids = {account.client_id for account in wanted.accounts}
+    seat_ids = {seat.seat_id for seat in wanted.seats}
+    return Directory(
+        (*wanted.accounts, *(replace(a, active=False) for a in current.accounts if a.client_id not in client_ids)),
+        (*wanted.seats, *(replace(s, disabled=True) for s in current.seats if s.seat_id not in seat_ids)),
+        wanted.grants,
+    )
 
 
 def _counts_apart(known: Account, wanted: Account) -> bool:
