@@ -1,8 +1,9 @@
 """`daybreakd audit`: the trail of who did what."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -20,7 +21,9 @@ def audit(
     *,
     account: Annotated[str | None, Parameter(help="Only events on this account (client_id).")] = None,
     seat: Annotated[str | None, Parameter(help="Only events of this seat (email).")] = None,
-    action: Annotated[str | None, Parameter(help="Only this action, such as login or file.fetched.")] = None,
+    action: Annotated[
+        str | None, Parameter(help="Only this action, such as file.fetched; token.* for all that begin so.")
+    ] = None,
     since: Annotated[str | None, Parameter(help="From this instant on, or a time back such as 2h or 7d.")] = None,
     until: Annotated[str | None, Parameter(help="Before this instant.")] = None,
     limit: Limit = 100,
@@ -34,42 +37,35 @@ def audit(
     from daybreak.access.operators import seat_named
     from daybreak.bootstrap import now_utc, open_state
 
-    as_lines = json or follow or not is_terminal()
     client_id = account_id(account, "--account") if account is not None else None
-    start = None
-    if since is not None:
-        start = back_or_instant(since, "--since", now_utc())
+    start = back_or_instant(since, "--since", now_utc()) if since is not None else None
     end = instant(until, "--until") if until is not None else None
     with closing(open_state(settings_of(config))) as state:
         seat_id = state.read(lambda stores: seat_named(stores, seat).seat_id) if seat is not None else None
 
-        def read(after_id: int | None, *, newest_first: bool, count: int) -> "list[AuditEvent]":
+        def read(**page: Any) -> "list[AuditEvent]":
             return state.read(
                 lambda stores: stores.audit.read(
-                    client_id=client_id,
-                    seat_id=seat_id,
-                    action=action,
-                    since=start,
-                    until=end,
-                    after_id=after_id,
-                    newest_first=newest_first,
-                    limit=count,
+                    client_id=client_id, seat_id=seat_id, action=action, since=start, until=end, **page
                 )
             )
 
-        events = read(None, newest_first=True, count=limit)[::-1]
-        _show(events, as_lines=as_lines)
-        if not events and not follow:
+        events = read(newest_first=True, limit=limit)[::-1]
+        _show(events, as_lines=json or follow or not is_terminal())
+        if follow:
+            newest = events[-1:] or state.read(lambda stores: stores.audit.read(newest_first=True, limit=1))
+            _follow(read, newest[0].event_id if newest else None)
+        elif not events:
             note("No event matches.")
-        last = events[-1].event_id if events else None
-        if last is None and follow:
-            newest = state.read(lambda stores: stores.audit.read(newest_first=True, limit=1))
-            last = newest[0].event_id if newest else None
-        while follow:
-            time.sleep(_LOOK_SECONDS)
-            events = read(last, newest_first=False, count=_AT_ONCE)
-            _show(events, as_lines=True)
-            last = events[-1].event_id if events else last
+
+
+def _follow(read: "Callable[..., list[AuditEvent]]", last: int | None) -> None:
+    """Shows what comes after an event, until it is interrupted."""
+    while True:
+        time.sleep(_LOOK_SECONDS)
+        events = read(after_id=last, limit=_AT_ONCE)
+        _show(events, as_lines=True)
+        last = events[-1].event_id if events else last
 
 
 def _show(events: "list[AuditEvent]", *, as_lines: bool) -> None:

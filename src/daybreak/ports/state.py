@@ -40,7 +40,10 @@ class AuditStore(Protocol):
         after_id: int | None = None,
         newest_first: bool = False,
         limit: int = 1000,
-    ) -> list[AuditEvent]: ...
+    ) -> list[AuditEvent]:
+        """Events that match everything given. `since` is included, `until` is not; `action` ending
+        in `.` or `*` matches every action that begins so. `after_id` goes on from an event: to
+        newer ones, or to older ones with `newest_first`."""
 
     def forget(self, before: datetime, *, at_most: int = 10_000) -> int:
         """Deletes events before that instant, the oldest first; how many. Call it again until it

@@ -62,9 +62,6 @@ class SqlAudit:
         newest_first: bool = False,
         limit: int = 1000,
     ) -> list[AuditEvent]:
-        """Events that match everything given. `since` is included, `until` is not; `action` ending
-        in `.` or `*` matches every action that begins so. `after_id` goes on from an event: to
-        newer ones, or to older ones with `newest_first`."""
         columns = audit_events.c
         statement = sa.select(*columns)
         for column, value in ((columns.client_id, client_id), (columns.seat_id, seat_id), (columns.actor, actor)):

@@ -246,7 +246,7 @@ def _file_paths(formats: tuple[str, ...]) -> JsonObject:
             _CLIENT,
             _query("since", "Events from this instant on.", {"type": "string", "format": "date-time"}),
             _query("until", "Events before this instant.", {"type": "string", "format": "date-time"}),
-            _query("action", "Events of one kind, such as `file.fetched`.", _TEXT),
+            _query("action", "Events of one kind, such as `file.fetched`, or of all that begin so: `token.*`.", _TEXT),
         ),
     )
     return paths
