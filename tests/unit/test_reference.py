@@ -46,6 +46,16 @@ def test_everything_has_its_line() -> None:
         assert all(f"`{column.name}`" in schema for column in resource.columns)
 
 
+def test_every_event_of_the_log_is_on_the_page_of_operations() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "operations.md").read_text("utf-8")
+    sources = (root / "src" / "daybreak").rglob("*.py")
+    logged = re.compile(r'\.(?:info|warning|error)\(\s*"([a-z_.]+)"')
+    events = {event for path in sources for event in logged.findall(path.read_text("utf-8"))}
+    assert len(events) > 20
+    assert {event for event in events if f"`{event}`" not in page and f'"{event}"' not in page} == set()
+
+
 def commands_told() -> Iterator[tuple[str, list[str], list[str]]]:
     """(place, verbs, options) of every command that a page or a message tells people to run."""
     root = Path(__file__).parents[2]

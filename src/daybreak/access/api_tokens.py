@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.services import AccessServices, new_id
-from daybreak.access.trail import UNKNOWN_ACTOR, event_of
+from daybreak.access.trail import event_of
 from daybreak.credentials import api_token
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import (
@@ -175,7 +175,7 @@ def revoke_leaked(stores: Stores, report: str, now: datetime, *, actor: str) -> 
     for secret in api_token.find_all(report):
         standing = stores.api_tokens.standing(api_token.digest(secret))
         if standing is not None and stores.api_tokens.revoke(standing.token.token_id, now, "found in public"):
-            stores.audit.append(operator_event(standing.token, "token.revoked", now, actor, reason="found in public"))
+            stores.audit.append(_operator_event(standing.token, "token.revoked", now, actor, reason="found in public"))
             revoked.append(standing.token)
     return revoked
 
@@ -184,30 +184,15 @@ def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: st
     """Stores a token that an operator made for a seat. Raises Conflict when there are too many."""
     if not _add(stores, token, now):
         raise _too_many()
-    stores.audit.append(operator_event(token, "token.created", now, actor))
+    stores.audit.append(_operator_event(token, "token.created", now, actor))
 
 
 def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
     """False when it was revoked already."""
     revoked = stores.api_tokens.revoke(token.token_id, now, reason)
     if revoked:
-        stores.audit.append(operator_event(token, "token.revoked", now, actor, reason=reason))
+        stores.audit.append(_operator_event(token, "token.revoked", now, actor, reason=reason))
     return revoked
-
-
-def operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, reason: str = "") -> AuditEvent:
-    """What an operator did to a token, on the trail of its account."""
-    details = _described(token) | ({"reason": reason} if reason else {})
-    return AuditEvent(
-        at=now,
-        action=action,
-        result="ok",
-        actor=actor or UNKNOWN_ACTOR,
-        seat_id=token.seat_id,
-        client_id=token.client_id,
-        subject=f"token:{token.token_id}",
-        details=details,
-    )
 
 
 async def _touch(services: AccessServices, token_id: str, now: datetime) -> None:
@@ -232,6 +217,21 @@ def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
         return False
     stores.api_tokens.add(token)
     return True
+
+
+def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, reason: str = "") -> AuditEvent:
+    """What an operator did to a token, on the trail of its account."""
+    details = _described(token) | ({"reason": reason} if reason else {})
+    return AuditEvent(
+        at=now,
+        action=action,
+        result="ok",
+        actor=actor,
+        seat_id=token.seat_id,
+        client_id=token.client_id,
+        subject=f"token:{token.token_id}",
+        details=details,
+    )
 
 
 def _checked_name(name: str) -> str:

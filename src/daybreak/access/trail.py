@@ -11,7 +11,7 @@ from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, Principal, Seat
 from daybreak.ports.state import State
 
-UNKNOWN_ACTOR = "unknown"
+_UNKNOWN_ACTOR = "unknown"
 _FLUSH_SECONDS = 0.25
 _MAXIMUM_WAITING = 2000
 
@@ -33,7 +33,7 @@ def event(
         at=at,
         action=action,
         result=result,
-        actor=seat.email if seat is not None else UNKNOWN_ACTOR,
+        actor=seat.email if seat is not None else _UNKNOWN_ACTOR,
         seat_id=seat.seat_id if seat is not None else None,
         client_id=client_id,
         subject=subject,

@@ -40,8 +40,8 @@ def list_(*, config: Config = None, json: AsJson = False) -> None:
 def rotate(*, config: Config = None) -> None:
     """Let the next key sign, and make another next one. Old keys verify until what they signed has ended.
 
-    Running processes take the file up by themselves. With several nodes, copy the file to all of them within an hour:
-    the key that signs now is known to each of them since the last rotation, so nothing fails in between.
+    Running processes take the file up by themselves. With several nodes, copy the file to all of them before the
+    next rotation: the key that signs now is known to each of them since the last one, so nothing fails in between.
     """
     from daybreak.access.operators import reseal_seeds
     from daybreak.bootstrap import now_utc, open_state

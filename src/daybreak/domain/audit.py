@@ -11,8 +11,8 @@ import msgspec
 class AuditEvent(msgspec.Struct, frozen=True):
     """Who did what, when, from where, with which result. Append-only; holds no secret.
 
-    `actor` is an email, `operator` or `service`; `action` is a dotted name such as `login`,
-    `second_factor.enrolled`, `context.switched`, `logout`, `token.created`, `token.revoked`,
+    `actor` is an email, `operator`, `service` or `demo`; `unknown` where nobody is known. `action` is a dotted name
+    such as `login`, `second_factor.enrolled`, `context.switched`, `logout`, `token.created`, `token.revoked`,
     `grant.changed`, `link.issued`, `file.fetched`; `result` is `ok` or an error code.
     """
 

@@ -267,7 +267,9 @@ class Settings:
         list_of(NETWORK), [], "Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."
     )
     metrics: str = setting(choice("off", "loopback", "anyone"), "loopback", "Who may read `/metrics` (Prometheus).")
-    operator_contact: str = setting(TEXT, "", "Who users turn to, shown on pages and in problem reports.")
+    operator_contact: str = setting(
+        TEXT, "", "Who users turn to: shown where people sign in, where they may make no API tokens, and on `/docs`."
+    )
     log_format: str = setting(
         choice("auto", "console", "json"), "auto", '"auto": coloured lines on a terminal, JSON lines elsewhere.'
     )

@@ -28,7 +28,7 @@ class Workshop:
 
     `clock` gives aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
     process to operators. `scratch` is where the engine puts rows aside, None when that is elsewhere. `stop` is set when
-    the process is to end. `watch` is told the progress about once a second.
+    the process is to end. `watch` is told the progress, twice a second at most.
     `tidy` is called about once an hour: whatever else the service wants to be rid of.
     """
 

@@ -98,7 +98,7 @@ class Metrics:
         )
         self._events = Counter(
             "daybreak_events",
-            "Things that happened: links issued, logins, damaged files.",
+            "Links issued, and files that could not be served, by why.",
             ("event",),
             registry=self._registry,
         )
