@@ -43,6 +43,7 @@ _SHAPES = (
     Problem,
 )
 _REF = "#/components/schemas/{name}"
+_AUTHENTICATION = "Authentication"
 _CLIENT = path_parameter("client_id", "The Leader.")
 _SESSION: list[JsonObject] = [{"session": []}]
 _WAITING: list[JsonObject] = [{"waiting": []}]
@@ -81,12 +82,18 @@ def openapi_document(
         },
         "servers": [{"url": base_url}],
         "tags": [
-            {"name": "Authentication", "description": "Sessions by email and password."},
+            {"name": _AUTHENTICATION, "description": "Sessions by email and password."},
             {"name": "Files", "description": "What there is, and links to it."},
             {"name": "Links", "description": "The files themselves."},
             {"name": "Service", "description": "The service about itself."},
         ],
-        "paths": {**_auth_paths(), **_file_paths(formats), **_link_paths(formats), **_own_paths()},
+        "paths": {
+            **_session_paths(),
+            **_secret_paths(),
+            **_file_paths(formats),
+            **_link_paths(formats),
+            **_own_paths(),
+        },
         "components": {"schemas": schemas, "securitySchemes": _SCHEMES},
     }
 
@@ -140,15 +147,15 @@ def _operation(
     return found
 
 
-def _auth_paths() -> JsonObject:
-    tag = "Authentication"
+def _session_paths() -> JsonObject:
+    """From a login to its end."""
     device: Sequence[JsonObject] = (_DEVICE,)
     result = {"200": answer("A session, or a second factor that is owed.", json_content("LoginResult"))}
     return {
         "/download/v2/auth/login": {
             "post": _operation(
                 "Log in",
-                tag,
+                _AUTHENTICATION,
                 result | problems(401, 429, 503),
                 parameters=device,
                 request="LoginRequest",
@@ -158,7 +165,7 @@ def _auth_paths() -> JsonObject:
         "/download/v2/auth/login/callback/mfa": {
             "post": _operation(
                 "Send the second factor's code",
-                tag,
+                _AUTHENTICATION,
                 result | problems(429),
                 security=_WAITING,
                 parameters=device,
@@ -168,13 +175,13 @@ def _auth_paths() -> JsonObject:
         "/download/v2/auth/context": {
             "get": _operation(
                 "List the accounts in reach",
-                tag,
+                _AUTHENTICATION,
                 {"200": answer("Every active account, by name.", json_content("ContextList"))},
                 security=_SESSION,
             ),
             "put": _operation(
                 "Switch to an account",
-                tag,
+                _AUTHENTICATION,
                 {"200": answer("The token of that account.", json_content("SwitchResult"))},
                 security=_SESSION,
                 request="ContextRequest",
@@ -183,15 +190,21 @@ def _auth_paths() -> JsonObject:
         "/download/v2/auth/logout": {
             "delete": _operation(
                 "Log out",
-                tag,
+                _AUTHENTICATION,
                 {"204": answer("Every token of the login is dead.")},
                 security=_SESSION,
             )
         },
+    }
+
+
+def _secret_paths() -> JsonObject:
+    """What somebody who is signed in does to the own password and second factor."""
+    return {
         "/download/v2/auth/reauthenticate": {
             "post": _operation(
                 "Show the password again",
-                tag,
+                _AUTHENTICATION,
                 {"204": answer("Secrets may be changed for ten minutes.")} | problems(429),
                 security=_SESSION,
                 request="PasswordRequest",
@@ -200,7 +213,7 @@ def _auth_paths() -> JsonObject:
         "/download/v2/auth/second-factor": {
             "post": _operation(
                 "Begin to set up a second factor",
-                tag,
+                _AUTHENTICATION,
                 {"200": answer("The key, shown once.", json_content("EnrolmentResult"))},
                 security=_SESSION,
                 description="Needs a password that was shown within ten minutes.",
@@ -209,7 +222,7 @@ def _auth_paths() -> JsonObject:
         "/download/v2/auth/second-factor/confirm": {
             "post": _operation(
                 "Confirm a second factor by a code",
-                tag,
+                _AUTHENTICATION,
                 {"200": answer("Recovery codes, shown once.", json_content("RecoveryCodesResult"))}
                 | problems(409, 429),
                 security=_SESSION,
@@ -276,7 +289,7 @@ def _link_paths(formats: tuple[str, ...]) -> JsonObject:
         *({"name": name, "in": "query", "required": True, "schema": _TEXT} for name in signed_link.PARAMETERS),
         *(
             {"name": name, "in": "header", "required": False, "schema": _TEXT}
-            for name in ("Range", "If-Range", "If-None-Match", "If-Modified-Since", "If-Match")
+            for name in ("Range", "If-Range", "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since")
         ),
     )
     types = {"application/gzip"}
