@@ -224,6 +224,18 @@ def between(kind: Kind[timedelta], shortest: timedelta, longest: timedelta) -> K
     return Kind(f'{kind.written}, "{show_duration(shortest)}" to "{show_duration(longest)}"', read, kind.show)
 
 
+def at_least(kind: Kind[int], least: int) -> Kind[int]:
+    """A size from a bound on, which is allowed."""
+
+    def read(raw: object, folder: Path) -> int:
+        size = kind.read(raw, folder)
+        if size < least:
+            raise BadValue(f"write a size of at least {kind.show(least)}")
+        return size
+
+    return Kind(f"{kind.written}, at least {kind.show(least)}", read, kind.show)
+
+
 def list_of(kind: Kind[T]) -> Kind[tuple[T, ...]]:
     """Several values: a TOML array, or one text with commas in a variable."""
 

@@ -147,9 +147,6 @@ def _joint_faults(read: Mapping[str, object]) -> Iterator[Fault]:
     statements = [read.get(f"directory.{name}") for name in ("accounts", "seats", "access")]
     if any(statements) and not all(statements):
         yield Fault("directory", "give SQL for accounts, seats and access, all three or none")
-    memory = read.get("snapshot.memory_limit")
-    if isinstance(memory, int) and memory < 200_000_000:
-        yield Fault("snapshot.memory_limit", "give at least 200MB")
 
 
 def _notes() -> dict[str, SettingNote]:

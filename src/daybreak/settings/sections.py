@@ -29,6 +29,7 @@ from daybreak.settings.kinds import (
     WEB_ADDRESS,
     Kind,
     Rate,
+    at_least,
     between,
     choice,
     list_of,
@@ -174,7 +175,9 @@ class SnapshotSettings:
         '"fast" is igzip, "small" is zlib-ng level 4: about 12 % smaller files for 2.5 times the time.',
     )
     keep: int = setting(whole(1, 400), 7, "Published snapshots that are kept. Links that are out are always honoured.")
-    memory_limit: int = setting(SIZE, "1GB", "Memory of the whole builder; the rest spills to `temp_dir`.")
+    memory_limit: int = setting(
+        at_least(SIZE, 200_000_000), "1GB", "Memory of the whole builder; the rest spills to `temp_dir`."
+    )
     verify: str = setting(
         choice("full", "sample"), "full", "Before a publication read all new files back, or one in fifty."
     )

@@ -123,6 +123,13 @@ def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: st
     )
 
 
+def test_a_builder_gets_no_less_memory_than_it_can_work_with() -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "200MB"}
+    assert load_settings(None, environ).snapshot.memory_limit == 200_000_000
+    found = faults(None, environ | {"DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "199MB"})
+    assert 'write a size of at least "200MB"' in found["snapshot.memory_limit"]
+
+
 def test_settings_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     environ = {
         "DAYBREAK_SOURCE__LOCATION": "x",
