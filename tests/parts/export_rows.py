@@ -18,7 +18,7 @@ from daybreak.ports.files import WrittenFile
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
-CORPORA = Path(__file__).parent.parent / "corpora"
+CORPORA = Path(__file__).parent.parent / "vendored"
 
 _SQL_TYPES = {
     ColumnType.UUID: "UUID",
@@ -33,7 +33,7 @@ _SQL_TYPES = {
 def naughty_strings() -> list[str]:
     """Texts that break readers and writers: two public corpora and a few of our own."""
     texts: list[str] = json.loads((CORPORA / "blns" / "blns.json").read_text("utf-8"))
-    for path in sorted((CORPORA / "csv-spectrum" / "json").glob("*.json")):
+    for path in sorted((CORPORA / "csv-spectrum").glob("*.json")):
         for row in json.loads(path.read_text("utf-8")):
             texts += [*row.keys(), *row.values()]
     return [
