@@ -95,7 +95,7 @@ def _checked(address: str, *, plain_http: bool) -> str:
     if parts.scheme == "http" and not plain_http and not _is_near(parts.hostname):
         raise WrongUse(
             f"{address} would send passwords and tokens over the network in the clear. Write https://, or allow it "
-            "(--plain-http) where nobody listens."
+            "(--plain-http, DAYBREAK_PLAIN_HTTP=1) where nobody listens."
         )
     return address.strip().rstrip("/")
 

@@ -2,12 +2,15 @@
 
 import http.server
 import re
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +29,9 @@ def _create(page: Page, service: Service, name: str, client_id: str = stage.NORT
     return page.locator("#token-value").inner_text().strip()
 
 
-def test_token_is_shown_once_works_and_is_revoked(visitor: Callable[..., Page], service: Service) -> None:
+def test_token_is_shown_once_works_and_is_revoked(
+    visitor: Callable[..., Page], service: Service, tmp_path: Path
+) -> None:
     page = visitor()
     nightly = unused("Nightly")
     secret = _create(page, service, f"{nightly} {stage.HOSTILE[:40]}")
@@ -38,6 +43,14 @@ def test_token_is_shown_once_works_and_is_revoked(visitor: Callable[..., Page], 
     request = urllib.request.Request(address[0], headers={"Authorization": f"Bearer {secret}"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.read(2) == b"\x1f\x8b"
+    lines = page.locator("#token-client").inner_text()
+    command = f"{sys.executable} -m daybreak_client.command"
+    done = subprocess.run(
+        ["bash", "-euc", lines.replace("daybreak fetch", f"{command} fetch")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "exports").iterdir())) == 9
     page.reload()
     expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
     assert secret not in page.content()

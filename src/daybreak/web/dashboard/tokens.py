@@ -12,7 +12,7 @@ from daybreak.access import api_tokens
 from daybreak.access.authorization import require
 from daybreak.access.sessions import reauthenticate, require_recent
 from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.errors import (
     Conflict,
     Forbidden,
@@ -170,8 +170,20 @@ async def _create(visit: Visit) -> Response:
         "secret": minted.secret,
         "curl": curl_line(visit, resource_named("campaigns"), first, minted.secret),
         "curl_file": resource_named("campaigns").file_name(first),
+        "client_lines": _client_lines(visit, minted.secret),
+        "resources": len(RESOURCES),
     }
     return show(visit, "token_created.html", "tokens", context)
+
+
+def _client_lines(visit: Visit, secret: str) -> str:
+    """Lines for a terminal, or for a file and cron, with which the command `daybreak` fetches the account's files."""
+    variables = {
+        "SERVICE": visit.desk.services.settings.base_url,
+        "ACCOUNT": visit.client_id,
+        "TOKEN": secret,
+    }
+    return "".join(f"export DAYBREAK_{name}={value}\n" for name, value in variables.items()) + "daybreak fetch exports"
 
 
 async def _ask_revoke(visit: Visit) -> Response:
