@@ -1,0 +1,78 @@
+"""The client on a bad line: whatever breaks on the way, the copies are what was published."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daybreak_client import Daybreak, Unreachable, connection, copies
+from tests.acceptance.service import Service, serving
+from tests.acceptance.world import MAYA, NORTH, World
+from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
+from tests.parts.waiting import free_port
+
+LINKS = b"/download/v1/links/"
+
+
+@pytest.fixture(autouse=True)
+def without_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(copies, "_FIRST_WAIT_SECONDS", 0.01)
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, FaultProxy]]:
+    """A service whose links lead through the proxy, too."""
+    folder = Path(tmp_path_factory.mktemp("line")) / "world"
+    world = World(folder, f"sqlite:///{folder}/state.db")
+    world.make()
+    with (
+        fault_proxy("127.0.0.1", free_port()) as proxy,
+        serving(world, workers=1, settings={"base_url": proxy.endpoint}) as service,
+    ):
+        proxy.target = ("127.0.0.1", service.port)
+        yield service, proxy
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Fault("cut", 3000, LINKS)] * 12,
+        [Fault("reset", 30, LINKS)] * 3,
+        [Fault("status", 503, LINKS)] * 3,
+        [Fault("damage", 2500, b"/members.csv.gz?")],
+        [Fault("cut", 100), Fault("status", 502), Fault("reset", 40), Fault("cut", 700, LINKS)],
+    ],
+    ids=["cut", "reset", "busy", "damaged", "everywhere"],
+)
+def test_what_breaks_on_the_way_is_made_up_for(
+    line: tuple[Service, FaultProxy], tmp_path: Path, faults: list[Fault]
+) -> None:
+    service, proxy = line
+    proxy.faults, proxy.struck = [], 0
+    with Daybreak(proxy.endpoint, service.token(MAYA, NORTH)) as maya:
+        account = maya.account(NORTH)
+        proxy.faults = list(faults)
+        fetched = account.fetch(tmp_path)
+    assert proxy.struck == len(faults)
+    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()} == {
+        file.name: file.sha256 for file in fetched.files
+    }
+    assert len(fetched.files) == 9
+
+
+def test_a_line_that_brings_nothing_takes_nothing(line: tuple[Service, FaultProxy], tmp_path: Path) -> None:
+    service, proxy = line
+    proxy.faults = []
+    (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
+    with Daybreak(proxy.endpoint, service.token(MAYA, NORTH)) as maya:
+        account = maya.account(NORTH)
+        proxy.forever = Fault("cut", 0, LINKS)
+        with pytest.raises(Unreachable):
+            account.fetch(tmp_path)
+        proxy.forever = None
+        assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
+        assert len(account.fetch(tmp_path).brought) == 9
