@@ -158,6 +158,15 @@ def test_what_leaves_a_doubt_where_a_request_ends_is_refused(service: Service, l
     assert until_closed(service, post(*lines) + CHUNKS + HIDDEN) == [b"400"]
 
 
+def test_no_request_hides_behind_an_offer_of_another_protocol(service: Service) -> None:
+    offer = post(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: %d" % len(HIDDEN))
+    last = HIDDEN.replace(b"Host: a", b"Host: a\r\nConnection: close")
+    assert until_closed(service, offer + HIDDEN + last) == [b"400", b"200"]
+    # As Java's client asks on plain http, unless it is told not to.
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAB"}
+    assert service.log_in(MAYA, headers=headers).status_code == 200
+
+
 def test_nothing_has_a_nul_in_its_address(service: Service) -> None:
     for path in ("/download/v1/audit/x?action=%00", "/dashboard/sign-in?next=%00", "/healthz?a=b%00", "/healthz%00"):
         found = service.get(path)

@@ -67,11 +67,37 @@ class Connection(HttpToolsProtocol):
             self._raw_bytes += len(data)
             self._too_large = self._raw_bytes > _LARGEST_HEAD_BYTES
         if not self._too_large:
-            super().data_received(data)
+            self._parse(data)
         if self._too_large:
             self._refuse(RequestError("The head of the request is too large.", code="head_too_large"))
         elif self._head_open or self._is_idle:
             self._must_go_on()
+
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        rest: bytes | memoryview = data
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as offer:
+                    rest = memoryview(rest)[offer.args[0] :]
+                    self._ask_again_without_offer()
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _ask_again_without_offer(self) -> None:
+        """No other protocol is spoken here (RFC 9110 §7.8). The parser takes the body behind such an offer for that
+        protocol, and then for the next request: another one gets the head as it would be without.
+        """
+        version = self.parser.get_http_version().encode("ascii")
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        # As uvicorn sets up the first one.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join((*lines, b"", b"")))
 
     # What the parser tells.
 
@@ -102,6 +128,10 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is whole: the application gets it, once those before it are answered."""
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise ValueError("no tunnel")
+            return
         self._head_open = False
         self._in_time()
         version, keeps = self.parser.get_http_version(), self.parser.should_keep_alive()
@@ -144,6 +174,8 @@ class Connection(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._body_open = False
         self._in_time()
         super().on_message_complete()

@@ -341,3 +341,42 @@ def test_a_reader_that_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch, lar
 
     with served(App(watched)) as port, connected(port, GET):
         assert done.wait(PATIENCE_SECONDS)
+
+
+async def its_body(scope: Scope, receive: Receive, send: Send) -> None:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    await said(send, b"<%b %b>" % (scope["path"].encode(), body))
+
+
+@pytest.mark.parametrize("offer", [b"h2c", b"websocket"])
+@pytest.mark.parametrize("in_pieces", [True, False])
+@pytest.mark.parametrize(
+    ("framing", "body", "content"),
+    [
+        (b"Content-Length: %d" % len(GET), GET, GET),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(GET), GET), GET),
+        (b"X: y", b"", b""),
+    ],
+)
+def test_what_follows_an_offer_of_another_protocol_is_the_body(
+    offer: bytes, in_pieces: bool, framing: bytes, body: bytes, content: bytes
+) -> None:
+    head = b"POST /first HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: %b\r\n%b\r\n\r\n" % (offer, framing)
+    last = b"GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    octets = (head + body) * 3 + last
+    with served(App(its_body)) as port, connected(port) as connection:
+        for start in range(0, len(octets), 7 if in_pieces else len(octets)):
+            connection.sendall(octets[start : start + (7 if in_pieces else len(octets))])
+        answers = to_the_end(connection)
+    assert statuses(answers) == [b"200"] * 4
+    assert re.findall(rb"<(/\w+) (.*?)>", answers, re.DOTALL) == [*[(b"/first", content)] * 3, (b"/last", b"")]
+
+
+def test_nobody_gets_a_tunnel() -> None:
+    for target in (b"/", b"a:443"):
+        octets = b"CONNECT %b HTTP/1.1\r\nHost: a\r\n\r\n" % target + GET
+        with served(App(its_path)) as port:
+            assert statuses(to_the_end(connected(port, octets))) == [b"400"]
