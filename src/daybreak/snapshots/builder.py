@@ -99,6 +99,8 @@ class Builder:
                 _log.info(
                     "snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers
                 )
+            if cleaned.unknown:
+                _log.warning("snapshots.unknown", snapshots=cleaned.unknown)
 
 
 def _look(stores: Stores, due: date) -> tuple[Snapshot | None, list[Snapshot]]:

@@ -3,6 +3,9 @@
 Nothing that a live link can reach is ever removed: a link may be asked for until the moment a snapshot is retired, and
 lives `link_lifetime` from then. The database forgets a snapshot first and its files go afterwards, outside of any
 transaction: a clean-up that is killed in between leaves files that nobody is told of, and the next one finds them.
+
+A run is in the database before it writes a file, and stays there. So what the database has never heard of is another
+instance's in the same store, or of after the backup that was restored: it is named and never removed.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ _WANTED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.P
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a clean-up did: snapshots whose files went, leftovers that went, and files in all."""
+    """What a clean-up did: snapshots whose files went, leftovers that went, and files in all; and which snapshots lie
+    in the store that the state database does not know.
+    """
 
     retired: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
     files: int = 0
+    unknown: tuple[str, ...] = ()
 
 
 def may_go(served: Sequence[Snapshot], plan: RunPlan, now: datetime) -> list[Snapshot]:
@@ -56,10 +62,11 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     # The store is listed before the database is asked: a run that starts in between is known by then.
     lying = store.snapshot_ids()
 
-    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot]]:
-        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned()
+    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot], tuple[str, ...]]:
+        unknown = tuple(found for found in lying if stores.snapshots.get(found) is None)
+        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned(), unknown
 
-    served, recent, abandoned = state.read(read)
+    served, recent, abandoned, unknown = state.read(read)
     building = [run for run in recent if run.under_way(now)]
     going = [] if any(run.snapshot_id != own for run in building) else may_go(served, plan, now)
     gone = {snapshot.snapshot_id for snapshot in going}
@@ -69,15 +76,15 @@ def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: 
     if own is not None:
         living.add(own)
     living -= gone
-    leftovers = [found for found in lying if found not in living and found not in gone]
+    leftovers = [found for found in lying if found not in living and found not in gone and found not in unknown]
     for snapshot in [*going, *abandoned]:
         _forget(state, snapshot.snapshot_id)
     if not going and not leftovers:
-        return Cleaned()
+        return Cleaned(unknown=unknown)
     doomed = frozenset([*gone, *leftovers])
     keep_keys = state.read(lambda stores: _carried(stores, sorted(living), doomed))
     files = sum(store.remove(found, keep_keys.get(found, frozenset())) for found in sorted(doomed))
-    return Cleaned(retired=tuple(sorted(gone)), leftovers=tuple(leftovers), files=files)
+    return Cleaned(retired=tuple(sorted(gone)), leftovers=tuple(leftovers), files=files, unknown=unknown)
 
 
 def _give_up_superseded(stores: Stores, now: datetime) -> None:

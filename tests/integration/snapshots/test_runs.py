@@ -338,8 +338,7 @@ def test_leftovers_that_cannot_be_removed_keep_no_run_from_being_made(workshop: 
             raise FileStoreError("Somebody else is removing it.")
 
     sticky = Sticky(folder / "files")
-    sink = sticky.stage(workshop.new_id())
-    sink.write(LEADERS[0], "members", "csv", [b"dead"])
+    dead_run(workshop)
     assert run_by_hand(replace(workshop, store=sticky)).state is SnapshotState.PUBLISHED
     assert run_by_hand(workshop).state is SnapshotState.PUBLISHED
     assert folders(workshop, folder)[1] == set()
@@ -405,14 +404,36 @@ def test_a_builder_whose_run_was_taken_over_writes_and_publishes_nothing(worksho
 def test_leftovers_of_dead_runs_are_removed_and_files_in_use_are_not(workshop: Workshop, folder: Path) -> None:
     good = run_by_hand(workshop)
     for sealed in (False, True):
-        sink = workshop.store.stage(workshop.new_id())
-        sink.write(LEADERS[0], "members", "csv", [b"dead"])
+        sink = dead_run(workshop)
         if sealed:
             sink.seal()
     plan = replace(QUICK, keep=5)
     cleaned = clean(workshop.state, workshop.store, plan, now())
     assert cleaned.files == 2
     assert folders(workshop, folder) == ({good.snapshot_id}, set())
+
+
+def dead_run(shop: Workshop) -> FileSink:
+    """What a run wrote whose lease is over."""
+    run = Snapshot(shop.new_id(), SnapshotState.BUILDING, now(), now())
+    shop.state.write(lambda stores: stores.snapshots.begin_manual(run, now() - timedelta(minutes=5), 60))
+    sink = shop.store.stage(run.snapshot_id)
+    sink.write(LEADERS[0], "members", "csv", [b"dead"])
+    return sink
+
+
+def test_what_the_database_does_not_know_is_told_and_stays(workshop: Workshop, folder: Path) -> None:
+    """Another instance in the same store, or a state database that was restored."""
+    theirs, being_made = workshop.new_id(), workshop.new_id()
+    for snapshot_id in (theirs, being_made):
+        sink = workshop.store.stage(snapshot_id)
+        sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
+        if snapshot_id == theirs:
+            sink.seal()
+    own = run_by_hand(workshop)
+    cleaned = clean(workshop.state, workshop.store, QUICK, now())
+    assert (cleaned.files, set(cleaned.unknown)) == (0, {theirs, being_made})
+    assert folders(workshop, folder) == ({own.snapshot_id, theirs}, {being_made})
 
 
 def test_a_run_that_is_under_way_elsewhere_keeps_its_files(workshop: Workshop, folder: Path) -> None:
