@@ -85,6 +85,18 @@ def test_init_writes_private_files_and_never_overwrites(
     assert b"# publish_at" in before
 
 
+def test_a_keyring_that_is_lost_is_made_anew_as_told(
+    house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAYBREAK_KEYS__FILE", str(tmp_path / "keyring.json"))
+    told = command("doctor", code=1)
+    assert f"FAULT keyring: keys.file: {tmp_path}/keyring.json is not there" in told
+    assert "the keyring.json of a folder that `daybreakd init FOLDER` makes" in told
+    assert run(["init", str(tmp_path / "FOLDER")]) == 0
+    (tmp_path / "FOLDER/keyring.json").rename(tmp_path / "keyring.json")
+    assert "ok    keyring:" in command("doctor")
+
+
 def test_importing_what_was_exported_changes_nothing(
     house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,7 +153,8 @@ def load(path: Path) -> Keyring:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         raise OperatorError(
-            f"{path} is not there: make one with `daybreakd init`, or give this node the file"
+            f"keys.file: {path} is not there: put its copy there, or another node's. When there is none left, take the "
+            "keyring.json of a folder that `daybreakd init FOLDER` makes: everybody then signs in anew."
         ) from None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be read: {fault.strerror}") from fault
