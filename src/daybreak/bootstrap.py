@@ -45,8 +45,8 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def open_state(settings: Settings, *, check: bool = True) -> "Database":
-    """The state database. `check`: raises OperatorError unless it has this version's shape."""
+def open_state(settings: Settings) -> "Database":
+    """The state database. Raises OperatorError unless it has this version's shape."""
     from daybreak.state.database import open_state as opened
     from daybreak.state.migrate import require_current
 
@@ -55,8 +55,7 @@ def open_state(settings: Settings, *, check: bool = True) -> "Database":
         pool_size=settings.state.pool_size,
         wait_seconds=settings.state.wait.total_seconds(),
     )
-    if check:
-        require_current(state, settings.state.url)
+    require_current(state, settings.state.url)
     return state
 
 

@@ -51,17 +51,16 @@ def event_of(
     *,
     at: datetime,
     caller: Caller,
-    client_id: str | None = None,
     details: Mapping[str, object] | None = None,
 ) -> AuditEvent:
-    """An event of whoever a credential stands for, on its account unless another is named."""
+    """An event of whoever a credential stands for, on its account."""
     return event(
         action,
         result,
         at=at,
         caller=caller,
         seat=principal.seat,
-        client_id=client_id or principal.account.client_id,
+        client_id=principal.account.client_id,
         subject=principal.subject,
         details=details,
     )

@@ -12,6 +12,8 @@ from daybreak.demo.draws import Draws, quoted
 from daybreak.demo.plan import Sizes, make_plan
 from daybreak.demo.tables import Tables
 
+_MEMORY_LIMIT = "1GB"
+
 
 @dataclass(frozen=True, slots=True)
 class PlatformProgress:
@@ -43,7 +45,6 @@ def make_platform(
     messages: int = 1_000_000,
     seed: int = 7,
     as_of: datetime,
-    memory_limit: str = "1GB",
     threads: int | None = None,
     on_progress: Callable[[PlatformProgress], None] | None = None,
 ) -> PlatformSummary:
@@ -69,7 +70,7 @@ def make_platform(
         with duckdb.connect(str(workspace / "plan.duckdb")) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET preserve_insertion_order = true")
-            connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
+            connection.execute(f"SET memory_limit = {quoted(_MEMORY_LIMIT)}")
             connection.execute(f"SET temp_directory = {quoted(str(workspace / 'spill'))}")
             if threads is not None:
                 connection.execute(f"SET threads = {int(threads)}")

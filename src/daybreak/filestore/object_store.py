@@ -45,11 +45,9 @@ class ObjectStore:
         environment: Mapping[str, str] = os.environ,
         home: Path | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        uploads: int = _UPLOADS,
     ) -> None:
         self._address = address
         self._clock = clock
-        self._uploads = uploads
         connected = connect(address, environment, home or Path.home(), clock)
         self._store, self._signer, self._machine = connected.store, connected.signer, connected.machine
         self._prefix = urlsplit(address.url).path.strip("/")
@@ -60,7 +58,7 @@ class ObjectStore:
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Where one run uploads to. Nothing is asked of the store yet."""
-        return _TravellingSink(self, self._address, snapshot_id, self._uploads)
+        return _TravellingSink(self, self._address, snapshot_id, _UPLOADS)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Reads the whole object. Raises FileDamaged, FileStoreError when it is gone, Unavailable."""

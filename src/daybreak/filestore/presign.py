@@ -150,7 +150,7 @@ class GoogleSigner:
 
 @dataclass(frozen=True, slots=True)
 class AzureSigner:
-    """Signs with a storage account's key. `base` is the container's address, the container in it; `key` is base64.
+    """Signs with a storage account's key (base64). `base` is the container's address, the container in it.
 
     Links have no beginning: one that began now would be refused by a store whose clock is behind this machine's.
     """

@@ -13,26 +13,24 @@ from daybreak.ports.state import State, Stores
 _ACTOR = "service"
 
 
-def publish(state: State, snapshot: Snapshot, now: datetime, *, fence: int | None = None, actor: str = _ACTOR) -> bool:
+def publish(state: State, snapshot: Snapshot, now: datetime) -> bool:
     """Makes a complete snapshot the served one. False when another scheduler has done so already, or when something
-    newer is served (the snapshot is then discarded). Raises RunFenced, Conflict, Unavailable.
+    newer is served (the snapshot is then discarded). Raises Conflict, Unavailable.
     """
-    return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now, fence=fence, actor=actor))
+    return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
 
 
-def publish_within(
-    stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None, actor: str = _ACTOR
-) -> bool:
-    """The same inside the caller's transaction."""
+def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
+    """The same inside the caller's transaction; with a `fence` for its builder alone. Raises RunFenced, Conflict."""
     found = stores.snapshots.get(snapshot_id)
     if found is None or found.state in {SnapshotState.PUBLISHED, SnapshotState.RETIRED}:
         return False
     served = stores.snapshots.current()
     if found.state is SnapshotState.COMPLETE and superseded(found, served):
-        discard_within(stores, found, now, "A newer snapshot is served.", actor=actor)
+        discard_within(stores, found, now, "A newer snapshot is served.")
         return False
     stores.snapshots.publish(snapshot_id, fence, now)
-    stores.audit.append(_event(now, "snapshot.published", actor, found, {}))
+    stores.audit.append(_event(now, "snapshot.published", _ACTOR, found, {}))
     return True
 
 

@@ -6,7 +6,7 @@ what a disk has lost since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -70,16 +70,9 @@ def _checked(store: FileStore, damage: Damage, stored: StoredFormat) -> Damage |
     return stored
 
 
-def verify_snapshot(
-    state: State,
-    store: FileStore,
-    snapshot_id: str,
-    *,
-    threads: int = 2,
-    watch: Callable[[int, int], None] | None = None,
-) -> Verified:
-    """Reads every file that a snapshot's manifest names. `watch` is told files and bytes so far.
-    Raises OperatorError when there is no such snapshot, Unavailable.
+def verify_snapshot(state: State, store: FileStore, snapshot_id: str, *, threads: int = 2) -> Verified:
+    """Reads every file that a snapshot's manifest names. Raises OperatorError when there is no such snapshot,
+    Unavailable.
     """
     if state.read(lambda stores: stores.snapshots.get(snapshot_id)) is None:
         raise OperatorError(f"There is no snapshot {snapshot_id}: see `daybreakd snapshot list`.")
@@ -92,8 +85,6 @@ def verify_snapshot(
                 damaged.append(found)
             else:
                 size += found.bytes
-            if watch is not None:
-                watch(count, size)
     return Verified(count, size, tuple(damaged))
 
 

@@ -10,6 +10,8 @@ import sqlalchemy as sa
 
 from daybreak.state.columns import json_of
 
+_ROWS_PER_STATEMENT = 10_000
+
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
@@ -107,18 +109,17 @@ class BulkInsert:
     A row holds the columns in the table's order, as the driver takes them, but for one that counts up by itself.
     """
 
-    def __init__(self, table: sa.Table, rows_per_statement: int = 10_000) -> None:
+    def __init__(self, table: sa.Table) -> None:
         given = [column.name for column in table.columns if column.autoincrement is not True]
         self._names = ", ".join(given)
         self._width = len(given)
         self._table = table.name
-        self._rows_per_statement = rows_per_statement
 
     def run(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts all rows within the transaction of the connection."""
         driver: Any = connection.connection.driver_connection
-        for start in range(0, len(rows), self._rows_per_statement):
-            some = rows[start : start + self._rows_per_statement]
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            some = rows[start : start + _ROWS_PER_STATEMENT]
             if connection.dialect.name == "postgresql" and not connection.dialect.is_async:
                 self._copy(driver, some)
             else:

@@ -30,6 +30,9 @@ _TICK_SECONDS = 0.5
 _LIVED_LONG_SECONDS = 20.0
 _FIRST_WAIT_SECONDS = 0.2
 _LONGEST_WAIT_SECONDS = 15.0
+_HUNG_AFTER_SECONDS = 60.0
+# What running transfers get at the end.
+_GRACE_SECONDS = 25.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 # Of prctl(2).
@@ -71,16 +74,12 @@ class Supervisor:
         self,
         duties: Sequence[Duty],
         *,
-        grace_seconds: float = 25.0,
-        hung_after_seconds: float = 60.0,
         preload: Callable[[], object] | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
-        """A process for each duty. `grace_seconds` is what running transfers get at the end. `preload` imports what
-        the processes need, once for all of them; it must start no thread.
+        """A process for each duty. `preload` imports what the processes need, once for all of them; it must start no
+        thread. `on_ready` is called when all are ready.
         """
-        self._grace_seconds = grace_seconds
-        self._hung_after_seconds = hung_after_seconds
         self._preload = preload
         self._on_ready = on_ready
         self._children = [_Child(duty) for duty in duties]
@@ -236,7 +235,7 @@ class Supervisor:
                 )
 
     def _replace_hung(self) -> None:
-        limit = time.monotonic() - self._hung_after_seconds
+        limit = time.monotonic() - _HUNG_AFTER_SECONDS
         for child in self._children:
             heard = child.beat if child.beat is not None else child.started
             if child.pid and child.duty.beats and heard < limit:
@@ -247,7 +246,7 @@ class Supervisor:
 
     def _end_children(self) -> None:
         """One signal to each, then patience, then the end."""
-        _log.info("stopping", grace_seconds=self._grace_seconds)
+        _log.info("stopping", grace_seconds=_GRACE_SECONDS)
         self._stop = True
         for child in self._children:
             for held in child.duty.sockets:
@@ -255,7 +254,7 @@ class Supervisor:
             if child.pid:
                 with suppress(ProcessLookupError):
                     os.kill(child.pid, signal.SIGTERM)
-        deadline = time.monotonic() + self._grace_seconds
+        deadline = time.monotonic() + _GRACE_SECONDS
         while any(child.pid for child in self._children) and time.monotonic() < deadline:
             for key, _ in self._selector.select(0.05):
                 if isinstance(key.data, _Child):
