@@ -217,8 +217,8 @@ def fetch(
     """Bring a folder up to what is published, and print which files changed.
 
     Each is compared with its digest, and none is put in place before all are there:
-    whoever reads the folder finds the nine of one snapshot. What was interrupted
-    goes on where it was.
+    after an error the folder holds what it held before. What was interrupted goes
+    on where it was.
     """
     found, chosen = _signed_in(account)
     patience_seconds = None if wait is None else _seconds(wait)

@@ -1,8 +1,8 @@
 """Copies of published files in a folder: which are current, and how those that are not are brought.
 
-All are fetched beside the folder's files, compared with their digests, and then put in place together: whoever reads
-the folder meanwhile finds the files of one snapshot, and after an error those that were there before. What came of a
-file before an interruption is gone on with the next time.
+All are fetched beside the folder's files, compared with their digests, and then renamed into their places one right
+after the other: the folder holds the files of one snapshot, and after an error those that were there before. What came
+of a file before an interruption is gone on with the next time.
 """
 
 from __future__ import annotations
