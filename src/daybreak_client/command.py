@@ -16,13 +16,14 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from daybreak_client import profile as profiles
-from daybreak_client.errors import ClientError, NotPublished, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, NotPublished, Refused, Unreachable, WrongUse
 from daybreak_client.output import note, say, say_table, shown_bytes, watching
 from daybreak_client.profile import Profile
 from daybreak_client.published import Account, Published
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+_UNAUTHENTICATED = 401
 _LOOK_AGAIN_SECONDS = 60.0
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -151,8 +152,13 @@ def logout() -> None:
         note("Nobody is signed in.")
         return
     if not found.token.startswith(API_TOKEN_PREFIX):
-        with Daybreak(found.address, found.token, plain_http=found.plain_http) as service:
-            service.log_out()
+        with _service(found) as service:
+            try:
+                service.log_out()
+            except Refused as refusal:
+                # It has ended already, elsewhere or by its time.
+                if refusal.status != _UNAUTHENTICATED:
+                    raise
     profiles.forget(_profile_file())
 
 

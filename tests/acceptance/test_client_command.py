@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.service import PATIENCE_SECONDS, Service
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
 from tests.acceptance.world import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
 
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
@@ -70,6 +70,15 @@ def test_a_person_signs_in_chooses_an_account_and_fetches(service: Service, shel
     assert not shell.profile.exists()
     assert service.get("/download/v2/auth/context", token=token).json()["code"] == "session_ended"
     shell.run("files", code=2)
+
+
+def test_a_session_that_ended_elsewhere_is_forgotten(service: Service, shell: Shell) -> None:
+    shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
+    token = json.loads(shell.profile.read_text())["token"]
+    assert service.request("DELETE", f"{AUTH}/logout", token=token).status_code == 204
+    assert "This session has ended" in shell.run("files", code=1).stderr
+    shell.run("logout")
+    assert not shell.profile.exists()
 
 
 def test_a_second_factors_code_is_asked_for_last(service: Service, shell: Shell) -> None:
