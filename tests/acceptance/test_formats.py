@@ -26,7 +26,7 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.formats import FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.cli.main import run
-from daybreak.demo.directory import ROLE_OWNER, make_directory
+from daybreak.demo.directory import OWNER_EMAIL, make_directory
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
 from tests.parts.processes import running
@@ -73,7 +73,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
         environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
         assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
-    owner = directory.seat(ROLE_OWNER)
+    owner = directory.seat(OWNER_EMAIL)
     minted = subprocess.run(
         [*DAYBREAKD, "token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config],
         capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,

@@ -17,7 +17,7 @@ import pytest
 
 from daybreak.bootstrap import now_utc, open_state
 from daybreak.cli.main import run
-from daybreak.demo.directory import ROLE_OWNER, ROLE_VISITOR, DemoDirectory, make_directory
+from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory, make_directory
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.settings import load_settings
@@ -248,7 +248,7 @@ def test_tokens_are_made_listed_and_revoked(
     house: tuple[Path, DemoDirectory], command: Command, tmp_path: Path
 ) -> None:
     _, directory = house
-    owner, visitor = directory.seat(ROLE_OWNER), directory.seat(ROLE_VISITOR)
+    owner, visitor = directory.seat(OWNER_EMAIL), directory.seat(VISITOR_EMAIL)
     account = ("--seat", owner.email, "--account", owner.client_ids[0])
     secret = command("token", "create", *account, "--name", "nightly", "--expires", "90d").strip()
     assert secret.startswith("service_api_")
@@ -272,7 +272,7 @@ def test_tokens_are_made_listed_and_revoked(
 def test_seats_get_passwords_roles_and_second_factors(
     house: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    email = house[1].seat(ROLE_VISITOR).email
+    email = house[1].seat(VISITOR_EMAIL).email
     monkeypatch.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
     assert "is set" in command("seat", "set-password", email)
     by_email = {line[0]: line[1:5] for line in lines(command("seat", "list"))[1:]}

@@ -153,10 +153,10 @@ def _settle_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     from daybreak.access import api_tokens, operators
     from daybreak.bootstrap import now_utc, open_keyring, open_state
     from daybreak.credentials import totp
-    from daybreak.demo.directory import ROLE_OWNER
+    from daybreak.demo.directory import OWNER_EMAIL
     from daybreak.ports.state import Stores
 
-    keyring, owner = open_keyring(settings), directory.seat(ROLE_OWNER)
+    keyring, owner = open_keyring(settings), directory.seat(OWNER_EMAIL)
 
     def work(stores: Stores) -> str:
         now = now_utc()
@@ -237,9 +237,9 @@ def _wait_until_ready(stage: _Stage, service: "subprocess.Popen[bytes]") -> None
 
 def _say_welcome(stage: _Stage) -> None:
     from daybreak.credentials.totp import manual_key
-    from daybreak.demo.directory import ROLE_OWNER
+    from daybreak.demo.directory import OWNER_EMAIL
 
-    base, owner = stage.settings.base_url, stage.directory.seat(ROLE_OWNER)
+    base, owner = stage.settings.base_url, stage.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]
     files = f"{base}/download/v1/files/{client_id}"
     say()

@@ -15,7 +15,7 @@ import httpx
 
 from daybreak.catalogue.formats import FORMATS
 from daybreak.catalogue.resources import RESOURCES
-from daybreak.demo.directory import ROLE_OWNER, ROLE_VISITOR, DemoDirectory
+from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory
 from daybreak.demo.draws import quoted
 from daybreak.domain.errors import OperatorError
 
@@ -61,7 +61,7 @@ def check_service(base_url: str, platform: Path, as_of: datetime, directory: Dem
 
     Raises OperatorError when the service does not answer as it should.
     """
-    owner, visitor = directory.seat(ROLE_OWNER), directory.seat(ROLE_VISITOR)
+    owner, visitor = directory.seat(OWNER_EMAIL), directory.seat(VISITOR_EMAIL)
     with duckdb.connect() as source, httpx.Client(base_url=base_url, timeout=120) as http:
         source.execute("SET TimeZone = 'UTC'")
         for table in sorted(platform.glob("*.parquet")):

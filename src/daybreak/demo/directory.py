@@ -12,11 +12,11 @@ import duckdb
 
 from daybreak.demo.draws import quoted
 
-ROLE_OWNER = "owner@demo.example"
-ROLE_ANALYST = "analyst@demo.example"
-ROLE_VISITOR = "visitor@demo.example"
-ROLE_CAREFUL = "careful@demo.example"
-ROLE_OPERATOR = "operator@demo.example"
+OWNER_EMAIL = "owner@demo.example"
+ANALYST_EMAIL = "analyst@demo.example"
+VISITOR_EMAIL = "visitor@demo.example"
+CAREFUL_EMAIL = "careful@demo.example"
+OPERATOR_EMAIL = "operator@demo.example"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
     small = len(reach) <= 6
     inactive, careful = nth(6), nth(5)
     passwords = {
-        email: _password(draw) for email in (ROLE_OWNER, ROLE_ANALYST, ROLE_VISITOR, ROLE_CAREFUL, ROLE_OPERATOR)
+        email: _password(draw) for email in (OWNER_EMAIL, ANALYST_EMAIL, VISITOR_EMAIL, CAREFUL_EMAIL, OPERATOR_EMAIL)
     }
 
     def seat(
@@ -85,16 +85,16 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
 
     first = [nth(number) for number in range(5)]
     seats = (
-        seat(ROLE_OWNER, "several accounts, API tokens", first if small else [*first, inactive]),
-        seat(ROLE_ANALYST, "two accounts, files only", [nth(0), nth(2)]),
-        seat(ROLE_VISITOR, "no data_export: sees the account, gets no file", [nth(1)]),
+        seat(OWNER_EMAIL, "several accounts, API tokens", first if small else [*first, inactive]),
+        seat(ANALYST_EMAIL, "two accounts, files only", [nth(0), nth(2)]),
+        seat(VISITOR_EMAIL, "no data_export: sees the account, gets no file", [nth(1)]),
         seat(
-            ROLE_CAREFUL,
+            CAREFUL_EMAIL,
             "has a second factor" if small else "an account that requires a second factor",
             [careful],
             totp=True,
         ),
-        seat(ROLE_OPERATOR, "runs the service: operator pages", [nth(0)], operator=True),
+        seat(OPERATOR_EMAIL, "runs the service: operator pages", [nth(0)], operator=True),
     )
     document = {
         "accounts": [
@@ -153,8 +153,8 @@ def _account(
 
 
 def _seat_form(seat: DemoSeat) -> dict[str, object]:
-    exports = seat.email != ROLE_VISITOR
-    owner = seat.email == ROLE_OWNER
+    exports = seat.email != VISITOR_EMAIL
+    owner = seat.email == OWNER_EMAIL
     role = "owner" if owner else "admin" if seat.operator else "analyst"
     return {
         "seat_id": seat.seat_id,

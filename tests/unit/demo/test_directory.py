@@ -7,11 +7,11 @@ import pytest
 
 from daybreak.access.directory_file import read_directory
 from daybreak.demo.directory import (
-    ROLE_ANALYST,
-    ROLE_CAREFUL,
-    ROLE_OPERATOR,
-    ROLE_OWNER,
-    ROLE_VISITOR,
+    ANALYST_EMAIL,
+    CAREFUL_EMAIL,
+    OPERATOR_EMAIL,
+    OWNER_EMAIL,
+    VISITOR_EMAIL,
     make_directory,
 )
 from daybreak.demo.platform import make_platform
@@ -29,15 +29,15 @@ def test_seats_and_accounts_of_the_tour(tmp_path: Path) -> None:
     assert [client_id for client_id, account in accounts.items() if not account.active] == [made.inactive_client_id]
     requiring = [client_id for client_id, account in accounts.items() if account.second_factor_required]
     assert requiring == [made.second_factor_client_id]
-    assert made.seat(ROLE_CAREFUL).client_ids == (made.second_factor_client_id,)
-    assert made.seat(ROLE_CAREFUL).totp_seed is not None
-    assert made.second_factor_client_id not in made.seat(ROLE_OWNER).client_ids
-    assert len(made.seat(ROLE_OWNER).client_ids) == 6
-    assert made.seat(ROLE_OPERATOR).operator
+    assert made.seat(CAREFUL_EMAIL).client_ids == (made.second_factor_client_id,)
+    assert made.seat(CAREFUL_EMAIL).totp_seed is not None
+    assert made.second_factor_client_id not in made.seat(OWNER_EMAIL).client_ids
+    assert len(made.seat(OWNER_EMAIL).client_ids) == 6
+    assert made.seat(OPERATOR_EMAIL).operator
     grants = {(grant.seat_id, grant.client_id): grant for grant in read.directory.grants}
-    visitor = made.seat(ROLE_VISITOR)
+    visitor = made.seat(VISITOR_EMAIL)
     assert not grants[visitor.seat_id, visitor.client_ids[0]].data_export
-    owner, analyst = made.seat(ROLE_OWNER), made.seat(ROLE_ANALYST)
+    owner, analyst = made.seat(OWNER_EMAIL), made.seat(ANALYST_EMAIL)
     assert grants[owner.seat_id, owner.client_ids[0]].async_rest_api
     assert accounts[owner.client_ids[0]].api_tokens_enabled
     assert not grants[analyst.seat_id, analyst.client_ids[0]].async_rest_api
