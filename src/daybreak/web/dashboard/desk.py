@@ -29,13 +29,15 @@ _PACK_FROM_BYTES = 1400
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """`file_work` bounds how many files are read for people at once in this worker: two."""
+    """`file_work` bounds how many files are read for people at once in this worker: two. `figures` are those that were
+    drawn last, by resource and the digest of its content.
+    """
 
     services: Services
     templates: Environment
     assets: Mapping[str, Asset]
     file_work: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    kept: dict[tuple[str, str, str], object] = field(default_factory=dict)
+    figures: dict[tuple[str, str], object] = field(default_factory=dict)
 
     @property
     def root(self) -> str:

@@ -112,19 +112,19 @@ async def _drawn(visit: Visit, entries: dict[str, ManifestEntry]) -> _Drawn:
     async def kept(resource: str, make: Callable[[Sequence[str], Iterable[Sequence[str]]], T]) -> T:
         entry = entries[resource]
         stored = entry.formats.get("csv") or next(iter(entry.formats.values()))
-        place = ("insight", resource, stored.content_sha256)
-        if place not in desk.kept:
+        place = (resource, stored.content_sha256)
+        if place not in desk.figures:
             try:
                 made = await desk.off_loop(lambda: _read(desk.services.files, entry, make))
             except (FileStoreError, csv.Error, ValueError):
                 raise Unavailable(
                     "The stored files cannot be read at the moment. Try again.", code="files_unavailable"
                 ) from None
-            if len(desk.kept) >= _KEPT:
+            if len(desk.figures) >= _KEPT:
                 # The oldest goes first: a dict keeps the order things came in.
-                del desk.kept[next(iter(desk.kept))]
-            desk.kept[place] = made
-        return cast("T", desk.kept[place])
+                del desk.figures[next(iter(desk.figures))]
+            desk.figures[place] = made
+        return cast("T", desk.figures[place])
 
     whole = entries["members"].rows
     return _Drawn(
