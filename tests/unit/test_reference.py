@@ -38,8 +38,11 @@ def test_everything_has_its_line() -> None:
         assert f"`{row.name}`" in configuration, row.key
     for name, _, _ in VERBS:
         assert f"## daybreakd {name}" in cli
-    for code in PROBLEMS:
-        assert f"`{code}`" in errors
+    sources = (Path(__file__).parents[2] / "src" / "daybreak").rglob("*.py")
+    codes = {code for path in sources for code in re.findall(r'\bcode="([a-z_]+)"', path.read_text("utf-8"))}
+    assert len(codes) > 40
+    for code in {*PROBLEMS, *codes}:
+        assert f"`{code}`" in errors, code
     for table in SOURCE_TABLES:
         assert f"## `{table.name}`" in schema
     for resource in RESOURCES:

@@ -173,7 +173,8 @@ class FileDamaged(FileStoreError):
 
 
 class OperatorError(DaybreakError):
-    """What the operator asked for cannot be done; the message names the setting and the fix. `wrong_use` when what was
-    typed is at fault."""
+    """What the operator asked for cannot be done; the message names the setting and the fix. Also `wrong_use` (what was
+    typed is at fault), `directory_faults` (accounts, seats or grants are), `directory_sync_refused` (a sync would take
+    too much away), `weak_password`."""
 
     code = "operator_error"
