@@ -15,10 +15,11 @@ import requests
 from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_store import ObjectStore
 from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused
-from tests.acceptance.service import Service, serving
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.world import ACCOUNTS, CARL, FOREIGN, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, World, totp_code
 from tests.parts.buckets import Bucket
 from tests.parts.s3 import REGION
+from tests.parts.waiting import wait_until
 
 
 def no_code() -> str:
@@ -137,8 +138,12 @@ def test_a_transfer_goes_on_where_it_was(service: Service, maya: Daybreak, tmp_p
     path.unlink()
     north.fetch(tmp_path, ["members"])
     assert digests_here(tmp_path) == {file.name: file.sha256}
-    in_parts = [line for line in service.log_lines() if line.get("status") == 206 and line.get("length") == 5]
-    assert in_parts
+    # A line is written when the last octet has gone.
+    wait_until(
+        lambda: [line for line in service.log_lines() if line.get("status") == 206 and line.get("length") == 5],
+        PATIENCE_SECONDS,
+        what="a transfer of the last five octets",
+    )
 
 
 def test_an_account_without_files_is_told_with_the_time_to_come_back(maya: Daybreak, tmp_path: Path) -> None:
