@@ -355,6 +355,9 @@ def test_what_operators_are_told(
     checks = [json.loads(line) for line in command("doctor", "--json", code=1).splitlines()]
     assert [check["check"] for check in checks if not check["ok"]] == ["state database", "clock", "freshness"]
     assert "file is not a database" in checks[3]["detail"]
+    monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{tmp_path}/unmounted/state.db")
+    assert "unmounted/state.db is empty or not there: see that state.url is right" in command("serve", code=1)
+    assert not (tmp_path / "unmounted").exists()
     monkeypatch.delenv("DAYBREAK_STATE__URL")
     assert f"{tmp_path} cannot be read" in command("directory", "import", str(tmp_path), code=1)
     (tmp_path / "file").touch()

@@ -66,12 +66,15 @@ def migrate(*, config: Config = None) -> None:
 
 
 def prepare_state(settings: "Settings") -> None:
-    """A single node's own SQLite file is migrated on start; a shared database only by `daybreakd migrate`."""
+    """A single node's own SQLite file is migrated on start; a shared database only by `daybreakd migrate`. One that is
+    not there is not made: whose disk is not mounted would be told that no seat and no token exists.
+    """
     from daybreak.bootstrap import open_state
     from daybreak.state.database import sqlite_path
     from daybreak.state.migrate import migrate as brought
 
-    if sqlite_path(settings.state.url) is not None:
+    path = sqlite_path(settings.state.url)
+    if path is not None and path.exists():
         brought(settings.state.url)
     open_state(settings).close()
 
