@@ -48,6 +48,13 @@ def digests_here(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
+def cut_off(folder: Path, file: PublishedFile, size_bytes: int) -> None:
+    """Leaves of a copy what an interrupted transfer would have left."""
+    whole = folder / file.name
+    (folder / f".{file.name}.{file.sha256[:16]}.part").write_bytes(whole.read_bytes()[:size_bytes])
+    whole.unlink()
+
+
 def test_all_nine_files_arrive_and_only_what_is_missing_comes_again(
     service: Service, maya: Daybreak, tmp_path: Path
 ) -> None:
@@ -132,10 +139,7 @@ def test_a_link_needs_nothing_else_and_ends_with_the_session(service: Service) -
 def test_a_transfer_goes_on_where_it_was(service: Service, maya: Daybreak, tmp_path: Path) -> None:
     north = maya.account(NORTH)
     (file,) = north.fetch(tmp_path, ["members"]).files
-    path = tmp_path / file.name
-    part = tmp_path / f".{file.name}.{file.sha256[:16]}.part"
-    part.write_bytes(path.read_bytes()[:-5])
-    path.unlink()
+    cut_off(tmp_path, file, file.size_bytes - 5)
     north.fetch(tmp_path, ["members"])
     assert digests_here(tmp_path) == {file.name: file.sha256}
     # A line is written when the last octet has gone.
@@ -193,7 +197,12 @@ def test_files_in_a_bucket_come_from_the_bucket_itself(
     }
     with serving(world, settings=settings, workers=1) as service, Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
-        maya.account(NORTH).fetch(tmp_path / "exports", formats=["csv", "json"])
-        assert len(digests_here(tmp_path / "exports")) == 18
+        folder = tmp_path / "exports"
+        fetched = maya.account(NORTH).fetch(folder, formats=["csv", "json"])
+        assert digests_here(folder) == {file.name: file.sha256 for file in fetched.files}
+        assert len(fetched.files) == 18
+        cut_off(folder, fetched.files[0], 40)
+        assert maya.account(NORTH).fetch(folder).brought == fetched.files[:1]
+        assert digests_here(folder) == {file.name: file.sha256 for file in fetched.files}
         links = [line for line in service.log_lines() if line.get("path", "").startswith("/download/v1/links/")]
         assert {line["status"] for line in links} == {302}
