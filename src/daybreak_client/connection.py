@@ -89,7 +89,12 @@ class Connection:
 
 
 def _checked(address: str, *, plain_http: bool) -> str:
-    parts = urlsplit(address.strip())
+    try:
+        parts = urlsplit(address.strip())
+        # Read for their errors alone: a port that is none, a name that nobody could be asked about.
+        _, _ = parts.port, httpx.URL(address.strip()).host.encode("idna")
+    except (ValueError, httpx.InvalidURL):
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.username:
         raise WrongUse(f"{address!r} is no address of a service: write one such as https://export.example.org.")
     if parts.scheme == "http" and not plain_http and not _is_near(parts.hostname):

@@ -163,7 +163,19 @@ def test_a_link_that_would_travel_in_the_clear_is_not_followed(service: Scripted
 
 @pytest.mark.parametrize(
     "address",
-    ["", "export.example.org", "ftp://export.example.org", "https://", "https://a:b@example.org", "https://e.org/?a=b"],
+    [
+        "",
+        "export.example.org",
+        "ftp://export.example.org",
+        "https://",
+        "https://a:b@example.org",
+        "https://e.org/?a=b",
+        "https://example.org:x",
+        "https://example.org:99999",
+        "https://example..org",
+        "https://xn--example-.org",
+        "http://[::1",
+    ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(WrongUse, match="no address"):
