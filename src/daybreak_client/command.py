@@ -218,7 +218,10 @@ def fetch(
         list[str] | None, Parameter(negative="", help="csv, json, ...; again for more; else csv.")
     ] = None,
     account: ClientId = None,
-    wait: Annotated[str | None, Parameter(help="Wait so long for files that are late, such as 2h; then fail.")] = None,
+    wait: Annotated[
+        str | None,
+        Parameter(help="Wait so long for files that are late, or a service that is away, such as 2h; then fail."),
+    ] = None,
 ) -> None:
     """Bring a folder up to what is published, and print which files changed.
 
@@ -259,6 +262,8 @@ def _wait_for(of_account: AccountFiles, patience_seconds: float) -> None:
             late, why, look_again_seconds = published.late, published.reason or "", _LOOK_AGAIN_SECONDS
         except NotPublished as not_yet:
             late, why, look_again_seconds = True, not_yet.message, not_yet.retry_after_seconds
+        except Unreachable as away:
+            late, why, look_again_seconds = True, away.message, _LOOK_AGAIN_SECONDS
         if not late:
             return
         left = deadline - time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from daybreak.settings import load_settings
+from daybreak_client import command, connection
 from daybreak_client.command import run
+from tests.parts.scripted_service import HANG_UP, Said, scripted_service
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +73,33 @@ def test_a_wait_that_is_no_time_span_is_refused(
     monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
     assert run(["fetch", "--account", "north", f"--wait={span}"]) == 2
     assert "90s, 30m or 2h" in capsys.readouterr().err
+
+
+def test_a_service_that_is_away_for_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(command, "_LOOK_AGAIN_SECONDS", 0.01)
+    (tmp_path / "members.csv.gz").write_bytes(b"octets")
+    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": hashlib.sha256(b"octets").hexdigest()}
+    instant = "2026-11-20T04:00:00Z"
+    published = {
+        **dict.fromkeys(("as_of", "published_at", "next_expected_at"), instant),
+        "client_id": "north",
+        "snapshot_id": "s1",
+        "late": False,
+        "reason": None,
+        "resources": [{"resource": "members", "title": "Member Details", "rows": 1, "files": [file]}],
+    }
+    monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+    with scripted_service() as service:
+        monkeypatch.setenv("DAYBREAK_SERVICE", service.url)
+        service.script = lambda _: Said(HANG_UP if len(service.asked) < 12 else 200, {"data": published})
+        assert run(["fetch", str(tmp_path), "--account", "north"]) == 1
+        assert run(["fetch", str(tmp_path), "--account", "north", "--wait", "1m"]) == 0
+    said = capsys.readouterr().err
+    assert "Waiting for the files of today" in said
+    assert "0 of 1 files changed" in said
 
 
 def test_an_account_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
