@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from daybreak.bootstrap import now_utc, open_state
@@ -242,6 +244,39 @@ def test_a_suspicious_snapshot_waits_for_a_decision(
     assert "published:" in command("snapshot", "run", "--force", "small on purpose")
     monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
     command("snapshot", "run")
+
+
+def test_what_is_odd_in_the_source_is_told(
+    house: tuple[Path, DemoDirectory],
+    command: Command,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    platform, odd = house[0] / "platform", tmp_path / "odd"
+    shutil.copytree(platform, odd)
+    kept, members = f"'{odd}/leaders.parquet'", f"'{platform}/members.parquet'"
+    one = f"member_id = (SELECT max(member_id) FROM {members} SEMI JOIN {kept} USING (leader_id))"
+    with duckdb.connect() as engine:
+        engine.execute(f"COPY (SELECT * FROM '{platform}/leaders.parquet' ORDER BY ALL OFFSET 1) TO {kept}")
+        engine.execute(
+            f"COPY (SELECT * REPLACE (if({one}, 'robot', gender) AS gender, if({one}, NULL, subscription_state) "
+            f"AS subscription_state) FROM {members}) TO '{odd}/members.parquet'"
+        )
+        homeless = f"SELECT count(*) FROM {members} ANTI JOIN {kept} USING (leader_id)"
+        ((homeless_rows,),) = engine.execute(homeless).fetchall()
+    monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(odd))
+    assert run(["snapshot", "run", "--config", str(house[0] / "daybreak.toml")]) == 0
+    made = capsys.readouterr()
+    snapshot_id = made.out.split()[0]
+    assert f"see `daybreakd snapshot show {snapshot_id}`" in made.err
+    shown = command("snapshot", "show", snapshot_id)
+    assert homeless_rows
+    assert f"odd: members: {homeless_rows} rows are in no file, as table leaders does not have their Leader." in shown
+    assert "odd: members: GENDER has a value that is not one of the listed in 1 rows." in shown
+    assert "odd: members: SUBSCRIPTION_STATE is NULL in 1 rows, where it should never be." in shown
+    monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
+    assert "odd:" not in command("snapshot", "show", command("snapshot", "run").split()[0])
 
 
 def test_tokens_are_made_listed_and_revoked(

@@ -12,7 +12,7 @@ from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, Limit, instant, settings_of
 from daybreak.cli.output import note, say, say_json, say_table, shown_bytes, shown_instant, shown_seconds
 from daybreak.domain.errors import OperatorError
-from daybreak.snapshots.report import count, figure, resources_of
+from daybreak.snapshots.report import count, figure, oddities_of, resources_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -121,7 +121,7 @@ def list_(
 
 @app.command
 def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False) -> None:
-    """Show one run: its report by resource, and what the guard found."""
+    """Show one run: its report by resource, what was odd in the source, and what the guard found."""
     from daybreak.bootstrap import open_state
 
     with closing(open_state(settings_of(config))) as state:
@@ -155,6 +155,8 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
             ],
             numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
         )  # fmt: skip
+    for oddity in oddities_of(snapshot.report):
+        say(f"odd: {oddity}")
     findings = snapshot.report.get("findings")
     if isinstance(findings, list):
         for finding in findings:
@@ -272,6 +274,8 @@ def _say_result(snapshot: "Snapshot") -> None:
     )
     if snapshot.failure:
         note(f"daybreakd: {snapshot.failure}")
+    if any(oddities_of(report)):
+        note(f"Not all of the source is as its schema says: see `daybreakd snapshot show {snapshot.snapshot_id}`.")
     if snapshot.state == "held":
         note(
             f"The guard holds it back: see `daybreakd snapshot show {snapshot.snapshot_id}`; then "

@@ -274,9 +274,13 @@ def add_held(state: State, now: datetime) -> str:
     """A run by hand that the guard holds back; its id."""
     snapshot_id = str(uuid.uuid4())
     detail = "members has 1240 rows where it had 2600: 52% fewer (limit 30%)."
+    odd = {"unknown_leader_rows": 37}
     report = {
         "seconds": 1803.0,
-        "resources": {resource.name: {"rows": 1240, "seconds": 120.5} for resource in RESOURCES},
+        "resources": {
+            resource.name: {"rows": 1240, "seconds": 120.5, **(odd if resource.name == "members" else {})}
+            for resource in RESOURCES
+        },
         "findings": [{"kind": "rows", "resource": "members", "detail": detail, "before": 2600, "now": 1240}],
     }
 

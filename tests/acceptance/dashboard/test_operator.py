@@ -71,6 +71,7 @@ def test_held_snapshot_is_decided_with_a_reason(
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name="Look at the report and decide").click()
     expect(page.get_by_text("52% fewer")).to_be_visible()
+    expect(page.get_by_text("members: 37 rows are in no file")).to_be_visible()
     reason = page.get_by_label("Reason, for the record")
     reason.fill("   ")
     page.get_by_role("button", name="Discard").click()

@@ -17,7 +17,7 @@ from daybreak.ports.access_stores import Directory
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
-from daybreak.snapshots.report import count, figure, resources_of
+from daybreak.snapshots.report import count, figure, oddities_of, resources_of
 from daybreak.web.dashboard import run_words
 from daybreak.web.dashboard.desk import Desk, go_to, render
 from daybreak.web.dashboard.doorway import operator_page
@@ -123,6 +123,7 @@ async def _run_page(visit: Visit, *, error: str = "", reason: str = "", status: 
         },
         "building": [run_words.building_view(run, visit.now)] if run.under_way(visit.now) else [],
         "findings": run_words.findings_of(run),
+        "oddities": list(oddities_of(run.report)),
         "facts": run_words.facts_of(run),
         "resources": resources,
         "longest": max((figure(entry, "seconds") for entry in figures.values()), default=0),
