@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.service import Service
 from tests.acceptance.test_dashboard_posts import Browser
-from tests.acceptance.world import MAYA, NORTH
+from tests.acceptance.world import MAYA, NORTH, VIC
 from tests.parts.waiting import wait_until
 
 SAFE = f"/dashboard/{NORTH}/files/members/spreadsheet-safe.csv"
@@ -48,3 +48,17 @@ def test_a_copy_is_on_the_trail_when_it_is_sent_and_not_when_it_is_asked_about(s
     sent = maya.get(SAFE).headers["X-Request-Id"]
     wait_until(lambda: sent in fetches(), what="the copy on the trail")
     assert asked not in fetches()
+
+
+def test_who_may_export_nothing_is_shown_no_row(service: Service, maya: Browser) -> None:
+    other = Browser(service)
+    with other.session:
+        assert other.sign_in(VIC).status_code == 303
+        for path in ("preview", "spreadsheet-safe.csv", "csv", "json"):
+            page = f"/dashboard/{NORTH}/files/members/{path}"
+            assert maya.get(page).status_code in {200, 302, 303}, path
+            assert other.get(page).status_code == 403, path
+        for page in ("files", "insight"):
+            found = other.get(f"/dashboard/{NORTH}/{page}")
+            assert "no Data Export access" in found.text, page
+            assert "Members" not in found.text.partition("<main")[2], page

@@ -4,12 +4,14 @@ tried; its pages are under `dashboard/`.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import os
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 from urllib.parse import urlencode, urlsplit
 
@@ -19,6 +21,7 @@ import requests
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.identity import Grant, Seat
 from daybreak.ports.state import Stores
+from daybreak.web.dashboard import session_cookie
 from daybreak.web.dashboard.desk import open_desk
 from daybreak.web.dashboard.routes import dashboard_routes
 from tests.acceptance.service import PATIENCE_SECONDS, Service
@@ -267,6 +270,62 @@ def test_a_cookie_that_was_made_up_or_moved_is_nobodys(browser: Browser, other_b
     for both in (f"daybreak-session={good}; daybreak-session=x", f"daybreak-session=x; daybreak-session={good}"):
         assert other_browser.get(files, Cookie=both).status_code == 303
     assert other_browser.get(files, Cookie=f"daybreak-session={good}").status_code == 200
+
+
+def test_a_session_of_the_api_is_none_of_the_dashboard(browser: Browser, peopled: Service) -> None:
+    """Even were its cookie ever written."""
+    claims = peopled.token(OLGA).split(".")[1]
+    sid = json.loads(base64.urlsafe_b64decode(claims + "=="))["sid"]
+    value = session_cookie.seal(sid, kind="session", keyring=keyring.load(peopled.world.keyring_file))
+    for path in (f"/dashboard/{NORTH}/files", "/dashboard/"):
+        found = browser.get(path, Cookie=f"daybreak-session={value}")
+        assert urlsplit(found.headers["Location"]).path == SIGN_IN, path
+
+
+def test_an_operator_who_has_a_second_factor_shows_it(browser: Browser, peopled: Service) -> None:
+    browser.sign_in(OLGA)
+    assert browser.get("/dashboard/operator/runs").status_code == 200
+    sealed = totp.seal(SEED, seat_id=seat_id(OLGA), keyring=keyring.load(peopled.world.keyring_file), random=os.urandom)
+
+    def enrol(stores: Stores) -> None:
+        stores.seats.begin_second_factor(seat_id(OLGA), sealed, datetime.now(UTC))
+        stores.seats.confirm_second_factor(seat_id(OLGA), 1, [], datetime.now(UTC))
+
+    peopled.world.change(enrol)
+    try:
+        found = browser.get("/dashboard/operator/runs")
+        assert found.status_code == 403
+        assert "Sign in again with your second factor" in found.text
+    finally:
+        peopled.world.change(lambda stores: stores.seats.reset_second_factor(seat_id(OLGA)))
+
+
+def test_secrets_change_after_the_password_alone(browser: Browser, peopled: Service) -> None:
+    browser.sign_in(OLGA)
+    settings = f"/dashboard/{NORTH}/settings"
+    page = browser.get(f"{settings}/security")
+    token, once = form_token(page), "0" * 32
+    factor = f"{settings}/security/second-factor"
+    assert browser.post(factor, {"csrf": token}).headers["Location"] == factor
+    assert browser.get(factor).status_code == 200
+    peopled.world.change(_forget_passwords_shown)
+    asked = [
+        browser.get(factor),
+        browser.get(f"{settings}/tokens/new"),
+        browser.post(factor, {"csrf": token}),
+        browser.post(f"{factor}/confirm", {"csrf": token, "code": "000000"}),
+        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "once": once}),
+        browser.post(f"{settings}/tokens/new", {"csrf": token, "once": once, "name": "unseen", "expiry": "30"}),
+    ]
+    for found in asked:
+        assert found.status_code == 303, found.url
+        assert found.headers["Location"].startswith(f"/dashboard/{NORTH}/confirm?"), found.url
+    assert "unseen" not in browser.get(f"{settings}/tokens").text
+
+
+def _forget_passwords_shown(stores: Stores) -> None:
+    for session, _ in stores.sessions.list_open(seat_id(OLGA), datetime.now(UTC)):
+        stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))
 
 
 def test_a_waiting_login_is_completed_once_however_many_good_codes_come(each_service: Service) -> None:

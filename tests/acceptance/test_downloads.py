@@ -113,7 +113,17 @@ def test_replacing_csv_by_json_in_the_link_gives_json(service: Service, large: s
 
 
 @pytest.mark.parametrize(
-    "path", ["campaigns.csv", "campaigns", "campaigns.csv.gz/x", "x.csv.gz", "", "campaigns.CSV.gz"]
+    "path",
+    [
+        "campaigns.csv",
+        "campaigns",
+        "campaigns.csv.gz/x",
+        "x.csv.gz",
+        "",
+        "campaigns.CSV.gz",
+        "%2563ampaigns.csv.gz",
+        "campaigns%2Ecsv%2egz",
+    ],
 )
 def test_other_files_are_not_there(service: Service, north: str, path: str) -> None:
     found = service.ask(north, NORTH, path)

@@ -65,7 +65,11 @@ def test_every_credential_on_every_account_and_file(each_service: Service) -> No
 
 def test_foreign_unknown_and_malformed_accounts_look_the_same(service: Service) -> None:
     token = service.token(MAYA, NORTH)
-    answers = [service.ask(token, client_id) for client_id in (FOREIGN, NOBODYS, CLOSED, VAULT, "x")]
+    answers = [
+        service.get(path.format(client_id), token=token)
+        for path in ("/download/v1/files/{}/campaigns.csv.gz", "/download/v1/files/{}", "/download/v1/audit/{}")
+        for client_id in (FOREIGN, NOBODYS, CLOSED, VAULT, "x")
+    ]
     bodies = [{**answer.json(), "request_id": ""} for answer in answers]
     assert all(body == bodies[0] for body in bodies)
     assert {answer.status_code for answer in answers} == {403}

@@ -78,6 +78,17 @@ def test_the_waiting_token_is_good_for_one_success(house: House) -> None:
         house.run(sessions.authenticate(house.services, token))
 
 
+def test_a_waiting_login_that_is_over_uses_up_no_code(house: House) -> None:
+    seed = house.enrol()
+    ended, shut_out = house.run(house.wait()), house.run(house.wait())
+    house.write(lambda stores: stores.sessions.end(ended.session.sid, house.now[0], "logout"))
+    assert refused(house, house.code(seed), ended.token).code == "session_ended"
+    house.write(lambda stores: stores.seats.set_disabled(OMAR, True))
+    assert refused(house, house.code(seed), shut_out.token).code == "session_ended"
+    house.write(lambda stores: stores.seats.set_disabled(OMAR, False))
+    answered(house, house.code(seed))
+
+
 def test_a_step_is_accepted_once_and_no_earlier_one_after_it(house: House) -> None:
     seed = house.enrol()
     now_code, early_code = house.code(seed), house.code(seed, -1)
@@ -231,13 +242,32 @@ def test_who_is_signed_in_enrols_after_the_password_and_other_sessions_end(house
         await sessions.signed_in(house.services, mine.token)
         with pytest.raises(Unauthenticated):
             await sessions.signed_in(house.services, other.token)
+        begun = await second_factor.begin_enrolment(house.services, who)
         house.later(minutes=11)
-        with pytest.raises(Forbidden) as told:
-            await second_factor.begin_enrolment(house.services, who)
-        assert told.value.code == "reauthentication_required"
+        for act in (
+            second_factor.begin_enrolment(house.services, who),
+            second_factor.confirm_enrolment(house.services, who, house.code(_seed_of(begun)), CALLER),
+            second_factor.new_recovery_codes(house.services, who, CALLER),
+        ):
+            with pytest.raises(Forbidden) as told:
+                await act
+            assert told.value.code == "reauthentication_required"
 
     house.run(story())
     assert house.seat(ROSA).second_factor_enrolled
+
+
+def test_guesses_at_the_code_of_an_enrolment_are_counted(house: House) -> None:
+    async def story() -> None:
+        who = await sessions.signed_in(house.services, (await house.start()).token)
+        seed = _seed_of(await second_factor.begin_enrolment(house.services, who))
+        for _ in range(5):
+            with pytest.raises(Unauthenticated):
+                await second_factor.confirm_enrolment(house.services, who, house.wrong_code(seed), CALLER)
+        with pytest.raises(RateLimited):
+            await second_factor.confirm_enrolment(house.services, who, house.code(seed), CALLER)
+
+    house.run(story())
 
 
 def test_a_recovery_code_opens_once(house: House) -> None:
