@@ -135,11 +135,25 @@ class Supervisor:
         return 0
 
     def _start(self, child: _Child) -> None:
+        """Starts a process; later when the machine is short of what one takes, as what runs must go on."""
+        try:
+            self._fork(child)
+        except OSError as shortage:
+            child.failures += 1
+            child.start_at = time.monotonic() + _wait_seconds(child.failures)
+            _log.error("not_started", process=child.duty.name, reason=shortage.strerror)
+
+    def _fork(self, child: _Child) -> None:
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
         supervisor = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(reading)
+            os.close(writing)
+            raise
         if pid == 0:
             self._be(child, writing, supervisor)
         os.close(writing)
@@ -220,9 +234,7 @@ class Supervisor:
             self._forget_pipe(child)
             lived = now - child.started
             child.failures = 1 if lived > _LIVED_LONG_SECONDS else child.failures + 1
-            wait = 0.0
-            if lived <= _LIVED_LONG_SECONDS:
-                wait = min(_FIRST_WAIT_SECONDS * 2 ** (child.failures - 1), _LONGEST_WAIT_SECONDS)
+            wait = 0.0 if lived > _LIVED_LONG_SECONDS else _wait_seconds(child.failures)
             _forget_metrics(child.pid)
             child.pid, child.start_at = 0, now + wait
             if not self._stop:
@@ -275,6 +287,12 @@ class Supervisor:
                 child.pid = 0
             self._forget_pipe(child)
         _log.info("stopped")
+
+
+def _wait_seconds(failures: int) -> float:
+    """How long a process that failed so often in a row has to wait for its next start."""
+    # Bounded before it is a power: one that fails for hours would go beyond all numbers.
+    return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, 10), _LONGEST_WAIT_SECONDS)
 
 
 @contextmanager
