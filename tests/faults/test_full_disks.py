@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import FileStoreError, Unavailable
+from daybreak.domain.errors import FileStoreError, StoreFull, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.state import Stores
@@ -22,6 +22,7 @@ from daybreak.snapshots.run import run_by_hand, run_day
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.snapshots.workshop import Workshop
+from daybreak.state.database import open_state
 from tests.faults.small_disks import memory_disk
 from tests.small_platform import QUICK, now, platform_of, workshop_in, write_platform
 
@@ -125,6 +126,7 @@ def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
                 # What the log still has room for is written; after that everybody is told, and nobody hangs.
                 written, error = write_until_refused(shop)
                 assert error.code == "state_unavailable"
+                assert "disk of the state database is full" in error.message
                 assert shop.state.read(lambda stores: stores.snapshots.current()) == served, "what only reads goes on"
                 assert shop.state.read(events) == {str(number) for number in range(written)}
                 with pytest.raises(Unavailable):
@@ -136,3 +138,16 @@ def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
             assert run_by_hand(shop).state is SnapshotState.PUBLISHED
         finally:
             shop.state.close()
+
+
+def test_who_looks_at_a_full_disk_is_told_so_and_leaves_nothing_on_it(empty_state: Path, tmp_path: Path) -> None:
+    with memory_disk(tmp_path / "small", DISK_BYTES):
+        small = tmp_path / "small"
+        shutil.copy(empty_state, small / "state.db")
+        store = LocalDisk(small / "files")
+        with fills(small), closing(open_state(f"sqlite:///{small}/state.db")) as state:
+            with pytest.raises(Unavailable, match="The disk of the state database is full"):
+                state.read(lambda stores: stores.snapshots.current())
+            with pytest.raises(StoreFull):
+                store.probe()
+            assert list((small / "files/staging").iterdir()) == []

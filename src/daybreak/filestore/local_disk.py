@@ -152,9 +152,11 @@ class LocalDisk:
         """Writes, reads and deletes a small file. Raises FileStoreError."""
         path = self._staging / f"probe-{uuid.uuid4().hex}"
         try:
-            path.write_bytes(b"daybreak")
-            good = path.read_bytes() == b"daybreak"
-            path.unlink()
+            try:
+                path.write_bytes(b"daybreak")
+                good = path.read_bytes() == b"daybreak"
+            finally:
+                path.unlink(missing_ok=True)
         except OSError as error:
             raise _fault(error, f"The folder {self._root} cannot be written") from error
         if not good:

@@ -15,6 +15,9 @@ _READ_ONLY = "25006"
 _RERUN = ("40001", "40P01")
 # No other try helps: the file is something else, or broken.
 _UNREADABLE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+# The shared index beside the file is the first to find no room, before anything is written.
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+_FULL_STATE = "53100"
 _OUT_OF_REACH = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
 
 
@@ -37,6 +40,14 @@ def out_of_reach() -> Unavailable:
     return Unavailable(
         "The state database's file cannot be opened, or not be written. See that it is where state.url says, and that "
         "the service's user may write it, the -wal and -shm beside it, and their folder.",
+        code="state_unavailable",
+    )
+
+
+def full() -> Unavailable:
+    """The disk of the state database is full: the operator has to see to it."""
+    return Unavailable(
+        "The disk of the state database is full. Make room where state.url says; nothing else has to be done.",
         code="state_unavailable",
     )
 
@@ -77,6 +88,8 @@ def meaning_of(error: BaseException) -> DaybreakError | None:
     state = sqlstate_of(cause)
     if state.startswith("23"):
         return Conflict("That clashes with what is already stored, or refers to something that is not there.")
+    if state == _FULL_STATE:
+        return full()
     if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
         return unavailable()
     if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
@@ -90,8 +103,11 @@ def _meaning_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
     if isinstance(cause, sqlite3.ProgrammingError) or str(cause).startswith(("no such ", "near ")):
         return None
     if isinstance(cause, sqlite3.DatabaseError):
+        whole = getattr(cause, "sqlite_errorcode", 0)
+        if whole in _FULL:
+            return full()
         # The lower eight bits say what, the others where.
-        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        code = whole & 0xFF
         if code in _OUT_OF_REACH:
             return out_of_reach()
         return unreadable() if code in _UNREADABLE else unavailable()

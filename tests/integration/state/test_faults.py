@@ -315,7 +315,7 @@ def test_a_disk_that_is_full_refuses_the_write_and_keeps_what_was_there(sqlite_u
             finally:
                 connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
 
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match="disk of the state database is full"):
             await state.awrite(fill)
         assert len(await state.aread(lambda stores: stores.audit.read())) == before
         await is_well(state)

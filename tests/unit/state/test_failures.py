@@ -30,7 +30,7 @@ def wrapped(error: BaseException) -> sqlalchemy.exc.DBAPIError:
         psycopg.errors.TooManyConnections("full"),
         psycopg.errors.ReadOnlySqlTransaction("a standby"),
         psycopg.errors.DeadlockDetected("deadlock"),
-        psycopg.errors.DiskFull("disk"),
+        psycopg.errors.DiskFull("pg_wal"),
     ],
 )
 def test_what_may_pass_is_unavailable(error: Exception) -> None:
@@ -70,6 +70,12 @@ def test_a_fault_of_ours_is_not_hidden(error: Exception) -> None:
     assert meaning_of(wrapped(error)) is None
     with pytest.raises(sqlalchemy.exc.DBAPIError), translated():
         raise wrapped(error)
+
+
+def test_a_full_disk_is_called_so() -> None:
+    found = meaning_of(wrapped(psycopg.errors.DiskFull("disk")))
+    assert isinstance(found, Unavailable)
+    assert "Make room" in found.message
 
 
 def test_only_what_lost_against_another_is_simply_done_again() -> None:
