@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 T = TypeVar("T")
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 _BYTES = {
     "B": 1,
     "KB": 10**3,
@@ -147,7 +148,9 @@ def _web_address(raw: object, folder: Path) -> str:
             'choose an address without "csv" in it: consumers replace "csv" by "json" in the links they get, '
             "and that must change nothing but the format"
         )
-    return text
+    # As browsers name it: they compare it with where a form comes from.
+    place = parts.netloc.lower().removesuffix(_USUAL_PORTS[parts.scheme]).removesuffix(":")
+    return f"{parts.scheme}://{place}{parts.path}"
 
 
 def _listen(raw: object, folder: Path) -> str:

@@ -115,6 +115,20 @@ def test_a_base_url_that_links_cannot_be_made_from_is_refused(base_url: str) -> 
     assert "base_url" in faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": base_url})
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("HTTPS://Export.Example.org:443/Files/", "https://export.example.org/Files"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("https://export.example.org:", "https://export.example.org"),
+    ],
+)
+def test_a_base_url_is_what_browsers_make_of_it(written: str, meant: str) -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": written}
+    assert load_settings(None, environ).base_url == meant
+
+
 @pytest.mark.parametrize("url", ["s3:/bucket", "s3:bucket", "S3://bucket", "s3://", "ftp://example.org/files", ""])
 def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: str) -> None:
     assert (
