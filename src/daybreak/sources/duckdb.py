@@ -39,6 +39,7 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
         "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS",
     ),
 }  # fmt: skip
+_NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 # Of a DuckDB file, after a checksum.
 _MAGIC, _MAGIC_AT = b"DUCK", 8
 
@@ -315,8 +316,18 @@ def _show_others(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _typed(column: Column, kind: str) -> str:
-    # Nanoseconds with a zone, as pandas writes them, have no way of their own to an instant without one.
-    value = f"CAST({column.name} AS TIMESTAMPTZ)" if kind == "TIMESTAMPTZ_NS" else column.name
+    value = _whole_microseconds(column.name) if kind in _NANOSECONDS else column.name
     # Texts are compared by their letters whatever their table says; only a collation takes a collation away.
     letters = " COLLATE C" if column.type is ColumnType.TEXT else ""
     return f"CAST({value} AS {ENGINE_TYPES[column.type]}){letters} AS {column.name}"
+
+
+def _whole_microseconds(name: str) -> str:
+    """A column of nanoseconds, as pandas writes them, cut to microseconds. A cast would round: the last instant of a
+    day would be on the next. Infinities have no number; those with a zone have no way of their own to an instant without.
+    """
+    number = f"epoch_ns({name})"
+    return (
+        f"CASE WHEN {number} < 0 THEN make_timestamp(({number} + 1) // 1000 - 1) "
+        f"ELSE coalesce(make_timestamp({number} // 1000), CAST(CAST({name} AS TIMESTAMPTZ) AS TIMESTAMP)) END"
+    )

@@ -1,7 +1,7 @@
 """Folders of Parquet as writers leave them: parts, folders that carry a column, files that are no table."""
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import duckdb
@@ -170,6 +170,25 @@ def test_instants_have_any_unit_and_zone(folder: Path, tmp_path: Path, unit: str
         opened.check()
         found = opened.cursor().execute("SELECT first_activated_at FROM members ORDER BY 1").fetchall()
     assert found == [(datetime(1969, 12, 31, 23, 59, 59),), (datetime(2026, 3, 29, 1),)]
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_the_last_nanosecond_of_a_day_is_of_that_day(folder: Path, tmp_path: Path, zone: str | None) -> None:
+    numbers = pa.array([None, -1, -1_000, 86_400_000_000_000 - 1, 2**63 - 1], pa.int64())
+    message = {"message_id": MEMBER, "leader_id": LEADER, "member_id": MEMBER, "campaign_id": None,
+               "outbound_message_type": "dm", "usage_channel": "sms", "segment_count": 1, "unit_count": 1}  # fmt: skip
+    messages = pa.Table.from_pylist([message] * len(numbers))
+    messages = messages.append_column("sent_at", numbers.cast(pa.timestamp("ns", zone)))
+    pq.write_table(messages, folder / "outbound_messages.parquet")
+    with reading(folder, tmp_path) as opened:
+        opened.check()
+        found = opened.cursor().execute("SELECT sent_at FROM outbound_messages ORDER BY 1 NULLS FIRST").fetchall()
+        days = opened.cursor().execute(
+            f'SELECT DISTINCT "DATE_DAY" FROM ({opened.rows("outbound_message_type_usage")}) ORDER BY 1'
+        )
+        assert days.fetchall() == [(date(1969, 12, 31),), (date(1970, 1, 1),)]
+    last, endless = datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    assert found == [(None,), (last,), (last,), (datetime(1970, 1, 1, 23, 59, 59, 999_999),), (endless,)]
 
 
 def test_a_file_stands_until_it_is_another(tmp_path: Path) -> None:
