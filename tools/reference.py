@@ -174,8 +174,8 @@ def source_schema() -> str:
             "columns are checked before a run.\n"
         ),
         (
-            "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant, cut to microseconds). A "
-            "`?` marks what may be NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
+            "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant, cut to microseconds). "
+            "A `?` marks what may be NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
         ),
         (
             "A folder of Parquet has a file `TABLE.parquet` for each table, or a folder `TABLE/` or `TABLE.parquet/` "

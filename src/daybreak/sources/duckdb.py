@@ -323,8 +323,10 @@ def _typed(column: Column, kind: str) -> str:
 
 
 def _whole_microseconds(name: str) -> str:
-    """A column of nanoseconds, as pandas writes them, cut to microseconds. A cast would round: the last instant of a
-    day would be on the next. Infinities have no number; those with a zone have no way of their own to an instant without.
+    """A column of nanoseconds, as pandas writes them, cut to microseconds.
+
+    A cast would round: the last instant of a day would be on the next. Infinities have no number; those with a zone
+    have no way of their own to an instant without.
     """
     number = f"epoch_ns({name})"
     return (
