@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 T = TypeVar("T")
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LONGEST_WINDOW = timedelta(days=365)
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _BYTES = {
     "B": 1,
@@ -118,7 +119,10 @@ def _rate(raw: object, folder: Path) -> Rate:
     match = re.fullmatch(r"(\d+)/(\w+)", _text(raw, folder))
     if match is None or int(match[1]) < 1:
         raise BadValue('write attempts per time, such as "10/5m"')
-    return Rate(int(match[1]), duration(match[2]))
+    window = duration(match[2])
+    if not timedelta(seconds=1) <= window <= _LONGEST_WINDOW:
+        raise BadValue(f'write attempts per time, from "1s" to "{show_duration(_LONGEST_WINDOW)}", such as "10/5m"')
+    return Rate(int(match[1]), window)
 
 
 def _show_rate(rate: Rate) -> str:
@@ -239,8 +243,8 @@ def at_least(kind: Kind[int], least: int) -> Kind[int]:
     return Kind(f"{kind.written}, at least {kind.show(least)}", read, kind.show)
 
 
-def list_of(kind: Kind[T]) -> Kind[tuple[T, ...]]:
-    """Several values: a TOML array, or one text with commas in a variable."""
+def list_of(kind: Kind[T], *, least: int = 0) -> Kind[tuple[T, ...]]:
+    """Several values, at least so many: a TOML array, or one text with commas in a variable."""
 
     def read(raw: object, folder: Path) -> tuple[T, ...]:
         if isinstance(raw, str):
@@ -250,9 +254,12 @@ def list_of(kind: Kind[T]) -> Kind[tuple[T, ...]]:
         values = tuple(kind.read(each, folder) for each in raw)
         if len(set(values)) != len(values):
             raise BadValue("write each entry once")
+        if len(values) < least:
+            raise BadValue(f"write a list of at least {least}")
         return values
 
-    return Kind(f"list of {kind.written}", read, lambda values: "[" + ", ".join(map(kind.show, values)) + "]")
+    written = f"list of {kind.written}" + (f", at least {least}" if least else "")
+    return Kind(written, read, lambda values: "[" + ", ".join(map(kind.show, values)) + "]")
 
 
 def optional(kind: Kind[T]) -> Kind[T | None]:

@@ -229,7 +229,7 @@ class AccessSettings:
     )
     login_overall: Rate = setting(RATE, "6000/5m", "Logins tried in all.")
     second_factor_per_seat: tuple[Rate, ...] = setting(
-        list_of(RATE), ["5/5m", "20/1h", "50/1d"], "Second-factor codes tried for one seat; all limits hold."
+        list_of(RATE, least=1), ["5/5m", "20/1h", "50/1d"], "Second-factor codes tried for one seat; all limits hold."
     )
 
 

@@ -137,6 +137,12 @@ def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: st
     )
 
 
+@pytest.mark.parametrize("rates", [[], ["0/5m"], ["5/0s"], ["5/9999999w"]])
+def test_guessing_at_a_second_factor_is_always_bounded(tmp_path: Path, rates: list[str]) -> None:
+    path = written(tmp_path, f'[source]\nlocation = "x"\n[access]\nsecond_factor_per_seat = {rates}\n')
+    assert set(faults(path, {})) == {"access.second_factor_per_seat"}
+
+
 def test_a_builder_gets_no_less_memory_than_it_can_work_with() -> None:
     environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "200MB"}
     assert load_settings(None, environ).snapshot.memory_limit == 200_000_000
