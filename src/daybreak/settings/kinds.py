@@ -170,7 +170,16 @@ def _state_url(raw: object, folder: Path) -> str:
         file = text.removeprefix("sqlite:///")
         if file:
             return f"sqlite:///{(folder / file).resolve()}"
-    elif text.startswith(("postgresql://", "postgres://")) and urlsplit(text).path.strip("/"):
+    elif text.startswith(("postgresql://", "postgres://")):
+        try:
+            database = urlsplit(text).path.strip("/")
+        except ValueError:
+            database = ""
+        # With an at sign it is the rest of a password, in which a plain slash ended the part with the host.
+        if not database or "@" in database:
+            raise BadValue(
+                'write "postgresql://user@host/database", and %-codes for other letters in names and passwords'
+            )
         return "postgresql://" + text.partition("://")[2]
     raise BadValue('write "sqlite:///state.db" (a file) or "postgresql://user@host/database"')
 

@@ -144,6 +144,9 @@ def _joint_faults(read: Mapping[str, object]) -> Iterator[Fault]:
     link, session = read.get("access.link_lifetime"), read.get("access.session_lifetime")
     if isinstance(link, timedelta) and isinstance(session, timedelta) and link > session:
         yield Fault("access.link_lifetime", "is longer than access.session_lifetime: a link ends with its session")
+    location, engine = read.get("source.location"), read.get("source.engine")
+    if isinstance(location, str) and location.startswith(("postgresql://", "postgres://")) and engine != "postgresql":
+        yield Fault("source.engine", 'write "postgresql": source.location is the address of such a server')
     statements = [read.get(f"directory.{name}") for name in ("accounts", "seats", "access")]
     if any(statements) and not all(statements):
         yield Fault("directory", "give SQL for accounts, seats and access, all three or none")
