@@ -140,7 +140,10 @@ def test_a_run_is_published_listed_shown_and_verified(house: tuple[Path, DemoDir
     content = damaged.read_bytes()
     damaged.chmod(0o600)
     damaged.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert " 1 damaged" in command("snapshot", "verify", first[0], code=1)
+    told = command("snapshot", "verify", first[0], code=1)
+    assert "its SHA-256 is another" in told
+    assert " 1 damaged" in told
+    assert "`daybreakd snapshot run --full`" in told
     damaged.write_bytes(content)
     assert "no snapshot begins" in command("snapshot", "show", "ffffffff", code=1)
     assert "only a complete or held one" in command("snapshot", "discard", first[0], code=1)

@@ -82,8 +82,10 @@ class LocalDisk:
         for piece in self._pieces(key, min(bytes + 1, _READ_BYTES)):
             digest.update(piece)
             length += len(piece)
-        if length != bytes or digest.hexdigest() != sha256:
+        if length != bytes:
             raise FileDamaged(f"The file {key} is not what was written: {length} bytes where {bytes} were stored.")
+        if digest.hexdigest() != sha256:
+            raise FileDamaged(f"The file {key} is not what was written: its SHA-256 is another.")
 
     def open_local(self, key: str) -> FileIO:
         """The file, open to be read. Raises FileStoreError."""

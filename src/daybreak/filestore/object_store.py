@@ -67,8 +67,10 @@ class ObjectStore:
         for piece in self.read(key):
             digest.update(piece)
             length += len(piece)
-        if length != bytes or digest.hexdigest() != sha256:
+        if length != bytes:
             raise FileDamaged(f"The object {key} is not what was written: {length} bytes where {bytes} were stored.")
+        if digest.hexdigest() != sha256:
+            raise FileDamaged(f"The object {key} is not what was written: its SHA-256 is another.")
 
     def open_local(self, key: str) -> FileIO | None:
         """None: objects lie elsewhere."""

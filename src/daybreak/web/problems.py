@@ -90,7 +90,7 @@ _BRANCHES: tuple[tuple[type[DaybreakError], int], ...] = (
 # Of the inside of the service, whatever the message says.
 _UNTOLD = {
     "file_damaged": "The stored file does not match its digest and is not served. "
-    "The operator has to restore it or run a new snapshot.",
+    "The operator has to restore it or make all files anew.",
     "file_store_fault": "The stored file cannot be read at the moment. Try again.",
     "files_unavailable": "The files do not answer at the moment. Try again shortly.",
     "state_unavailable": "The state database does not answer. Try again shortly.",
