@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from daybreak.domain.errors import OperatorError
 from daybreak.state.sqlite_state import SqliteState
@@ -21,12 +21,13 @@ def sqlite_path(url: str) -> Path | None:
     """The file of `sqlite:///relative/path` or `sqlite:////absolute/path`; None for another kind."""
     if not url.startswith("sqlite:"):
         return None
-    path = unquote(urlsplit(url).path)
-    if not url.startswith("sqlite:///") or path in ("", "/"):
+    # A file's name as it is: in a URL `#`, `?` and `%` would be other things.
+    path = url.removeprefix("sqlite:///")
+    if path in (url, "", "/"):
         raise OperatorError(
             f"state.url {url!r} names no file: write sqlite:///daybreak.db, four slashes for an absolute path."
         )
-    return Path(path[1:])
+    return Path(path)
 
 
 def postgresql_url(url: str) -> str:

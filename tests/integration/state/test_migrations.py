@@ -95,6 +95,12 @@ def test_a_url_that_names_no_database_is_refused(url: str) -> None:
         open_state(url)
 
 
+@pytest.mark.parametrize("name", ["a#b.db", "q?x.db", "p%41c.db", "with space.db"])
+def test_a_file_lies_where_its_url_says_whatever_its_letters(tmp_path: Path, name: str) -> None:
+    migrate(f"sqlite:///{tmp_path}/{name}")
+    assert [path.name for path in tmp_path.glob("*.db")] == [name]
+
+
 @pytest.mark.parametrize("url", ["postgres://h/x", "postgresql://h/x", "postgresql+psycopg://h/x"])
 def test_every_way_to_write_a_postgresql_url_is_taken(url: str) -> None:
     state = open_state(url)
