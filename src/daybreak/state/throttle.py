@@ -32,6 +32,9 @@ _COUNT = (
     .where(throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w"))
     .values(hits=sa.bindparam("new_hits"), over_at=sa.bindparam("new_over_at"))
 )
+_TAKE_BACK = sa.delete(throttle).where(
+    throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w")
+)
 _CLEAR = sa.delete(throttle).where(throttle.c.key == sa.bindparam("k"))
 
 
@@ -105,6 +108,10 @@ class SqlThrottle:
             over_at = _EPOCH + timedelta(microseconds=slot + rule.window_seconds * _SECOND)
             changes.append({"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(live), "new_over_at": over_at})
         if worst is not None:
+            # A refused attempt leaves no row behind: strangers could fill the disk with emails that they make up.
+            made = [{"k": key, "w": window} for (key, window), hits in stored.items() if not hits]
+            if made:
+                self._connection.execute(_TAKE_BACK, made)
             return worst[1]
         self._connection.execute(_COUNT, changes)
         return None

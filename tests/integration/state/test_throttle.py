@@ -49,6 +49,14 @@ def test_an_attempt_counts_for_all_rules_or_for_none(state: Database) -> None:
     assert count(state, NOW, wide) == wide
 
 
+def test_a_refused_attempt_leaves_nothing_behind(state: Database) -> None:
+    everybody = ThrottleRule("all", 1, 300)
+    assert count(state, NOW, everybody) is None
+    for number in range(3):
+        assert count(state, NOW, ThrottleRule(f"made up {number}", 10, 300), everybody) == everybody
+    assert state.write(lambda stores: stores.throttle.forget(NOW + timedelta(days=1))) == 1
+
+
 def test_windows_of_one_key_are_counted_apart(state: Database) -> None:
     rules = [ThrottleRule("seat", 2, 60), ThrottleRule("seat", 3, 3600)]
     assert [count(state, NOW, *rules), count(state, NOW, *rules)] == [None, None]
