@@ -1,5 +1,8 @@
 """API tokens, on both databases."""
 
+import asyncio
+import traceback
+
 import pytest
 from msgspec.structs import replace
 
@@ -90,6 +93,24 @@ def test_two_tokens_never_share_a_digest(state: Database) -> None:
     twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest)
     with pytest.raises(Conflict):
         state.write(lambda stores: stores.api_tokens.add(twin))
+
+
+def test_a_statement_that_fails_tells_none_of_its_values(state: Database) -> None:
+    """A defect goes to the log with its causes; emails, digests and sealed seeds stay where they are."""
+    state.write(one_token)
+    twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest, created_by_email="inside@example.org")
+
+    async def add() -> None:
+        try:
+            await state.awrite(lambda stores: stores.api_tokens.add(twin))
+        finally:
+            await state.aclose()
+
+    for act in (lambda: state.write(lambda stores: stores.api_tokens.add(twin)), lambda: asyncio.run(add())):
+        with pytest.raises(Conflict) as caught:
+            act()
+        assert "INSERT INTO api_tokens" in (told := "".join(traceback.format_exception(caught.value)))
+        assert "inside@example.org" not in told
 
 
 def test_dead_tokens_are_forgotten_and_living_ones_stay(state: Database) -> None:

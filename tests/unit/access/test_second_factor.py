@@ -309,6 +309,7 @@ def test_a_reset_takes_the_factor_and_all_sessions(house: House) -> None:
 def test_an_operator_enrols_a_seat_by_the_command_line(house: House) -> None:
     ring = house.services.keyring.current()
     seat = house.seat(OMAR)
+    earlier = house.run(house.start("omar@example.org")).token
     begun = house.write(
         lambda stores: operators.begin_enrolment(stores, seat, house.now[0], keyring=ring, random=secrets.token_bytes)
     )
@@ -324,6 +325,8 @@ def test_an_operator_enrols_a_seat_by_the_command_line(house: House) -> None:
         )
     )
     assert len(codes) == 10
+    with pytest.raises(Unauthenticated):
+        house.run(sessions.authenticate(house.services, earlier))
     house.later(seconds=30)
     answered(house, house.code(_seed_of(begun)))
 

@@ -176,6 +176,17 @@ def test_a_seat_that_is_disabled_without_ending_its_sessions_is_shut_out_too(
     assert refusal(house, token) == "session_ended"
 
 
+def test_a_seat_that_is_let_in_again_signs_in_again(house: House) -> None:
+    token = house.run(house.start()).token
+    for disabled in (True, False):
+        house.write(
+            lambda stores, it=disabled: operators.set_disabled(  # type: ignore[misc]
+                stores, house.seat(ROSA), house.now[0], disabled=it, actor="operator"
+            )
+        )
+    assert refusal(house, token) == "session_ended"
+
+
 def test_a_revoked_grant_leaves_the_way_to_other_accounts_and_out(house: House) -> None:
     async def story() -> None:
         started = await house.start()
