@@ -100,13 +100,16 @@ def test_a_statement_that_fails_tells_none_of_its_values(state: Database) -> Non
     state.write(one_token)
     twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest, created_by_email="inside@example.org")
 
-    async def add() -> None:
+    def write() -> None:
+        state.write(lambda stores: stores.api_tokens.add(twin))
+
+    async def write_in_a_loop() -> None:
         try:
             await state.awrite(lambda stores: stores.api_tokens.add(twin))
         finally:
             await state.aclose()
 
-    for act in (lambda: state.write(lambda stores: stores.api_tokens.add(twin)), lambda: asyncio.run(add())):
+    for act in (write, lambda: asyncio.run(write_in_a_loop())):
         with pytest.raises(Conflict) as caught:
             act()
         assert "INSERT INTO api_tokens" in (told := "".join(traceback.format_exception(caught.value)))
