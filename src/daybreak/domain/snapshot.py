@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
+
+_CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class SnapshotState(StrEnum):
@@ -46,6 +48,10 @@ class Snapshot:
     progress: Mapping[str, object] = field(default_factory=dict)
     report: Mapping[str, object] = field(default_factory=dict)
     accepted_reason: str | None = None
+
+    def ahead_of(self, now: datetime) -> bool:
+        """Whether it shows an instant that is still to come, by more than clocks of two machines may differ."""
+        return self.as_of > now + _CLOCKS_DIFFER
 
     def under_way(self, now: datetime) -> bool:
         """Whether a builder is making it."""

@@ -22,6 +22,7 @@ from daybreak.snapshots.schedule import (
 # Publication itself takes a moment: until then nothing is called late.
 _GRACE = timedelta(seconds=60)
 _LOOK_BACK = 5
+_AHEAD = "The clock says less than what is served shows: an operator has to look which is right."
 _DAY = timedelta(days=1)
 
 
@@ -48,7 +49,8 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
     coming = _expected_publication(run_of(due_day + _DAY, history), now, publish_at)
-    if answers(current, run, due):
+    ahead = current is not None and current.ahead_of(now)
+    if answers(current, run, due) and not ahead:
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     # The next day's run says nothing about this day's, which may be held or have failed.
     running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
@@ -57,8 +59,12 @@ def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, 
         expected = _usual_end(running or run, current, history, now)
     if now <= due + _GRACE:
         return Freshness(snapshot=current, next_expected_at=expected or due + _GRACE, late=False)
-    reason = _reason(current, run, running)
+    reason = _AHEAD if ahead and running is None and not _held(run) else _reason(current, run, running)
     return Freshness(snapshot=current, next_expected_at=expected or coming, late=True, reason=reason)
+
+
+def _held(run: Snapshot | None) -> bool:
+    return run is not None and run.state is SnapshotState.HELD
 
 
 def at_its_hour(expected_at: datetime, publish_at: time_of_day) -> bool:
@@ -95,7 +101,7 @@ def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | 
         return "The first snapshot has not been made yet."
     if run is None:
         return "Today's snapshot has not been started; it is made up for as soon as possible."
-    if run.state is SnapshotState.HELD:
+    if _held(run):
         return "Today's snapshot is held back until an operator has looked at it."
     if run.state in {SnapshotState.FAILED, SnapshotState.BUILDING}:
         return "Making today's snapshot failed; it is tried again."

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Literal
 
+from daybreak.domain.snapshot import Snapshot
 from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.report import count, part, resources_of
@@ -19,7 +21,7 @@ from daybreak.snapshots.report import count, part, resources_of
 class Finding:
     """One thing that is suspicious. `before` and `now` are rows, or a share of NULLs for `nulls`."""
 
-    kind: Literal["rows", "leader_rows", "nulls", "references"]
+    kind: Literal["rows", "leader_rows", "nulls", "references", "clock"]
     resource: str
     detail: str
     client_id: str | None = None
@@ -29,6 +31,19 @@ class Finding:
 
     def as_json(self) -> dict[str, object]:
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def clock_fault(served: Snapshot | None, now: datetime) -> list[Finding]:
+    """A served snapshot of an instant to come, made while a clock was ahead: all that follow are older, and only an
+    operator knows which clock is right.
+    """
+    if served is None or not served.ahead_of(now):
+        return []
+    detail = (
+        f"What is served shows {served.as_of:%Y-%m-%d %H:%M:%S} UTC, which lies ahead of the clock "
+        f"({now:%Y-%m-%d %H:%M:%S} UTC). If the clock is right, accept this snapshot."
+    )
+    return [Finding("clock", "as_of", detail)]
 
 
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:

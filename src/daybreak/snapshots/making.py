@@ -15,7 +15,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.ports.sources import Reading, ResourceReport
 from daybreak.ports.state import Stores
 from daybreak.snapshots.engine import export, faults_between
-from daybreak.snapshots.guard import Finding, leader_drops, null_growth, row_drops
+from daybreak.snapshots.guard import Finding, clock_fault, leader_drops, null_growth, row_drops
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.report import count, resources_of
@@ -79,7 +79,10 @@ class Making:
         self._enter("verifying")
         self._read_back()
         self._enter("guarding")
-        findings = self._findings() if shop.plan.guard.enabled else []
+        served = shop.state.read(lambda stores: stores.snapshots.current())
+        findings = clock_fault(served, shop.clock())
+        if shop.plan.guard.enabled and served is not None:
+            findings += self._findings(served)
         if shop.plan.guard.enabled and shop.plan.guard.referential:
             findings += [
                 Finding("references", fault.check, f"{fault.check}: {fault.rows} rows, such as {fault.example}")
@@ -290,12 +293,9 @@ class Making:
             if wanted:
                 yield file, stored
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self, served: Snapshot) -> list[Finding]:
         """What the guard finds against the served snapshot."""
         shop, own = self._shop, self._snapshot.snapshot_id
-        served = shop.state.read(lambda stores: stores.snapshots.current())
-        if served is None:
-            return []
         rules, now = shop.plan.guard, self.report()
         findings = [*row_drops(served.report, now, rules), *null_growth(served.report, now, rules)]
         before = resources_of(served.report)

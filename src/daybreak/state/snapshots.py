@@ -112,7 +112,7 @@ class SqlSnapshots(SqlManifests):
         self._check_publishable(snapshot, fence, accepted_reason)
         served = None if served_id is None else self.get(served_id)
         if served is not None:
-            if served.as_of > snapshot.as_of:
+            if served.as_of > snapshot.as_of and not (accepted_reason and served.ahead_of(now)):
                 raise Conflict(
                     f"Snapshot {snapshot_id} is as of {snapshot.as_of:%Y-%m-%d %H:%M:%S} UTC, "
                     f"older than the served one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC)."

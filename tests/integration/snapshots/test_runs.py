@@ -24,6 +24,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault
+from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.report import resources_of
@@ -281,6 +282,26 @@ def test_the_guard_holds_back_a_drop_until_an_operator_accepts(folder: Path, wor
         accept(shop.state, held.snapshot_id, "again", now())
     trail = shop.state.read(lambda stores: stores.audit.read(action="snapshot.published"))
     assert [event.subject for event in trail] == [good.snapshot_id, held.snapshot_id]
+
+
+def test_a_snapshot_of_a_clock_that_was_ahead_keeps_no_true_one_out(workshop: Workshop) -> None:
+    plan = replace(QUICK, guard=replace(QUICK.guard, enabled=False))
+    clock = [now() + timedelta(days=30)]
+    shop = replace(workshop, plan=plan, clock=lambda: clock[0])
+    ahead = run_by_hand(shop)
+    assert ahead.state is SnapshotState.PUBLISHED
+    clock[0] = now()
+    told = shop.state.read(lambda stores: freshness(stores.snapshots, clock[0], plan.publish_at))
+    assert told.late
+    assert "an operator has to look" in (told.reason or "")
+    true = run_by_hand(shop)
+    assert (true.state, served(shop)) == (SnapshotState.HELD, ahead)
+    assert "lies ahead of the clock" in str(true.report["findings"])
+    assert accept(shop.state, true.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
+    clock[0] += timedelta(minutes=2)
+    assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+    told = shop.state.read(lambda stores: freshness(stores.snapshots, clock[0], plan.publish_at))
+    assert not told.late
 
 
 def test_rows_that_point_at_nothing_are_held_and_what_is_discarded_goes(folder: Path, workshop: Workshop) -> None:
