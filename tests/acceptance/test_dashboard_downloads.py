@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
 
@@ -48,6 +50,14 @@ def test_a_copy_is_on_the_trail_when_it_is_sent_and_not_when_it_is_asked_about(s
     sent = maya.get(SAFE).headers["X-Request-Id"]
     wait_until(lambda: sent in fetches(), what="the copy on the trail")
     assert asked not in fetches()
+
+
+def test_the_trails_file_runs_nothing_that_a_stranger_wrote(service: Service, maya: Browser) -> None:
+    """Whoever opens it in a spreadsheet reads what others have sent as their program's name."""
+    assert service.log_in(MAYA, headers={"User-Agent": "=HYPERLINK(1;2)"}).status_code == 200
+    rows = list(csv.DictReader(io.StringIO(maya.get(f"/dashboard/{NORTH}/activity.csv").text.lstrip("\ufeff"))))
+    assert "'=HYPERLINK(1;2)" in {row["user_agent"] for row in rows}
+    assert not [cell for row in rows for cell in row.values() if cell.startswith("=")]
 
 
 def test_who_may_export_nothing_is_shown_no_row(service: Service, maya: Browser) -> None:

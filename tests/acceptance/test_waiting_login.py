@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import requests
 
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.acceptance.world import CARL, NORTH, PASSWORD, VAULT, totp_code
+from tests.acceptance.world import CARL, NEWT, NORTH, PASSWORD, VAULT, seat_id, totp_code
 
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
@@ -18,18 +19,18 @@ def form_token(page: requests.Response) -> str:
     return found[1]
 
 
-def signed_in_by_password(service: Service) -> requests.Session:
+def signed_in_by_password(service: Service, email: str = CARL, onward: str = "second-factor") -> requests.Session:
     """A browser whose login waits for the second factor."""
     browser = requests.Session()
     page = browser.get(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
     answer = browser.post(
         f"{service.address}/dashboard/sign-in",
-        data={"csrf": form_token(page), "email": CARL, "password": PASSWORD, "next": ""},
+        data={"csrf": form_token(page), "email": email, "password": PASSWORD, "next": ""},
         allow_redirects=False,
         timeout=PATIENCE_SECONDS,
     )
     assert answer.status_code == 303, answer.text[:500]
-    assert answer.headers["Location"].endswith("/dashboard/second-factor")
+    assert answer.headers["Location"].partition("?")[0].endswith(f"/dashboard/{onward}")
     return browser
 
 
@@ -73,6 +74,18 @@ def test_the_cookie_of_a_waiting_login_opens_no_page(service: Service) -> None:
             timeout=PATIENCE_SECONDS,
         )
         assert refused.status_code != 200
+
+
+def test_a_waiting_login_that_is_over_shows_no_seed(service: Service) -> None:
+    with signed_in_by_password(service, NEWT, "enrol") as browser:
+        page = f"{service.address}/dashboard/enrol"
+        assert browser.get(page, allow_redirects=False, timeout=PATIENCE_SECONDS).status_code == 200
+        now = datetime.now(UTC)
+        service.world.change(lambda stores: stores.sessions.end_all(seat_id(NEWT), now, "test"))
+        for path in ("enrol", "second-factor", ""):
+            answer = browser.get(f"{service.address}/dashboard/{path}", allow_redirects=False, timeout=PATIENCE_SECONDS)
+            assert answer.status_code == 303, path
+            assert "/dashboard/sign-in" in answer.headers["Location"], path
 
 
 def test_the_cookie_is_no_bearer_token_and_a_bearer_token_no_cookie(service: Service) -> None:

@@ -201,9 +201,10 @@ def test_a_revoked_grant_leaves_the_way_to_other_accounts_and_out(house: House) 
 
 
 def test_a_token_of_a_session_that_is_another_seats_is_refused(house: House) -> None:
+    ring, issuer = house.services.keyring.current(), "https://data.example.org"
+
     async def story() -> str:
         mine, theirs = await house.start(), await house.start("omar@example.org")
-        ring, issuer = house.services.keyring.current(), "https://data.example.org"
         claims = session_jwt.decode(
             mine.token,
             typ="session+jwt",
@@ -214,7 +215,18 @@ def test_a_token_of_a_session_that_is_another_seats_is_refused(house: House) -> 
         forged = replace(claims, sid=theirs.session.sid)
         return session_jwt.encode(forged, typ="session+jwt", keyring=ring, issuer=issuer)
 
+    async def waiting_story() -> None:
+        theirs = (await house.wait("ines@example.org")).token
+        claims = session_jwt.decode(
+            theirs, typ="mfa+jwt", keyring=ring, issuer=issuer, now_seconds=house.now[0].timestamp()
+        )
+        forged = session_jwt.encode(replace(claims, seat_id=ROSA), typ="mfa+jwt", keyring=ring, issuer=issuer)
+        await sessions.waiting(house.services, theirs)
+        with pytest.raises(Unauthenticated):
+            await sessions.waiting(house.services, forged)
+
     assert refusal(house, house.run(story())) == "invalid_token"
+    house.run(waiting_story())
 
 
 def test_sessions_are_listed_and_ended_one_by_one_and_all_but_this(house: House) -> None:
