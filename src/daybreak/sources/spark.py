@@ -63,6 +63,8 @@ _SPARK_TYPES = {
     ColumnType.DATE: "date",
     ColumnType.TIMESTAMP: "timestamp",
 }
+_UUID_LENGTH = 36
+_OTHER_UUID = "^[{]?" + "-?".join(f"([0-9a-f]{{{digits}}})" for digits in (8, 4, 4, 4, 12)) + "[}]?$"
 _PARTITION_ROWS = 500_000
 _POLL_SECONDS = 0.5
 _RESULT = "kind string, body string"
@@ -358,4 +360,7 @@ def _typed(column: Column) -> str:
         return f"CAST(round({column.name}) AS bigint) AS {column.name}"
     if column.type is not ColumnType.UUID:
         return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
-    return f"lower(CAST({column.name} AS string)) AS {column.name}"
+    text = f"lower(CAST({column.name} AS string))"
+    # With braces or without dashes it is the same to the other engines, and to the tasks'.
+    dashed = f"regexp_replace({text}, '{_OTHER_UUID}', '$1-$2-$3-$4-$5')"
+    return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END AS {column.name}"

@@ -304,6 +304,24 @@ def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path
 
 
 @pytest.mark.usefixtures("session")
+def test_an_identifier_is_the_same_however_it_is_written(parquet: Path, tmp_path: Path) -> None:
+    folder = linked(parquet, tmp_path / "platform")
+    written = {
+        "leaders": "replace(leader_id, '-', '') AS leader_id",
+        "campaigns": "upper(campaign_id) AS campaign_id",
+        "outbound_messages": "'{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id",
+    }
+    with closing(duckdb.connect()) as engine:
+        for table, otherwise in written.items():
+            (folder / f"{table}.parquet").unlink()
+            engine.execute(
+                f"COPY (SELECT * REPLACE ({otherwise}) FROM read_parquet('{parquet}/{table}.parquet')) "
+                f"TO '{folder}/{table}.parquet'"
+            )
+    hold_against_embedded(folder, tmp_path, "campaigns")
+
+
+@pytest.mark.usefixtures("session")
 def test_a_link_that_is_listed_twice_is_one_link_as_everywhere(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
     links = folder / "campaign_links.parquet"
