@@ -100,12 +100,12 @@ def run(arguments: Sequence[str]) -> int:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return DONE
     except OSError as error:
         if error.filename is None:
-            raise
-        return _complain(f"{error.filename}: {error.strerror}", FAILED)
+            _give_up_output()
+        return _complain(f"{error.filename or 'standard output'}: {error.strerror}", FAILED)
     return DONE
 
 
@@ -372,6 +372,11 @@ def _secret(prompt: str) -> str:
 
 def _profile_file() -> Path:
     return profiles.profile_file(os.environ)
+
+
+def _give_up_output() -> None:
+    """What is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str, code: int) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
 from daybreak_client.errors import ClientError, NotPublished, Refused, Unreachable, WrongUse
+
+Answer = TypeVar("Answer")
 
 _TRIES = 5
 _FIRST_WAIT_SECONDS = 0.5
@@ -38,25 +40,32 @@ class Connection:
         self._http.close()
 
     def ask(
-        self, method: str, path: str, *, token: str | None = None, body: Mapping[str, object] | None = None
-    ) -> dict[str, Any]:
-        """The JSON that the service answers with; of a redirect its own body, empty when there is none.
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Any], Answer],
+        *,
+        token: str | None = None,
+        body: Mapping[str, object] | None = None,
+    ) -> Answer:
+        """What `read` makes of the JSON that the service answers with, of None when it has nothing to say. A redirect
+        is not followed: its own body is what counts.
 
-        Raises Refused, Unreachable, and WrongUse when it is another service.
+        Raises Refused, Unreachable, and WrongUse when the answer is none of the service's.
         """
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         url = self.address + path
         for tries_left in reversed(range(_TRIES)):
             try:
                 answer = self._http.request(method, url, headers=headers, json=body)
-            except httpx.TransportError as fault:
+            except httpx.RequestError as fault:
                 # What may have arrived is asked for again only where twice is the same as once.
                 if not tries_left or not (method == "GET" or isinstance(fault, httpx.ConnectError)):
                     raise Unreachable(f"{self.address} does not answer: {_said(fault)}.") from fault
                 time.sleep(_back_off(tries_left))
                 continue
             if answer.is_success or answer.is_redirect:
-                return _json_of(answer) if answer.content else {}
+                return _read(answer, read)
             wait = _wait_of(answer, tries_left)
             if wait is None:
                 raise _refusal(answer)
@@ -70,19 +79,23 @@ class Connection:
         The link is credential enough: no other goes with it, to whatever store it leads. Raises Refused, Unreachable.
         """
         headers = {"Range": f"bytes={offset}-"} if offset else {}
+        link = self._link(url)
         try:
-            with self._http.stream("GET", self._link(url), headers=headers, follow_redirects=True) as answer:
+            with self._http.stream("GET", link, headers=headers, follow_redirects=True) as answer:
                 if answer.is_success:
                     yield offset if answer.status_code == httpx.codes.PARTIAL_CONTENT else 0, answer.iter_raw()
                     return
                 answer.read()
                 raise _refusal(answer)
-        except httpx.TransportError as fault:
+        except (httpx.RequestError, httpx.InvalidURL) as fault:
             raise Unreachable(f"The transfer broke off: {_said(fault)}.") from fault
 
     def _link(self, url: str) -> str:
         """The link as an address. Raises Unreachable when it would travel in the clear though the service does not."""
-        absolute = urljoin(self.address, url)
+        try:
+            absolute = urljoin(self.address, url)
+        except ValueError as fault:
+            raise Unreachable("The service gives links that are no addresses. Tell who runs it.") from fault
         if self.address.startswith("https:") and not absolute.startswith("https:"):
             raise Unreachable("The service gives links without https: its base_url is wrong. Tell who runs it.")
         return absolute
@@ -151,15 +164,12 @@ def _refusal(answer: httpx.Response) -> ClientError:
     return Refused(detail, code=code, status=answer.status_code, request_id=request_id)
 
 
-def _json_of(answer: httpx.Response) -> dict[str, Any]:
+def _read(answer: httpx.Response, read: Callable[[Any], Answer]) -> Answer:
     try:
-        found = answer.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise WrongUse(f"{answer.url.host} does not answer as the service does: is this its address?")
-    return found
+        return read(answer.json() if answer.content else None)
+    except (ValueError, LookupError, TypeError, AttributeError) as fault:
+        raise WrongUse(f"{answer.url.host} does not answer as the service does: is this its address?") from fault
 
 
-def _said(fault: httpx.TransportError) -> str:
+def _said(fault: Exception) -> str:
     return str(fault).rstrip(".") or type(fault).__name__

@@ -77,6 +77,10 @@ def _bring_one(part: Path, file: PublishedFile, open_octets: OpenOctets, tell: T
             here = 0
         try:
             _go_on(part, file, here, open_octets, tell, stop)
+        except OSError as fault:
+            # The disk is full, or has an error: a write does not say of which file.
+            fault.filename = fault.filename or str(part)
+            raise
         except Unreachable:
             fruitless = 0 if _size_bytes(part) > here else fruitless + 1
             if fruitless >= _FRUITLESS_TRIES:

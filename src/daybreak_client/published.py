@@ -71,6 +71,19 @@ class Published:
         return tuple(files[pair] for pair in pairs)
 
 
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A signed link, and the digest of what it opens."""
+
+    url: str
+    sha256: str
+
+
+def issued_of(answer: Mapping[str, Any]) -> Issued:
+    """The link that a download request gives."""
+    return Issued(str(answer["data"]["url"]), str(answer["data"]["sha256"]))
+
+
 def accounts_of(answer: Mapping[str, Any]) -> list[Account]:
     """The accounts of a context list."""
     return [

@@ -12,7 +12,15 @@ from typing import Any, Self
 from daybreak_client.connection import Connection
 from daybreak_client.copies import Tell, bring
 from daybreak_client.errors import Refused, Unreachable, WrongUse
-from daybreak_client.published import Account, Published, PublishedFile, accounts_of, published_of
+from daybreak_client.published import (
+    Account,
+    Issued,
+    Published,
+    PublishedFile,
+    accounts_of,
+    issued_of,
+    published_of,
+)
 
 _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
@@ -52,22 +60,23 @@ class Daybreak:
 
         Raises Refused (`invalid_credentials`, `invalid_code`, `rate_limited`, ...), Unreachable.
         """
-        begun = self._connection.ask("POST", f"{_AUTH}/login", body={"email": email, "password": password})
-        if "client_id" not in begun:
-            owed = begun["token"]
-            begun = self._connection.ask("POST", f"{_AUTH}/login/callback/mfa", token=owed, body={"totp": code()})
-        self.token = begun["token"]
+        typed = {"email": email, "password": password}
+        token, is_whole = self._connection.ask("POST", f"{_AUTH}/login", _begun_of, body=typed)
+        if not is_whole:
+            sent = {"totp": code()}
+            token, _ = self._connection.ask("POST", f"{_AUTH}/login/callback/mfa", _begun_of, token=token, body=sent)
+        self.token = token
 
     def log_out(self) -> None:
         """Ends the session, and every token and link that came from it. Raises Refused, Unreachable."""
-        self._connection.ask("DELETE", f"{_AUTH}/logout", token=self.token)
+        self._connection.ask("DELETE", f"{_AUTH}/logout", lambda _: None, token=self.token)
         self.token = None
 
     def accounts(self) -> list[Account]:
         """Every active account in the session's reach, by name. Raises Refused (`session_required` with an API token),
         Unreachable.
         """
-        return accounts_of(self._connection.ask("GET", f"{_AUTH}/context", token=self.token))
+        return self._connection.ask("GET", f"{_AUTH}/context", accounts_of, token=self.token)
 
     def account(self, client_id: str) -> AccountFiles:
         """One account's files. A session enters the account for it; an API token is bound to one.
@@ -78,8 +87,9 @@ class Daybreak:
         if token is None:
             raise WrongUse("Log in first, or give an API token.")
         if not token.startswith(API_TOKEN_PREFIX):
-            entered = self._connection.ask("PUT", f"{_AUTH}/context", token=token, body={"context": client_id})
-            token = entered["data"]["token"]
+            token = self._connection.ask(
+                "PUT", f"{_AUTH}/context", _entered_of, token=token, body={"context": client_id}
+            )
         return AccountFiles(self._connection, client_id.lower(), token)
 
 
@@ -104,15 +114,14 @@ class AccountFiles:
 
     def published(self) -> Published:
         """What there is now, and how fresh. Raises NotPublished, Refused, Unreachable."""
-        return published_of(self._connection.ask("GET", f"{_FILES}/{self.client_id}", token=self._token))
+        return self._connection.ask("GET", f"{_FILES}/{self.client_id}", published_of, token=self._token)
 
     def link(self, resource: str, format: str = "csv") -> str:
         """A signed link to a file as it is served now, good for some minutes and for whoever has it: for pandas,
         DuckDB, spreadsheets. Raises WrongUse, NotPublished, Refused, Unreachable.
         """
         (file,) = self.published().select([resource], [format])
-        url: str = self._issued(file)["url"]
-        return url
+        return self._issued(file).url
 
     def fetch(
         self,
@@ -141,19 +150,27 @@ class AccountFiles:
     @contextlib.contextmanager
     def _octets(self, file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
         issued = self._issued(file)
-        if issued["sha256"] != file.sha256:
+        if issued.sha256 != file.sha256:
             raise _PublishedMeanwhileError
         try:
-            with self._connection.octets(issued["url"], offset) as octets:
+            with self._connection.octets(issued.url, offset) as octets:
                 yield octets
         except Refused as refusal:
             if refusal.code == "file_gone":
                 raise _PublishedMeanwhileError from refusal
             raise
 
-    def _issued(self, file: PublishedFile) -> dict[str, Any]:
-        issued: dict[str, Any] = self._connection.ask("GET", file.path, token=self._token)["data"]
-        return issued
+    def _issued(self, file: PublishedFile) -> Issued:
+        return self._connection.ask("GET", file.path, issued_of, token=self._token)
+
+
+def _begun_of(answer: Any) -> tuple[str, bool]:
+    """The token of a login, and whether it is whole: without an account a second factor is owed."""
+    return str(answer["token"]), "client_id" in answer
+
+
+def _entered_of(answer: Any) -> str:
+    return str(answer["data"]["token"])
 
 
 def _untold(_file: PublishedFile, _size_bytes: int) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,11 @@ class Shell:
         self.profile = folder / "config" / "profile.json"
         self.environment = {**os.environ, "DAYBREAK_PROFILE": str(self.profile), **environment}
 
-    def run(self, *arguments: str, typed: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, typed: str = "", code: int = 0, before: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [*DAYBREAK, *arguments], input=typed, cwd=self.folder, env=self.environment,
+            [*before, *DAYBREAK, *arguments], input=typed, cwd=self.folder, env=self.environment,
             capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
@@ -129,6 +133,16 @@ def test_who_waits_for_files_in_vain_is_told_and_fails(service: Service, tmp_pat
     assert "Waiting for the files of today" in done.stderr
     assert "not out yet" in done.stderr
     assert not (tmp_path / "exports").exists()
+
+
+def test_a_disk_that_takes_no_more_is_named(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.world.mint_token(MAYA, NORTH)
+    shell = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
+    small = ("bash", "-c", 'ulimit -f 1; exec "$@"', "small")
+    done = shell.run("fetch", "exports", before=small, code=1)
+    assert re.search(r"^daybreak: exports/\.\w+\.csv\.gz\.\w+\.part: File too large$", done.stderr, re.MULTILINE)
+    full = ("bash", "-c", 'exec "$@" > /dev/full', "full")
+    assert shell.run("files", before=full, code=1).stderr == "daybreak: standard output: No space left on device\n"
 
 
 def test_an_account_that_is_not_clear_is_told_with_those_there_are(service: Service, shell: Shell) -> None:
