@@ -26,7 +26,7 @@ from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.plan import GuardRules
-from daybreak.snapshots.publish import accept, discard
+from daybreak.snapshots.publish import accept, discard, publish
 from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.room import Scratch
@@ -485,10 +485,27 @@ def test_old_snapshots_go_when_no_link_can_reach_them(folder: Path, workshop: Wo
 
     assert link_opens(first)
     clock[0] += timedelta(minutes=1)
+    other = Snapshot(shop.new_id(), SnapshotState.BUILDING, clock[0], clock[0])
+    shop.state.write(lambda stores: stores.snapshots.begin_manual(other, clock[0], 60))
+    clean(shop.state, shop.store, shop.plan, clock[0])
+    assert link_opens(first), "a run that is under way may be carrying its files over"
+    clock[0] += timedelta(minutes=2)
     clean(shop.state, shop.store, shop.plan, clock[0])
     assert folders(shop, folder)[0] == {second.snapshot_id}
     assert not link_opens(first)
     assert verify_snapshot(shop.state, shop.store, second.snapshot_id).damaged == ()
+
+
+def test_a_snapshot_that_was_overtaken_is_never_published(workshop: Workshop) -> None:
+    older = Snapshot(workshop.new_id(), SnapshotState.BUILDING, now() - timedelta(hours=1), now())
+    begun = workshop.state.write(lambda stores: stores.snapshots.begin_manual(older, now(), 60))
+    workshop.state.write(
+        lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
+    )
+    newer = run_by_hand(workshop)
+    assert not publish(workshop.state, older, now())
+    assert served(workshop) == newer
+    assert {run.snapshot_id: run.state for run in history(workshop)}[older.snapshot_id] is SnapshotState.DISCARDED
 
 
 def test_a_run_tells_how_far_it_is_and_when_it_expects_to_end(folder: Path, workshop: Workshop) -> None:
