@@ -358,6 +358,12 @@ def test_doctor_finds_what_is_wrong(
     healthy = command("doctor")
     assert "FAULT" not in healthy
     assert "8 Leaders" in healthy
+    (folder / "files/snapshots").rename(folder / "unmounted")
+    unmounted = command("doctor", code=1)
+    (folder / "files/snapshots").rmdir()
+    (folder / "unmounted").rename(folder / "files/snapshots")
+    assert "see that files.url is right and its disk mounted" in unmounted
+    assert "`daybreakd snapshot run --full`" in unmounted
     (folder / "keyring.json").chmod(0o644)
     monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(folder / "nowhere"))
     monkeypatch.setenv("DAYBREAK_BASE_URL", "http://export.example.org")

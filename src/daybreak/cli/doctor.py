@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from daybreak.cli.faults import told
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import say, say_json, shown_bytes, shown_instant
-from daybreak.domain.errors import DaybreakError, OperatorError
+from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
@@ -151,9 +151,28 @@ def _freshness(settings: "Settings") -> str:
     due = f"next files expected {shown_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
         return f"nothing is served yet, {due}; for files now `daybreakd snapshot run`"
+    _look_for_a_file(settings, fresh.snapshot.snapshot_id)
     if fresh.late:
         raise OperatorError(f"{fresh.reason} ({due}.)")
     return f"as of {shown_instant(fresh.snapshot.as_of)} UTC, {due}"
+
+
+def _look_for_a_file(settings: "Settings", snapshot_id: str) -> None:
+    """A folder that is empty because its disk is not mounted is as good a folder as any. Raises OperatorError."""
+    from daybreak.bootstrap import open_files, open_state
+
+    with closing(open_state(settings)) as state:
+        entry = state.read(lambda stores: next(stores.snapshots.entries(snapshot_id), None))
+    if entry is None:
+        return
+    store = open_files(settings)
+    try:
+        next(store.read(next(iter(entry.formats.values())).key), b"")
+    except FileStoreError as fault:
+        raise OperatorError(
+            f"{fault.message} It is one of those that are served: see that files.url is right and its disk mounted. "
+            "Files that are lost are made anew by `daybreakd snapshot run --full`."
+        ) from fault
 
 
 def _existing(folder: Path) -> Path:
