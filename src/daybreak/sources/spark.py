@@ -36,6 +36,7 @@ from daybreak.catalogue.models import REPEATED_TERMS, Model, check_leader_chain,
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.parquet_files import PARQUET
 from daybreak.export.referential import reference_checks
@@ -204,6 +205,10 @@ class SparkReading:
             pairs = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
             repeated = self._session.sql(REPEATED_TERMS).first()
+        # Other engines refuse them by type; here a Leader of another name would have no rows.
+        stranger = next((each for row in pairs for each in row if each is not None and not is_id(each)), None)
+        if stranger is not None:
+            raise SourceError(f"Table leaders: {stranger!r} is no UUID.")
         check_leader_chain((row[0], row[1]) for row in pairs)
         check_terms(repeated)
 

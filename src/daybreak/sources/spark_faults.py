@@ -12,17 +12,23 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from daybreak.domain.errors import SourceError, SourceUnavailable
 
 _AFTER_TRACE = re.compile(r"\s*(SQLSTATE|JVM stacktrace|Driver stacktrace|at [\w.$]+\()")
+_FOUND_IN_A_TASK = f"{SourceError.__module__}.{SourceError.__qualname__}: "
 
 
 @contextmanager
 def spark_faults(what: str) -> Iterator[None]:
-    """Spark's errors as ours: what the analyser refuses stays wrong, a failed job may work again."""
+    """Spark's errors as ours: what the analyser refuses stays wrong, and so does what a task found wrong with the rows;
+    a job that failed otherwise may work again.
+    """
     try:
         yield
     except (AnalysisException, ParseException) as error:
         raise SourceError(f"{what} (Spark): {words_of(error)}") from error
     except PySparkException as error:
-        raise SourceUnavailable(f"{what} (Spark): {words_of(error)}") from error
+        words = words_of(error)
+        if words.startswith(_FOUND_IN_A_TASK):
+            raise SourceError(f"{what} (Spark): {words.removeprefix(_FOUND_IN_A_TASK)}") from error
+        raise SourceUnavailable(f"{what} (Spark): {words}") from error
 
 
 def words_of(error: Exception) -> str:

@@ -321,6 +321,34 @@ def test_an_identifier_is_the_same_however_it_is_written(parquet: Path, tmp_path
     hold_against_embedded(folder, tmp_path, "campaigns")
 
 
+def with_a_stranger(parquet: Path, folder: Path, table: str, column: str) -> Path:
+    """The platform once more, in which a table has one identifier that is none."""
+    linked(parquet, folder)
+    (folder / f"{table}.parquet").unlink()
+    rows = f"read_parquet('{parquet}/{table}.parquet')"
+    stranger = f"CASE WHEN {column} = (SELECT max({column}) FROM {rows}) THEN 'acme' ELSE {column} END AS {column}"
+    with closing(duckdb.connect()) as engine:
+        engine.execute(f"COPY (SELECT * REPLACE ({stranger}) FROM {rows}) TO '{folder}/{table}.parquet'")
+    return folder
+
+
+@pytest.mark.usefixtures("session")
+def test_a_leader_that_is_no_uuid_is_named(parquet: Path, tmp_path: Path) -> None:
+    folder = with_a_stranger(parquet, tmp_path / "platform", "leaders", "leader_id")
+    with source_on(folder).open(AS_OF) as reading, pytest.raises(SourceError, match=r"leaders: 'acme' is no UUID\.$"):
+        reading.check()
+
+
+@pytest.mark.usefixtures("session")
+def test_what_a_task_finds_wrong_with_the_rows_is_not_tried_again(parquet: Path, tmp_path: Path) -> None:
+    folder = with_a_stranger(parquet, tmp_path / "platform", "members", "member_id")
+    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    with source_on(folder).open(AS_OF) as reading, pytest.raises(SourceError, match="'acme' to UUID") as caught:
+        exported(reading, sink, {})
+    assert not caught.value.transient
+    assert "daybreak." not in caught.value.message
+
+
 @pytest.mark.usefixtures("session")
 def test_a_link_that_is_listed_twice_is_one_link_as_everywhere(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
