@@ -11,6 +11,8 @@ from daybreak.domain.errors import DaybreakError
 from daybreak.web.services import Services
 
 _PATIENCE_SECONDS = 8.0
+# A look writes to the file store, which a bucket charges for, and anybody may ask.
+_GOOD_FOR_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +27,24 @@ class Readiness:
 
 
 class ReadinessProbe:
-    """Asks the parts that an answer needs. Several askers at once share one look."""
+    """Asks the parts that an answer needs. Several askers at once share one look, and one that found all well is good
+    for a second.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._looking: asyncio.Task[Readiness] | None = None
+        self._well: tuple[Readiness, float] | None = None
         # A file store that hangs must not take the threads of others with it.
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
 
     async def look(self) -> Readiness:
         """The state of all parts. Never raises for a part that is away."""
+        loop = asyncio.get_running_loop()
+        if self._well is not None and loop.time() < self._well[1] + _GOOD_FOR_SECONDS:
+            return self._well[0]
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking = loop.create_task(self._look())
         return await asyncio.shield(self._looking)
 
     def close(self) -> None:
@@ -48,7 +56,9 @@ class ReadinessProbe:
         loop = asyncio.get_running_loop()
         files = loop.run_in_executor(self._threads, self._services.files.probe)
         said = await asyncio.gather(_verdict(state), _verdict(files))
-        return Readiness({"state": said[0], "files": said[1]})
+        found = Readiness({"state": said[0], "files": said[1]})
+        self._well = (found, loop.time()) if found.ready else None
+        return found
 
 
 async def _verdict(asked: Awaitable[object]) -> str:
