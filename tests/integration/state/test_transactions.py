@@ -1,17 +1,22 @@
 """What one piece of work does is whole or not at all, blocking or awaited; on both databases."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import Conflict
+from daybreak.domain.errors import Conflict, Unavailable
 from daybreak.domain.identity import Seat
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import Stores
-from daybreak.state.database import Database
+from daybreak.state.database import Database, sqlite_path
+from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_state import SqliteState
+from daybreak.state.write_queue import WriteQueue
 from tests.integration.state.values import NOW, SEAT, seat, two_accounts, uuid
 
 
@@ -176,3 +181,32 @@ def test_a_caller_that_goes_away_harms_nobody(state: Database) -> None:
 
 def test_an_unknown_seat_is_none_and_not_an_error(state: Database) -> None:
     assert asyncio.run(state.aread(lambda stores: stores.seats.by_id(uuid(9)))) is None
+
+
+def test_what_has_waited_too_long_is_told_so_and_not_done(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked has gone by then, or asks again."""
+    path = sqlite_path(sqlite_url)
+    assert path is not None
+    begun, go_on = threading.Event(), threading.Event()
+    engine = engine_of(path)
+    queue = WriteQueue(engine, wait_seconds=60)
+
+    def hold(_stores: Stores) -> None:
+        begun.set()
+        go_on.wait(60)
+
+    try:
+        first = queue.submit(hold)
+        assert begun.wait(60)
+        second = queue.submit(lambda stores: stores.audit.append(event(1)))
+        monkeypatch.setattr(queue, "_most_seconds_queued", 0.0)
+        go_on.set()
+        first.result()
+        with pytest.raises(Unavailable):
+            second.result()
+    finally:
+        go_on.set()
+        queue.close()
+        engine.dispose()
+    with closing(SqliteState(path)) as state:
+        assert trail(state) == set()
