@@ -44,7 +44,8 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
             "preserve_insertion_order": False,
         },
     )
-    connection.execute("SET TimeZone = 'UTC'")
+    # Of the whole engine: cursors, which do the work, take the machine's zone instead of the connection's.
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
 
