@@ -50,7 +50,10 @@ def usage_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Usag
     messages_at, segments_at = columns.index("MESSAGE_COUNT"), columns.index("SEGMENT_COUNT")
     found = Usage()
     for row in rows:
-        day, channel = date.fromisoformat(row[day_at]), row[channel_at]
+        instant, channel = _instant(row[day_at]), row[channel_at]
+        if instant is None:
+            continue
+        day = instant.date()
         for sums, at in ((found.messages, messages_at), (found.segments, segments_at)):
             by_channel = sums.setdefault(day, {})
             by_channel[channel] = by_channel.get(channel, 0) + int(row[at])
@@ -63,13 +66,13 @@ def campaign_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> l
     found = [
         CampaignFigures(
             name=row[place["CAMPAIGN_NAME"]][:200] or "(no name)",
-            sent_at=datetime.fromisoformat(row[place["SENT_AT"]]),
+            sent_at=sent_at,
             recipients=int(row[place["RECIPIENT_COUNT"]]),
             replied=int(row[place["REPLIED_COUNT"]]),
             stopped=int(row[place["STOP_COUNT"]]),
         )
         for row in rows
-        if row[place["TEST_CAMPAIGN"]] != "true"
+        if row[place["TEST_CAMPAIGN"]] != "true" and (sent_at := _instant(row[place["SENT_AT"]])) is not None
     ]
     return sorted(found, key=lambda campaign: campaign.sent_at, reverse=True)
 
@@ -94,6 +97,14 @@ def community_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     """From the communities file: names and members, the largest first."""
     name_at, count_at = columns.index("COMMUNITY_NAME"), columns.index("MEMBER_COUNT")
     return sorted(((row[name_at][:200], int(row[count_at])) for row in rows), key=lambda item: (-item[1], item[0]))
+
+
+def _instant(text: str) -> datetime | None:
+    """None beyond Python's calendar (PostgreSQL's `infinity`, years before 1): no period drawn reaches there."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def channels_of(days: Days) -> list[str]:
