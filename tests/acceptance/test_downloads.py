@@ -122,12 +122,20 @@ def test_replacing_csv_by_json_in_the_link_gives_json(service: Service, large: s
         "",
         "campaigns.CSV.gz",
         "%2563ampaigns.csv.gz",
-        "campaigns%2Ecsv%2egz",
     ],
 )
 def test_other_files_are_not_there(service: Service, north: str, path: str) -> None:
     found = service.ask(north, NORTH, path)
     assert (found.status_code, found.json()["code"]) == (404, "unknown_file")
+
+
+@pytest.mark.parametrize("path", ["campaigns%2Ecsv%2egz", "%63ampaigns.csv.gz", "campaigns.csv%2Egz?x=%2e"])
+def test_a_file_under_another_spelling_is_not_there(service: Service, north: str, path: str) -> None:
+    """Sent as it stands there: other clients write plain letters for it."""
+    with closing(HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
+        connection.request("GET", f"/download/v1/files/{NORTH}/{path}", headers={"Authorization": f"Bearer {north}"})
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["code"]) == (404, "unknown_file")
 
 
 def test_no_snapshot_of_a_leader_is_told_with_the_time_to_come_back(service: Service) -> None:
