@@ -1,9 +1,14 @@
-# Everything here works first on a fresh clone: each target sets up what it needs.
-#   make demo      see it run
-#   make test      all tests            make test TEST_ARGS="-x tests/unit"
-#   make check     style, types, floors, documentation
-#   make bench     measure, beside peers
-#   make lock      renew the lock files
+# Every target works on a fresh clone: it installs what it needs first.
+#   make demo         run the service with generated data
+#   make test         run all tests              make test TEST_ARGS="-x tests/integration/state"
+#   make test-unit    run the unit tests (Python packages only, under a minute)
+#   make test-random  run the property tests with random seeds
+#   make check        check style, types, imports, generated pages, spelling and wording
+#   make format       format the code
+#   make reference    write the generated pages of docs/
+#   make docs         build the documentation site in build/docs
+#   make bench        run the benchmarks
+#   make lock         update the lock files
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,43 +17,54 @@ PYTHON ?= $(shell tools/find-python)
 VENV := .venv
 BIN := $(VENV)/bin
 SERVER := $(VENV)/.server-ready
+UNIT := $(VENV)/.unit-ready
 DEV := $(VENV)/.dev-ready
-# Some machines tell Python to forget what it compiled; starting a server many times would then take minutes.
+# Tests start the service many times. Without compiled modules each start takes seconds longer.
 unexport PYTHONDONTWRITEBYTECODE
+# Hash order decides the order of some generated tests, and all test processes must collect the same order.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist loadfile
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 
-.PHONY: help setup system azurite demo test check bench lock reference format clean
+.PHONY: help setup system azurite demo test test-unit test-random check bench docs lock reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
 setup: $(DEV) system azurite
 
-# What the service runs on, and no more: the demo needs nothing else.
+# The three lock files contain each other, so each target also satisfies the ones before it.
 $(SERVER): requirements.lock pyproject.toml tools/setup-python
 	@tools/setup-python "$(PYTHON)" $(VENV) requirements.lock
 	@touch $@
 
-# That, and what tests and checks need.
-$(DEV): requirements-dev.lock pyproject.toml tools/setup-python
-	@tools/setup-python "$(PYTHON)" $(VENV) requirements-dev.lock
+$(UNIT): requirements-unit.lock pyproject.toml tools/setup-python
+	@tools/setup-python "$(PYTHON)" $(VENV) requirements-unit.lock
 	@touch $(SERVER) $@
 
-# Programs that only tests start: browser, Java, web server.
+$(DEV): requirements-dev.lock pyproject.toml tools/setup-python
+	@tools/setup-python "$(PYTHON)" $(VENV) requirements-dev.lock
+	@touch $(SERVER) $(UNIT) $@
+
+# Debian packages that tests start: browser, Java, web server.
 system:
 	@tools/setup-system test
 
-# The store that tests of Azure speak to; without npm's registry they are skipped.
+# The Azure emulator, from npm. Tests that need it are skipped without it.
 azurite: $(DEV)
 	@tools/setup-azurite $(VENV)
 
 demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
-# Both test processes must list the same tests in the same order; sets are ordered by this seed.
 test: $(DEV) system azurite
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n 2 --dist loadfile --durations 15 $(TEST_ARGS)
+	$(PYTEST) -n 2 --durations 15 $(TEST_ARGS)
+
+test-unit: $(UNIT)
+	$(PYTEST) -n auto -q tests/unit $(TEST_ARGS)
+
+test-random: $(DEV) system azurite
+	HYPOTHESIS_PROFILE=random $(PYTEST) -n 2 -m hypothesis $(TEST_ARGS)
 
 check: $(DEV)
 	$(BIN)/ruff check .
@@ -56,6 +72,8 @@ check: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.reference --check
+	$(BIN)/codespell
+	$(BIN)/python -m tools.prose
 
 bench: $(DEV)
 	@tools/setup-system bench
@@ -64,13 +82,16 @@ bench: $(DEV)
 reference: $(DEV)
 	$(BIN)/python -m tools.reference
 
+# Broken links and anchors are errors.
+docs: $(DEV)
+	$(BIN)/zensical build --clean --strict
+
 format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Hashes, and no address of any registry: whoever installs decides where from.
 lock: $(DEV)
 	@tools/lock $(BIN)/uv
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
-"""How fast Daybreak is beside other ways to do the same, measured in one go on one machine.
+"""Benchmarks of Daybreak against other tools, in one session on one machine.
 
-make bench                                        the standard set, written into docs/benchmarks.md
+make bench                                        all jobs, written to docs/explanation/benchmarks.md
 make bench BENCH_ARGS="members --rows 8000000"    one job, printed
 
-A job is a module with a `JOB`; `benchmarks.__main__` lists them.
+Each job is a module; `benchmarks.__main__` lists them.
 """

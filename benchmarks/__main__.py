@@ -1,4 +1,4 @@
-"""`python -m benchmarks JOB [options] [--write]`, or `all` for the standard set."""
+"""`python -m benchmarks JOB [options] [--write]`; the job `all` runs every job."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from pathlib import Path
 
 from benchmarks import members, memory, page, postgresql, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
-from benchmarks.machine import load, machine, versions
+from benchmarks.machine import describe_machine, load_average, versions
 from benchmarks.serving import job as serving
 
 JOBS: tuple[Job, ...] = (
     members.MANY_MEMBERS,
-    members.EVERY_WAY,
+    members.ALL_METHODS,
     postgresql.JOB,
     resources.JOB,
     shapes.JOB,
     memory.JOB,
     serving.JOB,
 )
-"""In the order of the page. To add a job, write a module that makes it and name it here."""
+"""In the order of the page. To add a job, write a module that creates it and add it here."""
 
 _DOCS = Path("docs")
 
 
 def main() -> None:
-    """Measures what was asked for and prints it; with `--write` puts it into the documentation too."""
+    """Run the jobs of the command line and print the results. `--write` also writes them to the documentation."""
     names = {job.name: job for job in JOBS}
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="; ".join(f"{job.name}: {job.about}" for job in JOBS) + ".",
-        epilog="`JOB --help` shows a job's options; `all` takes those that every job has.",
+        description="; ".join(f"{job.name}: {job.description}" for job in JOBS) + ".",
+        epilog="`JOB --help` shows the options of a job. `all` accepts those that every job has.",
     )
     parser.add_argument("job", choices=["all", *names])
     parser.add_argument("options", nargs=argparse.REMAINDER)
-    asked = parser.parse_args()
-    missing = [
-        name for name in ([*names] if asked.job == "all" else [asked.job]) if not _do(names[name], asked.options)
-    ]
-    if missing and asked.job != "all":
+    arguments = parser.parse_args()
+    if arguments.job == "all":
+        for job in JOBS:
+            _run(job, arguments.options)
+    elif not _run(names[arguments.job], arguments.options):
         sys.exit(1)
 
 
-def _do(job: Job, arguments: Sequence[str]) -> bool:
-    """Whether this machine could do the job."""
+def _run(job: Job, arguments: Sequence[str]) -> bool:
+    """Run a job and print its section. Return False if this machine lacks something."""
     options = job.parse(arguments)
     print(f"== {job.name}", flush=True)
-    started_at, started, load_before = datetime.now(UTC), time.monotonic(), load()
+    started_at, started, load_before = datetime.now(UTC), time.monotonic(), load_average()
     try:
         section = job.run(options)
     except Unavailable as reason:
-        print(f"{job.name} is left out: {reason}", flush=True)
+        print(f"{job.name} is skipped: {reason}", flush=True)
         return False
     minutes = (time.monotonic() - started) / 60
     facts = [
         f"`{job.command(arguments)}`, {started_at:%Y-%m-%d %H:%M} UTC, {minutes:.0f} minutes",
-        machine(),
+        describe_machine(),
         "; ".join([*versions(section.packages), *section.programs]),
-        f"Load average before: {load_before}; after: {load()}",
+        f"Load average before: {load_before}; after: {load_average()}",
     ]
     body = f"{section.body.strip()}\n\n<sub>{'. '.join(fact for fact in facts if fact)}.</sub>"
     print(f"\n{body}\n", flush=True)
     if options.write:
-        page.write(_DOCS, job, Section(body, section.pictures), [one.name for one in JOBS])
+        page.write_section(_DOCS, job, Section(body, section.charts), [each.name for each in JOBS])
     return True
 
 

@@ -1,46 +1,54 @@
-"""Ways of doing the same job side by side: a table, ours first to be compared with, and bars."""
+"""Tables and charts that compare methods of doing the same job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from benchmarks.measure import Measured, spread
-from benchmarks.picture import Bar, bars
+from benchmarks.chart import Bar, bar_chart
+from benchmarks.measure import Measurement, summarize
 
-Found = Mapping[str, Sequence[Measured]]
-"""What each way took, round by round, by its name."""
+Measurements = Mapping[str, Sequence[Measurement]]
+"""One measurement per round, by method."""
 
 
-def table(found: Found, titles: Mapping[str, str], ours: str) -> str:
-    """A row for each way. Ratios are to `ours`, or to the first way when that was not measured; seconds of servers
-    have a column when there were any.
+def comparison_table(measurements: Measurements, titles: Mapping[str, str], baseline: str) -> str:
+    """Return a table with one row per method.
+
+    Ratios are to `baseline`, or to the first method if that was not measured. CPU seconds of servers get a column if
+    there are any.
     """
-    base = found.get(ours) or next(iter(found.values()))
-    served = any(one.server_seconds for measured in found.values() for one in measured)
-    heads = ["Way", "Wall, s", "CPU, s", *(["of it the server"] if served else [])]
-    heads += ["Times ours, wall", "Times ours, CPU", "Peak MB", "Output MB"]
+    base = measurements.get(baseline) or next(iter(measurements.values()))
+    with_server = any(one.server_seconds for rounds in measurements.values() for one in rounds)
+    heads = ["Method", "Time, s", "CPU, s", *(["of which server"] if with_server else [])]
+    heads += ["Time, ratio", "CPU, ratio", "Peak MB", "Output MB"]
     lines = [_row(heads), "|---" + "|--:" * (len(heads) - 1) + "|"]
-    for way, measured in found.items():
-        walls, cores = [one.wall_seconds for one in measured], [one.cpu_seconds for one in measured]
-        cells = [titles[way], spread(walls), spread(cores)]
-        if served:
-            cells.append(spread([one.server_seconds for one in measured]))
+    for method, rounds in measurements.items():
+        walls, cpus = [one.wall_seconds for one in rounds], [one.cpu_seconds for one in rounds]
+        cells = [titles[method], summarize(walls), summarize(cpus)]
+        if with_server:
+            cells.append(summarize([one.server_seconds for one in rounds]))
         cells += [
             f"{median(walls) / median(one.wall_seconds for one in base):.2f}",
-            f"{median(cores) / median(one.cpu_seconds for one in base):.2f}",
-            f"{max(one.peak_bytes for one in measured) / 1e6:,.0f}",
-            f"{measured[0].output_bytes / 1e6:,.0f}",
+            f"{median(cpus) / median(one.cpu_seconds for one in base):.2f}",
+            f"{max(one.peak_bytes for one in rounds) / 1e6:,.0f}",
+            f"{rounds[0].output_bytes / 1e6:,.0f}",
         ]
         lines.append(_row(cells))
     return "\n".join(lines)
 
 
-def picture(title: str, found: Found, titles: Mapping[str, str], ours: str) -> str:
-    """The ways' medians on the wall as an SVG, the fastest first; ways whose names begin with `ours` stand out."""
-    seconds = {way: median(one.wall_seconds for one in measured) for way, measured in found.items()}
-    shown = sorted(seconds, key=seconds.__getitem__)
-    return bars(title, [Bar(titles[way], seconds[way], f"{seconds[way]:.1f} s", way.startswith(ours)) for way in shown])
+def comparison_chart(title: str, measurements: Measurements, titles: Mapping[str, str], baseline: str) -> str:
+    """Return the median times as an SVG, fastest first. Methods whose names begin with `baseline` are highlighted."""
+    seconds = {method: median(one.wall_seconds for one in rounds) for method, rounds in measurements.items()}
+    ordered = sorted(seconds, key=seconds.__getitem__)
+    return bar_chart(
+        title,
+        [
+            Bar(titles[method], seconds[method], f"{seconds[method]:.1f} s", method.startswith(baseline))
+            for method in ordered
+        ],
+    )
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a job is: something to measure, and the section of the page that comes of it."""
+"""Benchmark jobs and the sections of the page that they produce."""
 
 from __future__ import annotations
 
@@ -9,50 +9,56 @@ from pathlib import Path
 
 
 class Unavailable(Exception):
-    """This machine lacks a part the job needs; the text names it. `all` goes on with the next job."""
+    """This machine lacks something that the job needs. `all` continues with the next job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a job found, as Markdown without a heading. `pictures` are SVG texts by file name without ending; the body
-    shows them as `images/NAME.svg`. `packages` are those whose versions matter, `programs` what else does, ready to
-    be printed ("PostgreSQL 16.4").
+    """Result of a job: Markdown without a heading.
+
+    Attributes:
+        charts: SVG texts by name. The body refers to them as `../images/NAME.svg`.
+        packages: Python packages whose versions are stated.
+        programs: Other versions to state, such as "PostgreSQL 16.4".
     """
 
     body: str
-    pictures: Mapping[str, str] = field(default_factory=dict)
+    charts: Mapping[str, str] = field(default_factory=dict)
     packages: Sequence[str] = ()
     programs: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `about` is one line for `--help`. `run` gets the job's own options and with them `folder`, where data
-    and output go, and `rounds`; it raises Unavailable.
+    """A benchmark.
+
+    Attributes:
+        description: One line for `--help`.
+        run: Receives the options of the job, with `folder` for data and output, and `rounds`. Raises Unavailable.
     """
 
     name: str
     heading: str
-    about: str
+    description: str
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], Section]
     rounds: int = 3
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The options of one run of this job. Exits with 2 when they are not understood."""
-        parser = argparse.ArgumentParser(prog=f"python -m benchmarks {self.name}", description=self.about)
-        parser.add_argument("--rounds", type=int, default=self.rounds, help="times each way is measured, in turns")
-        _add_places(parser)
+        """Parse the options of the job. Exits with 2 if they are invalid."""
+        parser = argparse.ArgumentParser(prog=f"python -m benchmarks {self.name}", description=self.description)
+        parser.add_argument("--rounds", type=int, default=self.rounds, help="each round runs every method once")
+        _add_output_options(parser)
         self.add_options(parser)
         return parser.parse_args(arguments)
 
     def command(self, arguments: Sequence[str]) -> str:
-        """The command by which anybody measures the same, without the places of one machine."""
-        places = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        _add_places(places)
-        return " ".join(["python -m benchmarks", self.name, *places.parse_known_args(arguments)[1]])
+        """Return the command that repeats the measurement, without options for local paths."""
+        output_options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        _add_output_options(output_options)
+        return " ".join(["python -m benchmarks", self.name, *output_options.parse_known_args(arguments)[1]])
 
 
-def _add_places(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="where data and output go")
-    parser.add_argument("--write", action="store_true", help="write the section in docs/benchmarks.md")
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="folder for data and output")
+    parser.add_argument("--write", action="store_true", help="write the section to docs/explanation/benchmarks.md")

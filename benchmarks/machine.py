@@ -1,4 +1,4 @@
-"""The machine, its versions and how busy it is: what a figure means nothing without."""
+"""The machine on which a benchmark ran: hardware, versions and load."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+ENGINE_MEMORY_BYTES = 640_000_000
+"""Memory limit of the engine in a builder with the default `snapshot.memory_limit` of 1 GB."""
 
-def machine() -> str:
-    """Processor, cores, memory, system and Python in one line."""
+
+def describe_machine() -> str:
+    """Return processor, cores, memory, operating system and Python version in one line."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return (
         f"{_processor()}, {cores()} cores, {memory_bytes / 1e9:.0f} GB of memory, "
@@ -19,17 +22,17 @@ def machine() -> str:
 
 
 def cores() -> int:
-    """Processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def versions(packages: Iterable[str]) -> list[str]:
-    """`duckdb 1.5.0` for each package. Raises PackageNotFoundError."""
+    """Return lines such as `duckdb 1.5.0`. Raises PackageNotFoundError."""
     return [f"{name} {version(name)}" for name in packages]
 
 
-def load() -> str:
-    """Processes that wanted a core in the last 1, 5 and 15 minutes."""
+def load_average() -> str:
+    """Return the load average of the last 1, 5 and 15 minutes."""
     return ", ".join(f"{average:.1f}" for average in os.getloadavg())
 
 

@@ -1,4 +1,4 @@
-"""One program in a process of its own: seconds on the wall and on the cores, and the most memory its tree held."""
+"""Measures a program in a separate process: elapsed time, CPU time and peak memory of its process tree."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ _SAMPLE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What a program's whole tree of processes used. `cpu_seconds` holds `server_seconds`, which are those of the
-    servers that worked for it.
-    """
+class ProcessUsage:
+    """Resources that a process tree used. `cpu_seconds` includes `server_seconds`, the CPU time of servers it used."""
 
     wall_seconds: float
     cpu_seconds: float
@@ -33,27 +31,28 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What one round of one way took, and what it told."""
+class Measurement:
+    """Result of one method in one round. `reported` is what the method printed."""
 
     wall_seconds: float
     cpu_seconds: float
     peak_bytes: int
     output_bytes: int
-    told: Mapping[str, Any]
+    reported: Mapping[str, Any]
     server_seconds: float = 0.0
 
 
-def run(
+def run_program(
     arguments: Sequence[str],
     *,
     servers: Sequence[int] = (),
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
-) -> Used:
-    """Runs a program to its end, start-up included. `servers` are processes started before, whose trees' seconds count
-    too; their memory does not, which is what they were given. Raises CalledProcessError, with the end of what the
-    program said in a note.
+) -> ProcessUsage:
+    """Run a program to its end and measure it, start-up included.
+
+    `servers` are process ids of running servers. Their CPU time counts, their memory does not, because it is
+    configured. Raises CalledProcessError, with the end of the error output in a note.
     """
     peak = 0
     done = threading.Event()
@@ -76,46 +75,46 @@ def run(
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        said, complaints = process.communicate()
+        output, error_output = process.communicate()
         wall = time.monotonic() - started
         done.set()
         watcher.join()
     if process.returncode:
-        error = subprocess.CalledProcessError(process.returncode, list(arguments), output=said, stderr=complaints)
-        error.add_note(complaints[-2000:])
+        error = subprocess.CalledProcessError(process.returncode, list(arguments), output=output, stderr=error_output)
+        error.add_note(error_output[-2000:])
         raise error
     children = os.times()
     own = children.children_user + children.children_system
     own -= children_before.children_user + children_before.children_system
-    served = sum(_cpu_of_tree(server) for server in servers) - before
-    return Used(wall, own + served, peak, said, served)
+    server_cpu = sum(_cpu_of_tree(server) for server in servers) - before
+    return ProcessUsage(wall, own + server_cpu, peak, output, server_cpu)
 
 
-def measure(way: str, source: Path, out: Path, *, servers: Sequence[int] = ()) -> Measured:
-    """Runs `python -m benchmarks.ways WAY SOURCE OUT` into an empty folder. Raises CalledProcessError."""
-    used = run([sys.executable, "-m", "benchmarks.ways", way, str(source), str(out)], servers=servers)
-    return measured(used, out, json.loads(used.output.splitlines()[-1]))
+def measure_method(method: str, source: Path, out: Path, *, servers: Sequence[int] = ()) -> Measurement:
+    """Run `python -m benchmarks.methods METHOD SOURCE OUT` into an empty folder. Raises CalledProcessError."""
+    usage = run_program([sys.executable, "-m", "benchmarks.methods", method, str(source), str(out)], servers=servers)
+    return measurement_of(usage, out, json.loads(usage.output.splitlines()[-1]))
 
 
-def measured(used: Used, out: Path, told: Mapping[str, Any]) -> Measured:
-    """What a way used that wrote into `out`; what it told of its own seconds and bytes goes before."""
-    return Measured(
-        told.get("wall_seconds", used.wall_seconds),
-        told.get("cpu_seconds", used.cpu_seconds),
-        used.peak_bytes,
-        told.get("output_bytes", size_of(out)),
-        told,
-        used.server_seconds,
+def measurement_of(usage: ProcessUsage, out: Path, reported: Mapping[str, Any]) -> Measurement:
+    """Return the measurement of a method that wrote to `out`. Values that it reported take precedence."""
+    return Measurement(
+        reported.get("wall_seconds", usage.wall_seconds),
+        reported.get("cpu_seconds", usage.cpu_seconds),
+        usage.peak_bytes,
+        reported.get("output_bytes", size_of(out)),
+        reported,
+        usage.server_seconds,
     )
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Return the size of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def spread(values: Sequence[float], digits: int = 1) -> str:
-    """The median, and the least and the most in brackets when there are several."""
+def summarize(values: Sequence[float], digits: int = 1) -> str:
+    """Return the median, with minimum and maximum in parentheses if there are several values."""
     middle = f"{median(values):,.{digits}f}"
     return middle if len(values) == 1 else f"{middle} ({min(values):,.{digits}f}-{max(values):,.{digits}f})"
 
@@ -129,17 +128,17 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _resident_bytes(pid: int) -> int:
-    held = 0
+    resident = 0
     for process in _tree(pid):
         try:
-            held += process.memory_info().rss
+            resident += process.memory_info().rss
         except psutil.NoSuchProcess:
             continue
-    return held
+    return resident
 
 
 def _cpu_of_tree(pid: int) -> float:
-    """Seconds of a tree so far, those of its ended children included."""
+    """Return the CPU seconds of a process tree so far, including ended children."""
     used = 0.0
     for process in _tree(pid):
         try:

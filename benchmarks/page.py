@@ -1,4 +1,4 @@
-"""`docs/benchmarks.md`: one section for each job, each with the date, machine and versions of its own run."""
+"""Writes `docs/explanation/benchmarks.md`: one section per job, with date, machine and versions of its run."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ from benchmarks.job import Job, Section
 
 _INTRODUCTION = """# Benchmarks
 
-Made by `make bench` (`python -m benchmarks all --write`). Every section says when and where it was measured; one job
-alone is measured again with `make bench BENCH_ARGS="JOB --write"`, which replaces its section and no other.
+This page is for people who want to know how fast Daybreak is compared with other tools, and how it was measured. For
+sizing a machine, see [Capacity](../how-to/capacity.md).
 
-Each way runs in a process of its own, start-up included, on files that were read once before. Ways take turns: all of
-them once, then all of them again; a table shows the median, and the least and the most in brackets. Memory is the
-resident memory of the process and all its children together, looked at twenty times a second. Ratios carry over to
-other machines, seconds do not.
+`make bench` (`python -m benchmarks all --write`) writes this page. Each section states when and where it was measured.
+`make bench BENCH_ARGS="JOB --write"` repeats one job and replaces only its section.
+
+- Each method runs in a separate process, start-up included, with its input in the page cache.
+- Methods take turns: each round runs every method once. Tables show the median, with minimum and maximum in
+  parentheses.
+- Memory is the resident memory of the process and its children, sampled twenty times a second.
+- Ratios are comparable between machines. Seconds are not.
 """
 
 
-def write(docs: Path, job: Job, section: Section, order: Sequence[str]) -> None:
-    """Puts one job's section in place of its last one and its pictures into `docs/images`. `order` names all jobs in
-    the page's order; sections of jobs that are no more are dropped.
+def write_section(docs: Path, job: Job, section: Section, order: Sequence[str]) -> None:
+    """Replace the section of one job, and write its charts to `docs/images`.
+
+    `order` has the names of all jobs in the order of the page. Sections of other jobs are removed.
     """
     (docs / "images").mkdir(parents=True, exist_ok=True)
-    for picture, svg in section.pictures.items():
-        (docs / "images" / f"{picture}.svg").write_text(svg, "utf-8")
-    page = docs / "benchmarks.md"
+    for name, svg in section.charts.items():
+        (docs / "images" / f"{name}.svg").write_text(svg, "utf-8")
+    page = docs / "explanation" / "benchmarks.md"
+    page.parent.mkdir(exist_ok=True)
     sections = _sections(page.read_text("utf-8") if page.exists() else "")
     sections[job.name] = f"## {job.heading}\n\n{section.body.strip()}"
     parts = [f"<!-- begin {one} -->\n{sections[one]}\n<!-- end {one} -->\n" for one in order if one in sections]

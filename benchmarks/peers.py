@@ -1,4 +1,4 @@
-"""Other ways to make a CSV and a JSON file, gzipped, of every Leader's Members, with the settings that suit them."""
+"""Other tools that write the Members of every Leader as gzip CSV and JSON, with settings that suit them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from benchmarks.source import AS_OF, with_text_ids
 
 _LEVEL = 6
-"""What gzip and zlib take by themselves; Python's gzip would take 9."""
+"""Default of gzip and zlib. Python's gzip module has 9."""
 
 
 def duckdb(source: Path, out: Path, *, threads: int) -> None:
-    """Two COPYs. As many open files as there are Leaders, or those are closed and opened again; rows in any order."""
+    """Write with one COPY per format. With fewer open files than Leaders, DuckDB would close and reopen them."""
     import duckdb as engine
 
     from daybreak.catalogue.models import load_models
@@ -37,29 +37,29 @@ def duckdb(source: Path, out: Path, *, threads: int) -> None:
 
 
 def polars(source: Path, out: Path, *, level: int) -> None:
-    """The streaming engine's partitioned sinks, both in one query, so that rows are read once; rows in any order."""
+    """Write with two partitioned sinks of the streaming engine in one query, so that rows are read once."""
     import polars as pl
 
     from daybreak.catalogue.resources import resource_named
 
-    gone = pl.col("subscription_state") == "deleted"
+    deleted = pl.col("subscription_state") == "deleted"
     personal = {"phone_number", "first_name", "last_name", "email", "date_of_birth", "gender", "city", "state",
                 "state_code", "country", "country_code", "device_type"}  # fmt: skip
     rows = pl.scan_parquet(with_text_ids(source)).select(
-        (pl.when(gone).then(None).otherwise(pl.col(name.lower())) if name.lower() in personal
+        (pl.when(deleted).then(None).otherwise(pl.col(name.lower())) if name.lower() in personal
          else pl.col(name.lower())).alias(name)
         for name in resource_named("members").column_names
     )  # fmt: skip
     sinks = []
     for kind in ("csv", "json"):
 
-        def named(arguments: Any, kind: str = kind) -> Path:
-            # Many open partitions make it close a file and begin another one for the same Leader.
+        def file_path(arguments: Any, kind: str = kind) -> Path:
+            # With many open partitions Polars closes a file and starts another one for the same Leader.
             return out / kind / f"{arguments.partition_keys.item(0, 0)}-{arguments.index_in_partition}.{kind}.gz"
 
         (out / kind).mkdir()
         target = pl.PartitionBy(
-            out / kind, key="LEADER_ID", include_key=True, file_path_provider=named,
+            out / kind, key="LEADER_ID", include_key=True, file_path_provider=file_path,
             approximate_bytes_per_file=None,
         )  # fmt: skip
         options: dict[str, Any] = {"compression": "gzip", "compression_level": level, "check_extension": False,
@@ -69,7 +69,7 @@ def polars(source: Path, out: Path, *, level: int) -> None:
 
 
 def python(source: Path, out: Path) -> None:
-    """The standard library on one core; an engine sorts the rows for it, and gives them as tuples."""
+    """Write with the standard library on one core. DuckDB sorts the rows."""
     import duckdb as engine
 
     from daybreak.catalogue.models import load_models

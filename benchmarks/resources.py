@@ -1,4 +1,4 @@
-"""All nine resources in one whole run, each beside the compression of its own text."""
+"""A whole run of all nine resources, each compared with the compression of its text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shutil
 from datetime import timedelta
 from statistics import median
 
+from benchmarks.chart import Bar, bar_chart
 from benchmarks.job import Job, Section
-from benchmarks.measure import Measured, measure, spread
-from benchmarks.picture import Bar, bars
+from benchmarks.measure import Measurement, measure_method, summarize
+from benchmarks.snapshot_run import Run, make_service, snapshot_run
 from benchmarks.source import AS_OF, make_source
-from benchmarks.whole_run import Run, make_service, snapshot_run
 from daybreak.catalogue.resources import RESOURCE_NAMES
 
 
@@ -23,80 +23,79 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> Section:
     source = make_source(options.folder, options.rows, options.leaders, options.messages, "shuffled")
-    # Nothing is removed before the end: ext4 takes longer to make files for minutes after many were removed.
-    made = options.folder / "made"
-    shutil.rmtree(made, ignore_errors=True)
+    # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
+    outs = options.folder / "out"
+    shutil.rmtree(outs, ignore_errors=True)
     runs: list[Run] = []
     next_days: list[Run] = []
-    limits: list[Measured] = []
+    limits: list[Measurement] = []
     for number in range(options.rounds):
-        config = make_service(made / f"service-{number}")
+        config = make_service(outs / f"service-{number}")
         runs.append(snapshot_run(config, source, AS_OF))
         next_days.append(snapshot_run(config, source, AS_OF + timedelta(days=1)))
-        out = made / f"out-{number}"
+        out = outs / f"files-{number}"
         out.mkdir(parents=True)
-        limits.append(measure("limit-all", source, out))
-        seconds = [runs[-1].used.wall_seconds, next_days[-1].used.wall_seconds, limits[-1].wall_seconds]
+        limits.append(measure_method("limit-all", source, out))
+        seconds = [runs[-1].usage.wall_seconds, next_days[-1].usage.wall_seconds, limits[-1].wall_seconds]
         print(f"round {number + 1}, run, next day, limit: {', '.join(f'{one:.1f} s' for one in seconds)}", flush=True)
-    shutil.rmtree(made)
-    took = {name: median(run.resources[name].seconds for run in runs) for name in RESOURCE_NAMES}
-    picture = bars(
-        "All nine resources: seconds on the wall, in one run",
-        [Bar(name, took[name], f"{took[name]:.1f} s", ours=True) for name in RESOURCE_NAMES],
+    shutil.rmtree(outs)
+    seconds_by_resource = {name: median(run.resources[name].seconds for run in runs) for name in RESOURCE_NAMES}
+    chart = bar_chart(
+        "All nine resources: seconds in one run",
+        [Bar(name, seconds, f"{seconds:.1f} s", highlighted=True) for name, seconds in seconds_by_resource.items()],
     )
-    least = sum(median(_limit(one, name) for one in limits) for name in RESOURCE_NAMES)
-    least_cpu = median(one.cpu_seconds for one in limits)
+    limit_seconds = sum(median(_limit(one, name) for one in limits) for name in RESOURCE_NAMES)
+    limit_cpu = median(one.cpu_seconds for one in limits)
     body = (
-        f"{options.rows:,} Members of {options.leaders:,} Leaders and {options.messages:,} outbound messages of the "
-        f"demo's generator.\n\n{_table(runs, limits)}\n{_whole(runs, next_days, least, least_cpu)}\n"
-        "![Seconds by resource](images/benchmarks-resources.svg)\n"
+        f"{options.rows:,} Members of {options.leaders:,} Leaders and {options.messages:,} outbound messages, "
+        f"generated like the demo.\n\n{_table(runs, limits)}\n{_summary(runs, next_days, limit_seconds, limit_cpu)}\n"
+        "![Seconds by resource](../images/benchmarks-resources.svg)\n"
     )
-    return Section(body, {"benchmarks-resources": picture}, ("duckdb", "isal", "nanoarrow"))
+    return Section(body, {"benchmarks-resources": chart}, ("duckdb", "isal", "nanoarrow"))
 
 
-def _table(runs: list[Run], limits: list[Measured]) -> str:
+def _table(runs: list[Run], limits: list[Measurement]) -> str:
     lines = [
-        "| Resource | Rows | Leaders | MB | Wall, s | Rows a second | Compression alone, s | Times that |",
+        "| Resource | Rows | Leaders | MB | Time, s | Rows per second | Compression only, s | Ratio |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name in RESOURCE_NAMES:
         one = runs[0].resources[name]
         seconds = [run.resources[name].seconds for run in runs]
-        least = median(_limit(each, name) for each in limits)
+        limit = median(_limit(each, name) for each in limits)
         lines.append(
-            f"| {name} | {one.rows:,} | {one.leaders:,} | {one.bytes / 1e6:,.0f} | {spread(seconds)} "
-            f"| {one.rows / median(seconds):,.0f} | {least:.2f} | {median(seconds) / least:.1f} |"
+            f"| {name} | {one.rows:,} | {one.leaders:,} | {one.bytes / 1e6:,.0f} | {summarize(seconds)} "
+            f"| {one.rows / median(seconds):,.0f} | {limit:.2f} | {median(seconds) / limit:.1f} |"
         )
     return "\n".join(lines)
 
 
-def _whole(runs: list[Run], next_days: list[Run], least: float, least_cpu: float) -> str:
-    walls = [run.used.wall_seconds for run in runs]
-    cpus = [run.used.cpu_seconds for run in runs]
-    made = [sum(one.seconds for one in run.resources.values()) for run in runs]
+def _summary(runs: list[Run], next_days: list[Run], limit_seconds: float, limit_cpu: float) -> str:
+    walls = [run.usage.wall_seconds for run in runs]
+    cpus = [run.usage.cpu_seconds for run in runs]
+    exports = [sum(one.seconds for one in run.resources.values()) for run in runs]
     return f"""
-- The nine together: {spread(made)} s, {median(made) / least:.1f} times the sum of their compression alone.
-- The whole run, with the checks across resources, the sync, the reading back of every file and the publication:
-  {spread(walls)} s on the wall, {spread(cpus)} s on the cores ({median(cpus) / least_cpu:.1f} times the compression's),
-  {runs[0].rows:,} rows in {runs[0].files:,} files, {runs[0].bytes / 1e6:,.0f} MB of them;
-  peak {max(run.used.peak_bytes for run in runs) / 1e6:,.0f} MB.
-- The next day over the same source: {spread([run.used.wall_seconds for run in next_days])} s on the wall,
-  {spread([run.used.cpu_seconds for run in next_days])} s on the cores.
-  Acceptances of terms name the snapshot's instant in every row and so are always written again; a few rows lie between
-  the two days.
-- "Compression alone" takes the finished text of both formats and compresses it with igzip level 2, a thread a core. It
-  is no more than a floor: it neither reads, sums nor sorts.
+- All nine resources: {summarize(exports)} s, {median(exports) / limit_seconds:.1f} times their compression only.
+- The whole run, including checks across resources, sync, verification of every file, and publication:
+  {summarize(walls)} s, {summarize(cpus)} CPU seconds ({median(cpus) / limit_cpu:.1f} times compression only). It wrote
+  {runs[0].rows:,} rows in {runs[0].files:,} files, {runs[0].bytes / 1e6:,.0f} MB. Peak memory was
+  {max(run.usage.peak_bytes for run in runs) / 1e6:,.0f} MB.
+- The next day with the same source: {summarize([run.usage.wall_seconds for run in next_days])} s,
+  {summarize([run.usage.cpu_seconds for run in next_days])} CPU seconds. Term acceptances contain the snapshot's
+  instant, so their files change every day. A few rows lie between the two days.
+- "Compression only" takes the finished text of both formats and compresses it with igzip level 2, one thread per core.
+  It is a lower bound: it does not read, sort or compute digests.
 """
 
 
-def _limit(measured: Measured, name: str) -> float:
-    return float(measured.told["resources"][name]["wall_seconds"])
+def _limit(measurement: Measurement, name: str) -> float:
+    return float(measurement.reported["resources"][name]["wall_seconds"])
 
 
 JOB = Job(
     "resources",
     "All nine resources",
-    "one whole run of all nine resources, each beside its compression alone",
+    "a whole run of all nine resources, compared with compression only",
     _add_options,
     _run,
     rounds=2,

@@ -1,4 +1,4 @@
-"""Whole runs over platforms of different shapes, and over the day after: what a run, a file and a change cost."""
+"""Whole runs on platforms of different shapes, and on the following days: the cost of a run, a file and a change."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
+from benchmarks.chart import Bar, bar_chart
 from benchmarks.job import Job, Section
-from benchmarks.measure import measure, spread
-from benchmarks.picture import Bar, bars
+from benchmarks.measure import measure_method, summarize
+from benchmarks.snapshot_run import Run, make_service, snapshot_run
 from benchmarks.source import AS_OF, Shape, make_shape
-from benchmarks.whole_run import Run, make_service, snapshot_run
 
 _LEADERS = 5_000
-_NOTHING = "nothing"
-_TINY = ("tiny", "tinier")
+_MINIMAL = "minimal"
+_TINY = ("tiny", "many-tiny")
 _TINY_ROWS = 10.5
 _DAY = timedelta(days=1)
 
@@ -39,9 +39,9 @@ def _even(name: str, rows: int, text: str | None = None) -> Shape:
 
 def _shapes(rows: int) -> dict[str, Shape]:
     return {
-        _NOTHING: Shape(_NOTHING, "one Leader with one Member", 1, "SELECT 0 AS n, 0 AS leader"),
+        _MINIMAL: Shape(_MINIMAL, "one Leader with one Member", 1, "SELECT 0 AS n, 0 AS leader"),
         "tiny": _tiny(5_000),
-        "tinier": _tiny(20_000),
+        "many-tiny": _tiny(20_000),
         "big": Shape(
             f"big-{rows}", f"{rows:,} Members, {_LEADERS:,} Leaders, one of them with 60 %", _LEADERS,
             f"SELECT n, CASE WHEN n % 10 < 6 THEN 0 ELSE 1 + hash(n) % {_LEADERS - 1} END AS leader "
@@ -57,82 +57,80 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> Section:
     sources = {name: make_shape(options.folder, shape) for name, shape in _shapes(options.rows).items()}
-    # What one Leader in ten has is another town for each of its Members.
+    # Members of every tenth Leader have another town.
     moved = "CASE WHEN leader % 10 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END"
     changed = make_shape(options.folder, _even("changed", options.rows, moved))
-    abouts = {name: shape.about for name, shape in _shapes(options.rows).items()}
-    abouts |= {"same": "the same on the next day, nothing changed", "tenth": "the day after, a tenth changed"}
-    found: dict[str, list[Run]] = defaultdict(list)
+    descriptions = {name: shape.description for name, shape in _shapes(options.rows).items()}
+    descriptions |= {"same": "the next day, nothing changed", "tenth": "the day after, a tenth of the Leaders changed"}
+    runs: dict[str, list[Run]] = defaultdict(list)
     exports: dict[str, list[float]] = defaultdict(list)
-    # Nothing is removed before the end: ext4 takes longer to make files for minutes after many were removed.
-    made = options.folder / "made"
-    shutil.rmtree(made, ignore_errors=True)
+    # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
+    outs = options.folder / "out"
+    shutil.rmtree(outs, ignore_errors=True)
     for number in range(options.rounds):
-        for name, run in _round(made / f"{number}", sources, changed):
-            found[name].append(run)
-            print(f"round {number + 1}, {abouts[name]}: {run.used.wall_seconds:.1f} s", flush=True)
-        for name in (_NOTHING, *_TINY):
-            out = made / f"{number}" / f"export-{name}"
+        for name, run in _round(outs / f"{number}", sources, changed):
+            runs[name].append(run)
+            print(f"round {number + 1}, {descriptions[name]}: {run.usage.wall_seconds:.1f} s", flush=True)
+        for name in (_MINIMAL, *_TINY):
+            out = outs / f"{number}" / f"export-{name}"
             out.mkdir(parents=True)
-            exports[name].append(measure("daybreak", sources[name], out).wall_seconds)
-    shutil.rmtree(made)
-    picture = bars(
-        "Whole runs: seconds on the wall",
-        [Bar(abouts[name], _wall(runs), f"{_wall(runs):.1f} s", ours=True) for name, runs in found.items()],
-    )
-    parts = [_ABOUT, _table(found, exports, abouts), "", _UNITS, _units(found, options.rows), "", _SHOWN]
-    body = "\n".join(parts)
-    return Section(body, {"benchmarks-shapes": picture}, ("duckdb", "isal"))
+            exports[name].append(measure_method("daybreak", sources[name], out).wall_seconds)
+    shutil.rmtree(outs)
+    bars = [
+        Bar(descriptions[name], _wall(each), f"{_wall(each):.1f} s", highlighted=True) for name, each in runs.items()
+    ]
+    chart = bar_chart("Whole runs: seconds", bars)
+    parts = [_INTRODUCTION, _table(runs, exports, descriptions), "", _UNITS, _units(runs, options.rows), "", _CHART]
+    return Section("\n".join(parts), {"benchmarks-shapes": chart}, ("duckdb", "isal"))
 
 
 def _round(services: Path, sources: dict[str, Path], changed: Path) -> Iterator[tuple[str, Run]]:
     for name, source in sources.items():
         config = make_service(services / name)
         yield name, snapshot_run(config, source, AS_OF)
-    # The service of the last one, "even", goes on.
+    # These continue with the service of the last shape, "even".
     yield "same", snapshot_run(config, sources["even"], AS_OF + _DAY)
     yield "tenth", snapshot_run(config, changed, AS_OF + 2 * _DAY)
 
 
-def _table(found: dict[str, list[Run]], exports: dict[str, list[float]], abouts: dict[str, str]) -> str:
-    idle = _wall(found[_NOTHING])
-    full = found["even"]
+def _table(runs_by_shape: dict[str, list[Run]], exports: dict[str, list[float]], descriptions: dict[str, str]) -> str:
+    minimal = _wall(runs_by_shape[_MINIMAL])
+    full = runs_by_shape["even"]
     lines = [
-        "| Members | Rows | Files | Written | Wall, s | CPU, s | µs a file | Export | Of a full run | CPU | Peak MB |",
+        "| Members | Rows | Files | Written | Time, s | CPU, s | µs per file | Export | Time, full | CPU, full | MB |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, runs in found.items():
+    for name, runs in runs_by_shape.items():
         members = runs[0].resources["members"]
         written = 2 * (members.leaders - members.carried)
-        each, export = "", ""
+        per_file, export = "", ""
         if name in _TINY:
-            each = f"{(_wall(runs) - idle) / written * 1e6:,.0f}"
-            export = f"{(median(exports[name]) - median(exports[_NOTHING])) / written * 1e6:,.0f}"
+            per_file = f"{(_wall(runs) - minimal) / written * 1e6:,.0f}"
+            export = f"{(median(exports[name]) - median(exports[_MINIMAL])) / written * 1e6:,.0f}"
         shares = ["", ""]
         if name in {"same", "tenth"}:
             shares = [f"{of(runs) / of(full):.2f}" for of in (_wall, _cpu)]
         lines.append(
-            f"| {abouts[name]} | {members.rows:,} | {2 * members.leaders:,} | {written:,} "
-            f"| {spread([run.used.wall_seconds for run in runs])} | {spread([run.used.cpu_seconds for run in runs])} "
-            f"| {each} | {export} | {' | '.join(shares)} | {max(run.used.peak_bytes for run in runs) / 1e6:,.0f} |"
+            f"| {descriptions[name]} | {members.rows:,} | {2 * members.leaders:,} | {written:,} "
+            f"| {summarize([run.usage.wall_seconds for run in runs])} "
+            f"| {summarize([run.usage.cpu_seconds for run in runs])} "
+            f"| {per_file} | {export} | {' | '.join(shares)} | {max(run.usage.peak_bytes for run in runs) / 1e6:,.0f} |"
         )
     return "\n".join(lines)
 
 
-def _units(found: dict[str, list[Run]], rows: int) -> str:
-    """What a run costs by itself, for each Leader of a resource, and for each row: the three that explain the runs over
-    nothing, over the two tiny platforms and over the even one.
-    """
-    lines = ["| Unit | Wall | CPU |", "|---|--:|--:|"]
+def _units(runs: dict[str, list[Run]], rows: int) -> str:
+    """Return the cost per run, per Leader and per row, from the minimal run, the two tiny ones and the even one."""
+    lines = ["| Unit | Time | CPU |", "|---|--:|--:|"]
     costs = []
     for of in (_wall, _cpu):
-        nothing, tiny, tinier, even = (of(found[name]) for name in (_NOTHING, *_TINY, "even"))
-        # A tiny Leader's rows come with it: taken out once a row's cost is known.
-        leader_and_rows = (tinier - tiny) / 15_000
-        row = (even - nothing - _LEADERS * leader_and_rows) / (rows - _LEADERS * _TINY_ROWS)
-        costs.append((nothing, leader_and_rows - _TINY_ROWS * row, row))
+        minimal, tiny, many_tiny, even = (of(runs[name]) for name in (_MINIMAL, *_TINY, "even"))
+        # Includes the rows of a tiny Leader, which are subtracted below.
+        leader_and_rows = (many_tiny - tiny) / 15_000
+        row = (even - minimal - _LEADERS * leader_and_rows) / (rows - _LEADERS * _TINY_ROWS)
+        costs.append((minimal, leader_and_rows - _TINY_ROWS * row, row))
     for name, wall, cpu in zip(
-        ("a run by itself, s", "a Leader with rows in a resource, two files, µs", "a Member in two formats, µs"),
+        ("one run, s", "one Leader with rows in a resource, two files, µs", "one Member in two formats, µs"),
         *costs,
         strict=True,
     ):
@@ -142,28 +140,28 @@ def _units(found: dict[str, list[Run]], rows: int) -> str:
 
 
 def _cpu(runs: list[Run]) -> float:
-    return median(run.used.cpu_seconds for run in runs)
+    return median(run.usage.cpu_seconds for run in runs)
 
 
 def _wall(runs: list[Run]) -> float:
-    return median(run.used.wall_seconds for run in runs)
+    return median(run.usage.wall_seconds for run in runs)
 
 
-_ABOUT = """Whole `daybreakd snapshot run`s as the service makes them by itself: files on local disk, made, synced,
-written down in SQLite, read back in full and published. Platforms have Members and nothing else, in no order. The
-microseconds of a file are those of the run less those of the run over one Member, by files written; "export" is
-the same of the files' making and sync, without the database, the reading back and the publication.
+_INTRODUCTION = """Whole runs (`daybreakd snapshot run`) with default settings: files on local disk are written, synced,
+recorded in SQLite, verified and published. The platforms have only Members, not sorted. "µs per file" is the time
+beyond that of the run with one Member, per written file; "Export" is its part for writing and syncing, without
+database, verification and publication. "Full" columns are shares of a full run.
 """
 
-_SHOWN = "![Seconds by shape](images/benchmarks-shapes.svg)"
+_CHART = "![Seconds by shape](../images/benchmarks-shapes.svg)"
 
-_UNITS = """What explains these runs, and what [capacity](capacity.md) reckons with:
+_UNITS = """Cost per unit, derived from these runs. [Capacity](../how-to/capacity.md) uses such units.
 """
 
 JOB = Job(
     "shapes",
-    "Whole runs: shapes of platforms, and the day after",
-    "whole runs with one big Leader, thousands of tiny ones, nothing changed, a tenth changed",
+    "Whole runs",
+    "whole runs with one big Leader, thousands of tiny ones, no changes, and few changes",
     _add_options,
     _run,
 )

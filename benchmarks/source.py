@@ -1,4 +1,4 @@
-"""What is read: platforms made once and kept between runs, by the demo's generator or, for a certain shape, by SQL."""
+"""Source platforms, created once and kept between runs: by the generator of the demo, or by SQL for given shapes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.export.engine import ENGINE_TYPES
 
@@ -16,19 +17,19 @@ AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str) -> Path:
-    """A folder of Parquet files; `members` in no order at all ("shuffled"), or Leader by Leader ("clustered")."""
+    """Create a folder of Parquet files. `order` of the Members is "shuffled" (random) or "clustered" (by Leader)."""
     source = folder / f"platform-{rows}-{leaders}-{messages}-{order}"
     if (source / "ready").exists():
         return source
-    print(f"Making a platform of {rows:,} Members in {source} ...", flush=True)
-    make_platform(source, leaders=leaders, members=rows, messages=messages, as_of=AS_OF)
+    print(f"Generating a platform of {rows:,} Members in {source} ...", flush=True)
+    make_platform(source, PlatformSizes(leaders=leaders, members=rows, messages=messages), as_of=AS_OF)
     by = "hash(member_id)" if order == "shuffled" else "leader_id, member_id"
     ordered = source.with_name(source.name + "-ordered.parquet")
     with _engine() as connection:
         connection.execute(
             f"COPY (SELECT * FROM '{source}/members.parquet' ORDER BY {by}) TO '{ordered}' (FORMAT parquet)"
         )
-        # Polars reads a Parquet UUID as bytes it cannot write to CSV: it gets text, made beforehand.
+        # Polars reads a Parquet UUID as bytes, which it cannot write to CSV. It reads this copy instead.
         connection.execute(
             "COPY (SELECT * REPLACE (CAST(member_id AS VARCHAR) AS member_id, CAST(leader_id AS VARCHAR) AS leader_id) "
             f"FROM '{ordered}') TO '{with_text_ids(source)}' (FORMAT parquet)"
@@ -39,12 +40,12 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
 
 
 def with_text_ids(source: Path) -> Path:
-    """The same Members with their identifiers as text."""
+    """Return the path of the same Members with identifiers as text."""
     return source.with_name(source.name + "-text.parquet")
 
 
 def read_once(source: Path) -> None:
-    """Brings all files of a source into the page cache, so that who comes first is not slower for it."""
+    """Read all files of a source into the page cache, so that the first method has no disadvantage."""
     for path in (*source.glob("*.parquet"), with_text_ids(source)):
         with path.open("rb") as file:
             while file.read(1 << 24):
@@ -53,15 +54,19 @@ def read_once(source: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A platform of Members only. `rows` is SQL for one row a Member with columns `n`, its number, and `leader`, the
-    number of its Leader, below `leaders`. `text` is SQL over `n` that stands in place of `city`, `every_text` in place
-    of every free text of a Member; by themselves they are the short texts of one person. With `part_rows` Members lie
-    in files of so many rows, with identifiers as text, as a writer leaves them that knows no other type.
-    `row_group_rows` is for cells so large that a row group of the usual size would not fit into memory.
+    """A platform with only Members.
+
+    Attributes:
+        leaders: Number of Leaders.
+        rows: SQL with one row per Member: `n`, its number, and `leader`, the number of its Leader, below `leaders`.
+        text: SQL over `n` for the city of a Member; a short text if None.
+        every_text: SQL over `n` for every text of a Member; short texts if None.
+        part_rows: Rows per file, with identifiers as text; one file if None.
+        row_group_rows: Rows per row group, for cells so large that a group of default size would not fit in memory.
     """
 
     name: str
-    about: str
+    description: str
     leaders: int
     rows: str
     text: str | None = None
@@ -71,11 +76,11 @@ class Shape:
 
 
 def make_shape(folder: Path, shape: Shape) -> Path:
-    """A folder of Parquet files in that shape, made by one statement for each file."""
+    """Create a folder of Parquet files in that shape, with one statement per file."""
     source = folder / f"shape-{shape.name}"
     if (source / "ready").exists():
         return source
-    print(f"Making {shape.about} in {source} ...", flush=True)
+    print(f"Generating {shape.description} in {source} ...", flush=True)
     source.mkdir(parents=True, exist_ok=True)
     with _engine() as connection:
         connection.execute("SET memory_limit = '2GB'")

@@ -1,7 +1,7 @@
-"""The members job in Spark: its own partitioned writers, and Daybreak with Spark as the source.
+"""Export of the Members in Spark: by its partitioned writers, and by Daybreak with Spark as the source.
 
-Both have a core a thread in one process of Java, and read identifiers as text. Their seconds include the start of the
-session, as a job that is submitted does.
+Both use one Java process with one thread per core, and read identifiers as text. Their time includes the start of the
+session, as for a submitted job.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.machine import cores
+from benchmarks.machine import ENGINE_MEMORY_BYTES, cores
 from benchmarks.source import AS_OF, with_text_ids
 
 _OPTIONS = {
@@ -25,53 +25,49 @@ _OPTIONS = {
 
 
 def partitioned(source: Path, out: Path) -> dict[str, Any]:
-    """`partitionBy` for CSV, then for JSON, gzip; rows brought together by Leader first, or each Leader would fall into
-    as many files as there are tasks.
-    """
+    """Write with `partitionBy`, first CSV, then JSON. Repartitioning by Leader avoids one file per Leader and task."""
     from daybreak.catalogue.models import load_models
-    from daybreak.sources.dialects import in_dialect
-    from daybreak.sources.spark import spark_session
+    from daybreak.sources.dialects import transpile
+    from daybreak.sources.spark.session import spark_session
 
     started = time.monotonic()
     session = spark_session(_OPTIONS)
     session.read.parquet(str(with_text_ids(source))).createOrReplaceTempView("members")
-    rows = session.sql(in_dialect(load_models()["members"].at(AS_OF), "spark"))
+    rows = session.sql(transpile(load_models()["members"].at(AS_OF), "spark"))
     named = rows.withColumn("leader", rows["LEADER_ID"])
     writer = named.repartition("leader").sortWithinPartitions("leader", "MEMBER_ID").write.partitionBy("leader")
-    # By themselves they cut instants to milliseconds and spaces off the ends of texts.
+    # By default Spark truncates instants to milliseconds and trims texts.
     shared: dict[str, Any] = {"compression": "gzip", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
     writer.csv(
         str(out / "csv"), **shared, header=True, quoteAll=True, escape='"', ignoreLeadingWhiteSpace=False,
         ignoreTrailingWhiteSpace=False,
     )  # fmt: skip
     writer.json(str(out / "json"), **shared)
-    return _used(started)
+    return _usage_since(started)
 
 
 def daybreak(source: Path, out: Path) -> dict[str, Any]:
-    """A run's export from a folder of Parquet files, read and made into files by Spark's tasks."""
-    from benchmarks.ways import MEMORY_BYTES
+    """Export a folder of Parquet files with Spark tasks, like a run."""
     from daybreak.catalogue.models import load_models
-    from daybreak.domain.snapshot import ManifestEntry
+    from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
-    from daybreak.sources.spark import SparkSource
+    from daybreak.ports.sources import ExportJob
+    from daybreak.sources.spark.reading import TaskLimits
+    from daybreak.sources.spark.source import SparkSource
 
-    tables = _in_text(source)
+    tables = _tables_with_text_ids(source)
     started = time.monotonic()
     sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
-    entries: list[ManifestEntry] = []
-    with SparkSource(str(tables), load_models(), settings=_OPTIONS, task_memory_bytes=MEMORY_BYTES).open(AS_OF) as read:
-        read.check()
-        read.export_resource(
-            "members", ("csv", "json"), sink, previous={}, compression="igzip-2", on_entries=entries.extend,
-            on_carried=lambda _: None, on_progress=lambda _: None,
-        )  # fmt: skip
-    sink.seal()
-    return _used(started)
+    spark = SparkSource(str(tables), load_models(), settings=_OPTIONS, limits=TaskLimits(ENGINE_MEMORY_BYTES))
+    with spark.open(AS_OF) as reading:
+        reading.check()
+        reading.export(ExportJob("members", ("csv", "json"), "igzip-2", threads=1), sink, ExportResults())
+    sink.commit()
+    return _usage_since(started)
 
 
-def _in_text(source: Path) -> Path:
-    """All tables of a platform with identifiers as text, made once."""
+def _tables_with_text_ids(source: Path) -> Path:
+    """Create, once, all tables of a platform with identifiers as text, and return their folder."""
     import duckdb
 
     from daybreak.catalogue.columns import ColumnType
@@ -94,8 +90,8 @@ def _in_text(source: Path) -> Path:
     return folder
 
 
-def _used(started: float) -> dict[str, Any]:
-    """Seconds since then, and those of this process, of Java and of its Pythons."""
+def _usage_since(started: float) -> dict[str, Any]:
+    """Return elapsed and CPU seconds of this process, Java and its Python workers."""
     wall = time.monotonic() - started
     own = psutil.Process()
     cpu = sum(sum(one.cpu_times()[:4]) for one in [own, *own.children(recursive=True)])

@@ -1,6 +1,6 @@
-"""That a way made what it was to make: its files are read back, and what the rows hold is compared with the source.
+"""Verifies the files of a method: reads them back and compares all cells with the source.
 
-The readers are none of the ways: Python's csv, and msgspec for JSON.
+The readers, Python's csv and msgspec, are not among the measured methods' writers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _RECORDS = msgspec.json.Decoder(list[dict[str, Any]])
 _RECORD = msgspec.json.Decoder(dict[str, Any])
 
 
-class OtherRows(Exception):
-    """A way made other rows than the source holds, or mixed Leaders in a file."""
+class RowMismatch(Exception):
+    """Files have other rows than the source, or a file has rows of several Leaders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Rows, and a sum of their hashes, which does not ask in what order they came. Only good within a process."""
+    """Number of rows and sum of their hashes, which does not depend on their order. Only valid within one process."""
 
     rows: int
     digest: int
@@ -42,14 +42,14 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the source holds. CSV readers do not tell NULL from an empty text, so in `csv` they count as the same."""
+    """Content of the source. In `csv`, NULL and the empty text are equal, as for CSV readers."""
 
     csv: Content
     json: Content
 
 
-def content_of_source(source: Path, name: str = "members") -> Expected:
-    """What the rows of a resource hold, by its model over the Parquet files."""
+def source_content(source: Path, name: str = "members") -> Expected:
+    """Return the content of a resource: its model on the Parquet files."""
     resource = resource_named(name)
     cells = _Cells(resource)
     in_csv, in_json = _Sum(), _Sum()
@@ -61,14 +61,14 @@ def content_of_source(source: Path, name: str = "members") -> Expected:
         columns = ", ".join(f'CAST("{column}" AS VARCHAR)' for column in resource.column_names)
         connection.execute(f"SELECT {columns} FROM ({load_models()[name].at(AS_OF)})")
         while batch := connection.fetchmany(20_000):
-            rows = cells.plain(batch)
+            rows = cells.normalize(batch)
             in_json.add(rows)
             in_csv.add(tuple(cell or "" for cell in row) for row in rows)
     return Expected(in_csv.content(), in_json.content())
 
 
-def check(out: Path, expected: Expected, name: str = "members") -> int:
-    """Reads all files below a folder; gives how many there are. Raises OtherRows."""
+def verify_files(out: Path, expected: Expected, name: str = "members") -> int:
+    """Read all files in a folder and return their number. Raises RowMismatch."""
     resource = resource_named(name)
     cells = _Cells(resource)
     place = resource.column_names.index("LEADER_ID")
@@ -77,13 +77,13 @@ def check(out: Path, expected: Expected, name: str = "members") -> int:
     for path in paths:
         content = isal_zlib.decompress(path.read_bytes(), 31)
         is_csv = ".csv" in path.name or path.parent.name == "csv"
-        rows = cells.plain(_csv_rows(content, resource) if is_csv else _json_rows(content, resource))
+        rows = cells.normalize(_csv_rows(content, resource) if is_csv else _json_rows(content, resource))
         if len({row[place] for row in rows}) > 1:
-            raise OtherRows(f"{path} holds rows of several Leaders")
+            raise RowMismatch(f"{path} has rows of several Leaders")
         (in_csv if is_csv else in_json).add(rows)
     for kind, found, wanted in (("CSV", in_csv, expected.csv), ("JSON", in_json, expected.json)):
         if found.content() != wanted:
-            raise OtherRows(f"{out}: {kind} has {found.rows:,} rows, the source {wanted.rows:,}, or cells differ")
+            raise RowMismatch(f"{out}: {kind} has {found.rows:,} rows, the source {wanted.rows:,}, or cells differ")
     return len(paths)
 
 
@@ -102,15 +102,15 @@ class _Sum:
 
 
 class _Cells:
-    """Brings what ways write differently to one form: instants, booleans and numbers."""
+    """Normalizes what methods write differently: instants, booleans and numbers."""
 
     def __init__(self, resource: Resource) -> None:
         types = [column.type for column in resource.columns]
         self._times = [place for place, kind in enumerate(types) if kind is ColumnType.TIMESTAMP]
         self._others = [place for place, kind in enumerate(types) if kind in {ColumnType.BIGINT, ColumnType.BOOLEAN}]
 
-    def plain(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        plain = []
+    def normalize(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        normalized = []
         for row in rows:
             cells = list(row)
             for place in self._times:
@@ -119,8 +119,8 @@ class _Cells:
             for place in self._others:
                 if cells[place] is not None:
                     cells[place] = str(cells[place]).lower()
-            plain.append(tuple(cells))
-        return plain
+            normalized.append(tuple(cells))
+        return normalized
 
 
 def _instant(text: str) -> datetime:
@@ -131,12 +131,12 @@ def _instant(text: str) -> datetime:
 def _csv_rows(content: bytes, resource: Resource) -> Iterable[Sequence[str]]:
     reader = csv.reader(io.StringIO(content.decode(), newline=""), strict=True)
     if tuple(next(reader)) != resource.column_names:
-        raise OtherRows("a CSV file does not begin with the resource's columns")
+        raise RowMismatch("the header of a CSV file differs from the columns of the resource")
     return reader
 
 
 def _json_rows(content: bytes, resource: Resource) -> Iterable[Sequence[Any]]:
-    # A record without a column is one whose cell is NULL: some writers leave those out.
+    # Some writers omit columns that are NULL.
     empty = dict.fromkeys(resource.column_names)
     take = itemgetter(*resource.column_names)
     records = _RECORDS.decode(content) if content.startswith(b"[") else _RECORD.decode_lines(content)

@@ -1,4 +1,4 @@
-"""What every test has: loopback only, and real servers on request (see tests/parts)."""
+"""Configuration of all tests: loopback only, reproducible examples, a clean environment."""
 
 import os
 import sys
@@ -8,67 +8,76 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, Verbosity, settings
+from hypothesis import HealthCheck, settings
 
 from tests.parts import network_guard
 
 pytest_plugins = [
     "tests.parts.azure",
     "tests.parts.browser",
-    "tests.parts.hashing",
     "tests.parts.postgresql",
     "tests.parts.s3",
-    "tests.parts.buckets",  # after the parts that it imports: pytest wants to see them first
+    "tests.parts.buckets",  # after azure and s3, which it imports: pytest must rewrite their asserts first
 ]
 
 network_guard.install()
 
-# The same examples every time: a machine that is slow or unlucky proves nothing about the code.
+# The default profile runs the same examples everywhere. Deadlines are off: a slow machine is not a defect.
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
-    "daybreak",
+    "fixed",
     deadline=None,
     max_examples=50,
     derandomize=True,
     database=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    suppress_health_check=_SLOW_IS_FINE,
 )
-# A search for new examples, by hand: HYPOTHESIS_PROFILE=explore
-settings.register_profile("explore", deadline=None, max_examples=2000, verbosity=Verbosity.normal)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "daybreak"))
+# `make test-random` looks for new examples. A failure prints a line that reproduces it.
+settings.register_profile(
+    "random",
+    deadline=None,
+    max_examples=400,
+    derandomize=False,
+    database=None,
+    print_blob=True,
+    suppress_health_check=_SLOW_IS_FINE,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Settings of whoever runs the tests must not reach the programs under test.
+# Settings of the person who runs the tests must not affect the programs under test.
 for name in [name for name in os.environ if name.startswith(("DAYBREAK_", "PG", "AWS_", "AZURE_", "GOOGLE_"))]:
     del os.environ[name]
 os.environ["TZ"] = "UTC"
 
-# Some machines tell Python to forget what it compiled; every server that a test starts would compile itself again.
+# Without compiled modules every server that a test starts would compile itself again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_logger_is_for_good() -> Iterator[None]:
-    """A verb that runs in the process of the tests, in a fixture of a whole module too, sets up the log of that process
-    and of every logger that is used from then on. Here no logger keeps what it was set up with.
+def uncached_loggers() -> Iterator[None]:
+    """Keep loggers reconfigurable.
+
+    A command that runs in the test process configures structlog. With caching, loggers used afterwards would keep
+    that configuration for all later tests.
     """
     configure = structlog.configure
 
-    def configured(**given: Any) -> None:
-        configure(**{**given, "cache_logger_on_first_use": False})
+    def configure_uncached(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structlog, "configure", configured)
+        patch.setattr(structlog, "configure", configure_uncached)
         yield
 
 
 @pytest.fixture(autouse=True)
-def every_test_begins_with_the_log_of_the_library() -> None:
-    """Whatever a test or a fixture before it set up."""
+def default_logging() -> None:
+    """Undo the structlog configuration of earlier tests and fixtures."""
     structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
 def project_folder() -> Path:
-    """The root of the checkout."""
+    """Return the root of the checkout."""
     return Path(__file__).parent.parent

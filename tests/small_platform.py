@@ -1,7 +1,7 @@
-"""A source as small as can be, that makes its files itself: for tests of runs that are not about the engine.
+"""A minimal source that writes files without the engine, for tests of runs.
 
-The platform is a JSON file, `{"leaders": {client_id: {resource: [line, ...]}}}`; a line is a row of a file. It is read
-when a run opens it, so a test changes the platform by writing the file anew.
+The platform is a JSON file, `{"leaders": {client_id: {resource: [line, ...]}}}`, in which a line is a row. Each run
+reads it again, so a test changes the platform by writing the file.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink, FileStore
-from daybreak.ports.sources import ReferentialFault, ResourceReport, RowSource
+from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport, RowSource
 from daybreak.ports.state import State
-from daybreak.snapshots.plan import RunPlan
-from daybreak.snapshots.workshop import Workshop
+from daybreak.settings import Settings
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.timings import RunTimings
 from daybreak.state.database import open_state
+from tests.configured import DEFAULTS
 
 Platform = dict[str, dict[str, list[str]]]
 
-QUICK = RunPlan(lease_seconds=60, heartbeat_seconds=1.0, retry_seconds=0.01, day_retry_seconds=0.01)
+QUICK = RunTimings(lease_seconds=60, heartbeat_seconds=1.0, retry_seconds=0.01, day_retry_seconds=0.01)
 
 
 def leader_ids(count: int) -> list[str]:
@@ -39,7 +40,7 @@ def leader_ids(count: int) -> list[str]:
 
 
 def platform_of(leaders: int = 3, rows: int = 4, mark: str = "a") -> Platform:
-    """A platform whose Leaders have some rows in every resource but the last, the last Leader none at all."""
+    """Return a platform with rows in every resource but the last. The last Leader has no rows."""
     ids = leader_ids(leaders)
     return {
         leader: {
@@ -52,7 +53,7 @@ def platform_of(leaders: int = 3, rows: int = 4, mark: str = "a") -> Platform:
 
 @dataclass
 class SmallReading:
-    """One reading; `export_resource` makes it a reading that needs no embedded engine."""
+    """`Reading` that writes files without the embedded engine."""
 
     as_of: datetime
     platform: Platform
@@ -66,57 +67,41 @@ class SmallReading:
         return sorted(self.platform)
 
     def input_bytes(self) -> int:
-        return self.source.says_input_bytes
+        return self.source.reported_input_bytes
 
-    def rows(self, resource: str) -> str:
-        raise NotImplementedError
-
-    def cursor(self) -> Any:
-        raise NotImplementedError
-
-    def confirm(self) -> None:
+    def confirm_unchanged(self) -> None:
         for act in self.source.on_confirm:
             act()
 
-    def referential_faults(self, filled: Collection[str]) -> list[ReferentialFault]:
+    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         return list(self.source.faults)
 
-    def export_resource(
-        self,
-        resource: str,
-        formats: Sequence[str],
-        sink: FileSink,
-        *,
-        previous: Mapping[str, str],
-        compression: str,
-        on_entries: Callable[[list[ManifestEntry]], None],
-        on_carried: Callable[[list[str]], None],
-        on_progress: Callable[[int], None],
-    ) -> ResourceReport:
+    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
+        resource, formats = job.resource, job.formats
         for act in self.source.on_resource:
             act(resource)
-        on_entries([ManifestEntry("", resource, 0, "", _write(sink, "", resource, formats, []))])
-        carried, done, leaders, written = 0, 0, 0, 0
+        observer.entries_written([ManifestEntry("", resource, 0, "", _write(sink, "", resource, formats, []))])
+        reused, done, leaders, written = 0, 0, 0, 0
         for leader, resources in sorted(self.platform.items()):
             rows = resources.get(resource, [])
             if not rows:
                 continue
-            fingerprint = hashlib.sha256(json.dumps([rows, compression, list(formats)]).encode()).hexdigest()
+            fingerprint = hashlib.sha256(json.dumps([rows, job.compression, list(formats)]).encode()).hexdigest()
             leaders += 1
-            if previous.get(leader) == fingerprint:
-                carried += 1
-                on_carried([leader])
+            if job.previous.get(leader) == fingerprint:
+                reused += 1
+                observer.leaders_reused([leader])
             else:
                 files = _write(sink, leader, resource, formats, rows)
                 written += sum(stored.bytes for stored in files.values())
-                on_entries([ManifestEntry(leader, resource, len(rows), fingerprint, files)])
+                observer.entries_written([ManifestEntry(leader, resource, len(rows), fingerprint, files)])
             done += len(rows)
-            on_progress(done)
+            observer.rows_done(done)
             if self.source.pause_seconds:
                 time.sleep(self.source.pause_seconds)
         all_rows = [row for resources in self.platform.values() for row in resources.get(resource, [])]
         nulls = {"LEADER_ID": sum(row.startswith("null") for row in all_rows)}
-        return ResourceReport(resource, done + self.source.claims_more_rows, leaders, carried, 0, {}, nulls, written)
+        return ResourceReport(resource, done + self.source.extra_reported_rows, leaders, reused, 0, {}, nulls, written)
 
 
 def _write(
@@ -135,12 +120,12 @@ def _write(
 
 @dataclass
 class SmallSource:
-    """The source over a JSON file, with handles for tests to make it misbehave."""
+    """Source that reads a JSON file. Tests inject faults and callbacks through its fields."""
 
     path: Path
     pause_seconds: float = 0.0
-    claims_more_rows: int = 0
-    says_input_bytes: int = 0
+    extra_reported_rows: int = 0
+    reported_input_bytes: int = 0
     faults: list[ReferentialFault] = field(default_factory=list)
     on_check: list[Callable[[], None]] = field(default_factory=list)
     on_resource: list[Callable[[str], None]] = field(default_factory=list)
@@ -164,22 +149,24 @@ def state_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'state.db'}"
 
 
-def workshop_in(
+def context_in(
     folder: Path,
     *,
     state: State | None = None,
     source: RowSource | None = None,
     store: FileStore | None = None,
-    plan: RunPlan = QUICK,
+    settings: Settings = DEFAULTS,
+    timings: RunTimings = QUICK,
     clock: Callable[[], datetime] = now,
     builder: str = "test",
-) -> Workshop:
-    """A workshop over `state.db` (migrated before), `files` and `platform.json` of a folder."""
-    return Workshop(
+) -> RunContext:
+    """Return a RunContext with `state.db` (already migrated), `files` and `platform.json` of a folder."""
+    return RunContext(
         state=open_state(state_url(folder)) if state is None else state,
         store=LocalDisk(folder / "files") if store is None else store,
         source=SmallSource(folder / "platform.json") if source is None else source,
-        plan=plan,
+        settings=settings,
+        timings=timings,
         builder=builder,
         clock=clock,
         ticks=time.monotonic,

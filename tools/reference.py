@@ -1,4 +1,4 @@
-"""Writes the reference pages of `docs/` from the code: `python -m tools.reference`, or `--check` to compare only."""
+"""Generate `docs/reference/` from the code: `python -m tools.reference`. `--check` only compares."""
 
 import inspect
 import re
@@ -8,47 +8,45 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.limits import limits
+from tools.reference_text import (
+    CLIENT,
+    COLUMNS,
+    COMMANDS,
+    CONFIGURATION,
+    ERRORS,
+    HEADER,
+    HTTP,
+    NOT_RUN,
+    OPERATOR_ERRORS,
+    SOURCE_TABLES,
+    table,
+)
+
 if TYPE_CHECKING:
     from daybreak.domain.errors import DaybreakError
 
-DOCS = Path(__file__).parent.parent / "docs"
-MADE = "<!-- Made from the code by `make reference`; changes belong there. -->\n\n"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
 
 
 def configuration() -> str:
-    """Every setting: key, kind, default, meaning."""
-    from daybreak.settings import setting_rows
-    from daybreak.settings.sections import SECTIONS
+    """Return the page of settings."""
+    from daybreak.settings.reference import setting_rows
+    from daybreak.settings.tree import SECTIONS
 
-    parts = [
-        "# Configuration\n",
-        (
-            "`daybreakd` reads `daybreak.toml` (`--config FILE`, the variable `DAYBREAK_CONFIG`, else the one"
-            " in the current folder). Any setting can come from the environment instead, which wins: "
-            "`location` in `[source]` is `DAYBREAK_SOURCE__LOCATION`; a list is written with commas. Relative"
-            " paths start from the file's folder. All faults of a configuration are listed at once, each with"
-            " the setting and what to write; the command then ends with code 2. `daybreakd init` writes a "
-            "file in which every setting stands with its default.\n"
-        ),
-        (
-            "Durations are written `30s`, `15m`, `4h`, `7d`; sizes `512MB`, `1GB`, `2GiB`; rates `10/5m`, "
-            "which means ten attempts in any five minutes.\n"
-        ),
-    ]
+    parts = [CONFIGURATION]
     rows = list(setting_rows())
     for section in ("", *SECTIONS):
-        about = (
-            (SECTIONS[section].__doc__ or "").partition("] ")[2] if section else "Settings before the first section."
-        )
+        about = SECTIONS[section].__doc__ if section else "Settings before the first section."
         parts.append(f"## {f'[{section}]' if section else 'Top level'}\n\n{about}\n")
         parts.append(
-            _table(
+            table(
                 ("Setting", "Kind", "Default", "Meaning"),
                 (
                     (
                         f"`{row.name}`",
                         row.written,
-                        "must be given" if row.default is None and row.key == "source.location"
+                        "required" if row.required
                         else "none" if row.default is None else f"`{row.default}`",
                         row.text,
                     )
@@ -61,19 +59,12 @@ def configuration() -> str:
 
 
 def command_line() -> str:
-    """Every verb of `daybreakd` with its options."""
+    """Return the page of `daybreakd`: every command with its options."""
     from daybreak.cli.examples import EXAMPLES
     from daybreak.cli.main import VERBS, make_app
 
     app = make_app()
-    parts = [
-        "# Command line\n",
-        (
-            "The operator's command is `daybreakd`. Exit codes: 0 done, 1 failed, 2 wrong use or configuration, "
-            "130 interrupted. Errors go to standard error as one message that names the setting and the fix. In a pipe "
-            "output is plain: tab-separated lines, or JSON with `--json`. `NO_COLOR` is respected.\n"
-        ),
-    ]
+    parts = [COMMANDS]
     for name, _, help_text in VERBS:
         command = app[name]
         verbs = [] if command.default_command else [each for each in command if not each.startswith("-")]
@@ -86,38 +77,34 @@ def command_line() -> str:
                 parts.append(f"### daybreakd {name} {verb}\n")
                 parts += _verb(f"daybreakd {name} {verb}", command[verb])
         lines = "\n".join(f"# {wanted}\n{line}" for wanted, line in EXAMPLES[name])
-        parts.append(f"```sh\n{lines}\n```\n")
+        parts.append(f"{NOT_RUN}```sh\n{lines}\n```\n")
     return "\n".join(parts)
 
 
 def client() -> str:
-    """The command `daybreak` with its options, and what its package offers."""
+    """Return the page of the command `daybreak` and the package `daybreak_client`."""
     import daybreak_client
     from daybreak_client.command import EXAMPLES, VARIABLES, app
 
     parts = [
-        "# The client\n",
-        (
-            "The consumer's command is `daybreak`; how it is used stands on [its page](fetching.md). Exit codes: 0 "
-            "done, 1 failed, 2 wrong use, 130 interrupted. Errors go to standard error as one message. In a pipe "
-            "output is plain: tab-separated lines, or JSON with `--json`. `NO_COLOR` is respected.\n"
-        ),
-        _table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
+        CLIENT,
+        table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
     ]
+    parts.append("## Commands\n")
     for name in (each for each in app if not each.startswith("-")):
-        parts.append(f"## daybreak {name}\n")
+        parts.append(f"### daybreak {name}\n")
         parts += _verb(f"daybreak {name}", app[name])
     lines = "\n".join(f"# {wanted}\n{line}" if wanted else line for wanted, line in EXAMPLES)
-    parts.append(f"```sh\n{lines}\n```\n")
-    parts.append("# The package `daybreak_client`\n")
+    parts.append(f"{NOT_RUN}```sh\n{lines}\n```\n")
+    parts.append("## Python package `daybreak_client`\n")
     for name in daybreak_client.__all__:
         thing = getattr(daybreak_client, name)
-        parts.append(f"## {name}\n\n{_paragraphs(inspect.getdoc(thing) or '')}")
+        parts.append(f"### {name}\n\n{_paragraphs(inspect.getdoc(thing) or '')}")
         if is_dataclass(thing):
-            parts.append(_table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(thing))))
+            parts.append(table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(thing))))
         methods = list(_public_methods(thing))
         if methods:
-            parts.append(_table(("Method", "What it does"), methods))
+            parts.append(table(("Method", "Description"), methods))
     return "\n".join(parts)
 
 
@@ -130,7 +117,7 @@ def _public_methods(thing: type) -> Iterator[tuple[str, str]]:
         if isinstance(method, property):
             yield f"`{name}`", about
             continue
-        # Annotations are texts, and shown in quotes.
+        # `from __future__ import annotations` makes annotations strings, which are shown in quotes.
         arguments = re.sub(r"'|\bself(, )?", "", str(inspect.signature(method)).partition(" -> ")[0])
         yield f"`{thing.__name__ if name == '__init__' else name}{arguments}`", about
 
@@ -140,139 +127,109 @@ def _verb(full_name: str, command: Any) -> Iterator[str]:
     usage = [full_name]
     rows = []
     for argument in arguments:
-        flag = argument.hint is bool
-        named = [name for name in argument.names if name.startswith("-")]
+        is_flag = argument.hint is bool
+        flags = [name for name in argument.names if name.startswith("-")]
         positional = argument.field_info.is_positional
-        shown = named[0].removeprefix("--").upper() if positional else ", ".join(f"`{name}`" for name in named)
+        shown = flags[0].removeprefix("--").upper() if positional else ", ".join(f"`{name}`" for name in flags)
         if positional:
             usage.append(shown if argument.required else f"[{shown}]")
             shown = f"`{shown}`"
         elif argument.required:
-            usage.append(f"{named[0]} ...")
+            usage.append(f"{flags[0]} ...")
         default = argument.field_info.default
-        empty = default is argument.field_info.empty or default is None or flag
+        empty = default is argument.field_info.empty or default is None or is_flag
         rows.append((shown, "" if empty else f"`{default}`", argument.parameter.help or ""))
     usage += ["[OPTIONS]"] if any(not argument.field_info.is_positional for argument in arguments) else []
-    yield f"```\n{' '.join(usage)}\n```\n"
+    yield f"```text\n{' '.join(usage)}\n```\n"
     yield _paragraphs(command.default_command.__doc__ or "")
     if rows:
-        yield _table(("Argument", "Default", "Meaning"), rows)
+        yield table(("Argument", "Default", "Meaning"), rows)
 
 
-def source_schema() -> str:
-    """The source tables and the nine resources."""
+def source_tables() -> str:
+    """Return the page of the tables that are read."""
+    from daybreak.catalogue.source_tables import SOURCE_TABLES as TABLES
+
+    parts = [SOURCE_TABLES]
+    for each in TABLES:
+        facts = [each.description]
+        if each.primary_key:
+            facts.append(f"One row per {', '.join(f'`{name}`' for name in each.primary_key)}.")
+        facts.append(f"A row counts from its `{each.instant}`." if each.instant else "Rows show the current state.")
+        parts.append(f"## `{each.name}`\n\n{' '.join(facts)}\n")
+        parts.append(_columns((c.name, _type(c), c.description) for c in each.columns))
+    return "\n".join(parts)
+
+
+def columns() -> str:
+    """Return the page of the nine resources."""
     from daybreak.catalogue.formats import FORMATS
     from daybreak.catalogue.resources import RESOURCES
-    from daybreak.catalogue.source_tables import SOURCE_TABLES
 
-    parts = [
-        "# Source tables and resources\n",
-        (
-            "The service reads thirteen tables of the operator's platform and makes nine resources from them,"
-            " one file each for every Leader. The models are the SQL files in `src/daybreak/catalogue/sql`; a"
-            " folder named by `snapshot.models_dir` replaces single ones. Names, order and types of the "
-            "columns are checked before a run.\n"
-        ),
-        (
-            "Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC instant, cut to microseconds). "
-            "A `?` marks what may be NULL. Rows whose instant is later than the snapshot's are not there yet.\n"
-        ),
-        (
-            "A folder of Parquet has a file `TABLE.parquet` for each table, or a folder `TABLE/` or `TABLE.parquet/` "
-            "with its parts, also below folders named `column=value`. Names that begin with `.` or `_` are passed "
-            "over. A part may lack columns that may be NULL; a column without any value needs no type.\n"
-        ),
-        "# Source tables\n",
-    ]
-    for table in SOURCE_TABLES:
-        facts = [table.description]
-        if table.primary_key:
-            facts.append(f"One row per {', '.join(f'`{name}`' for name in table.primary_key)}.")
-        facts.append(f"Counts from `{table.instant}` on." if table.instant else "Carries the current state.")
-        parts.append(f"## `{table.name}`\n\n{' '.join(facts)}\n")
-        parts.append(
-            _table(("Column", "Type", "Meaning"), ((f"`{c.name}`", _type(c), c.description) for c in table.columns))
-        )
-    parts.append("# Resources\n")
     formats = ", ".join(f"`{each.name}` (`{each.ending}`)" for each in FORMATS)
-    parts.append(f"Formats: {formats}. The path below `/download/v1/files/{{client_id}}/` is given for CSV.\n")
+    parts = [COLUMNS, f"Formats that an operator can enable: {formats}.\n"]
     for resource in RESOURCES:
         key = ", ".join(resource.key)
         parts.append(
             f"## {resource.title}\n\n{resource.description} Path `{resource.download_path}`. Ordered by {key}.\n"
         )
-        parts.append(
-            _table(
-                ("Column", "Type", "Meaning"),
-                (
-                    (f"`{c.name}`", _type(c), c.description + (f" One of {_words(c.allowed)}." if c.allowed else ""))
-                    for c in resource.columns
-                ),
-            )
-        )
+        parts.append(_columns((c.name, _type(c), c.description + _values(c.allowed)) for c in resource.columns))
     return "\n".join(parts)
 
 
 def errors() -> str:
-    """Every code: what clients get over HTTP, and what operators see."""
+    """Return the page of error codes, over HTTP and for operators."""
     from daybreak.domain import errors as tree
     from daybreak.settings import SettingsFault
-    from daybreak.web.problems import PROBLEMS
+    from daybreak.web.http.problems import PROBLEMS
 
     parts = [
-        "# Errors\n",
-        (
-            "Over HTTP every error is an `application/problem+json` body (RFC 9457) with a stable `code`, a "
-            "`detail` for people and the `request_id` that stands in the logs; faults of single fields are "
-            "listed in `errors`. `401` carries `WWW-Authenticate`, `429` and `503` carry `Retry-After`. "
-            "Somebody at a browser gets a page instead where people come: in the dashboard, by a link, by a mistyped "
-            "address.\n"
-        ),
-        _table(
+        ERRORS,
+        table(
             ("Status", "Code", "Title"), ((status, f"`{code}`", title) for code, (status, title) in PROBLEMS.items())
         ),
-        "## For operators\n",
-        "These end a command or a run. One that may pass by itself is tried again by the builder.\n",
+        OPERATOR_ERRORS,
     ]
     rows = []
-    # By where they are defined: what else has been imported must not change the page.
+    # Only classes of this module: the page must not depend on what else has been imported.
     operators: list[type[DaybreakError]] = [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]
     for error in operators:
         if not issubclass(error, tree.RequestError | tree.Unavailable):
-            passing = "yes" if error.transient else "no"
-            rows.append((f"`{error.code}`", passing, " ".join((error.__doc__ or "").split())))
-    parts.append(_table(("Code", "May pass", "Meaning"), sorted(set(rows))))
+            transient = "yes" if error.transient else "no"
+            rows.append((f"`{error.code}`", transient, " ".join((error.__doc__ or "").split())))
+    parts.append(table(("Code", "Transient", "Meaning"), sorted(set(rows))))
     return "\n".join(parts)
 
 
 def http() -> str:
-    """Every route, from the OpenAPI document."""
-    from daybreak.web.openapi import openapi_document
+    """Return the page of HTTP routes, from the OpenAPI document."""
+    from tools.api_description import new_app, openapi_of
 
-    document: Mapping[str, Any] = openapi_document()
-    parts = [
-        "# HTTP\n",
-        (
-            "The full document is served at `/openapi.json`, with a readable page at `/docs`. What is no file is JSON; "
-            "the codes of errors stand on [their page](errors.md). Lines to paste, for curl and Python: "
-            "[fetching the files](fetching.md).\n"
-        ),
+    with new_app() as (settings, app):
+        document = openapi_of(settings, app)
+    operations = [
+        (path, method.upper(), operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if method != "head"
     ]
-    tags = {tag["name"]: tag.get("description", "") for tag in document.get("tags", [])}
-    for tag, about in tags.items():
+    common = set.intersection(*(set(operation["responses"]) for _, _, operation in operations))
+    parts = [
+        HTTP,
+        f"Every operation can also return {_words(sorted(common))}. Every route that supports `GET` supports `HEAD`.\n",
+    ]
+    for tag in document["tags"]:
         rows = [
             (
-                f"`{method.upper()} {path}`",
-                operation.get("summary", ""),
-                ", ".join(sorted(str(status) for status in operation["responses"])),
+                f"`{method} {path}`",
+                operation["summary"],
+                ", ".join(sorted(operation["responses"].keys() - common)),
             )
-            for path, operations in document["paths"].items()
-            for method, operation in operations.items()
-            if isinstance(operation, Mapping) and tag in operation.get("tags", ()) and method != "head"
+            for path, method, operation in operations
+            if tag["name"] in operation["tags"] and ".json.gz" not in path
         ]
-        parts.append(f"## {tag}\n\n{about}\n")
-        parts.append(_table(("Request", "What it does", "Answers"), rows))
-    parts.append("`HEAD` is answered wherever `GET` is, with the same headers.\n")
+        parts.append(f"## {tag['name']}\n\n{tag['description']}\n")
+        parts.append(table(("Request", "Description", "Status codes"), rows))
     return "\n".join(parts)
 
 
@@ -280,40 +237,34 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "cli.md": command_line,
     "client.md": client,
-    "source-schema.md": source_schema,
+    "columns.md": columns,
+    "source-tables.md": source_tables,
     "errors.md": errors,
+    "limits.md": limits,
     "http.md": http,
 }
 
 
 def stale_pages() -> list[str]:
-    """Names of pages that are not what the code says now."""
+    """Return the names of pages that differ from what the code generates."""
     stale = []
     for name, make in PAGES.items():
         path = DOCS / name
-        if not path.exists() or path.read_text("utf-8") != MADE + make():
+        if not path.exists() or path.read_text("utf-8") != HEADER + make():
             stale.append(name)
     return stale
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Writes the pages, or says which are stale with `--check`."""
+    """Write the pages, or list the stale ones with `--check`. Return the exit code."""
     if "--check" in arguments:
         stale = stale_pages()
         for name in stale:
-            print(f"docs/{name} is not what the code says: run `make reference`.")
+            print(f"docs/reference/{name} is out of date. Run `make reference`.")
         return 1 if stale else 0
     for name, make in PAGES.items():
-        (DOCS / name).write_text(MADE + make(), "utf-8")
+        (DOCS / name).write_text(HEADER + make(), "utf-8")
     return 0
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += [
-        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _paragraphs(docstring: str) -> str:
@@ -325,8 +276,16 @@ def _type(column: Any) -> str:
     return f"{column.type.value}{'?' if column.nullable else ''}"
 
 
+def _columns(rows: Iterable[tuple[str, str, str]]) -> str:
+    return table(("Column", "Type", "Meaning"), ((f"`{name}`", kind, meaning) for name, kind, meaning in rows))
+
+
 def _words(words: Sequence[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
+
+
+def _values(values: Sequence[str]) -> str:
+    return f" One of {_words(values)}." if values else ""
 
 
 def _descendants(error: "type[DaybreakError]", module: str) -> "Iterator[type[DaybreakError]]":

@@ -1,9 +1,9 @@
-"""Pictures of every page of the dashboard, in light, dark and on a phone, into docs/images/.
+"""Take screenshots of every page of the dashboard into docs/images/: light, dark and on a phone.
 
-Serves the stage of the browser tests and looks at it with the system's Chromium. Needs pngquant for small files, and
-fonts for the scripts in the sample texts (Debian: pngquant fonts-noto-cjk fonts-noto-color-emoji).
+Serves the sample data of the browser tests and opens it with the system's Chromium. Needs pngquant, and fonts for the
+scripts in the sample texts (Debian: pngquant fonts-noto-cjk fonts-noto-color-emoji).
 
-    python tools/screenshots.py [NAME ...]      only the pages of those names
+    python tools/screenshots.py [NAME ...]      take only the named ones
 """
 
 import shutil
@@ -19,38 +19,46 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, sync_playwright  # noqa: E402
 
 from daybreak.credentials import totp  # noqa: E402
 from daybreak.state.sqlite_state import SqliteState  # noqa: E402
-from tests.acceptance.dashboard import stage  # noqa: E402
-from tests.parts.browser import QUIET, chromium_path  # noqa: E402
+from tests.acceptance.dashboard.sample import directory, snapshots  # noqa: E402
+from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path  # noqa: E402
 from tests.parts.processes import running  # noqa: E402
 from tests.parts.waiting import free_port  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 WIDE: ViewportSize = {"width": 1200, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 800}
-Shoot = Callable[[Page, str], None]
+# What a page does when it is opened at this width.
+SCROLL_NAVIGATION = """() => {
+    const link = document.querySelector(".nav [aria-current]"), nav = link?.parentElement;
+    if (link) nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
+}"""
+Capture = Callable[..., None]
 
 
 def main() -> None:
-    """Takes the pictures that are named, all without names."""
+    """Take the screenshots named on the command line, or all."""
     pngquant = shutil.which("pngquant")
     if pngquant is None:
         sys.exit("pngquant is missing: apt-get install pngquant")
     wanted = set(sys.argv[1:])
     taken: list[Path] = []
 
-    def shoot(page: Page, name: str) -> None:
+    def capture(page: Page, name: str, top: Locator | None = None) -> None:
         if wanted and name not in wanted:
             return
-        for look, scheme, size in (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", PHONE)):
+        for variant, scheme, size in (("light", "light", WIDE), ("dark", "dark", WIDE), ("phone", "light", PHONE)):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
-            # Charts are drawn anew for the new width and colours.
+            # Wait until charts are redrawn.
             page.wait_for_timeout(500)
-            path = IMAGES / f"{name}-{look}.png"
+            page.evaluate(SCROLL_NAVIGATION)
+            if top is not None:
+                top.evaluate("element => element.scrollIntoView()")
+            path = IMAGES / f"{name}-{variant}.png"
             page.screenshot(path=path, animations="disabled")
             taken.append(path)
         page.set_viewport_size(WIDE)
@@ -58,24 +66,25 @@ def main() -> None:
 
     IMAGES.mkdir(parents=True, exist_ok=True)
     with served() as (base, state), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
-        before_the_door(browser, base, shoot)
-        account_pages(browser, base, shoot)
-        operator_pages(browser, base, state, shoot)
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
+        public_pages(browser, base, capture)
+        account_pages(browser, base, capture)
+        operator_pages(browser, base, state, capture)
         browser.close()
     for path in taken:
         subprocess.run(
             [pngquant, "--force", "--skip-if-larger", "--strip", "--speed=1", "--ext=.png", path], check=False
         )
-    print(f"{len(taken)} pictures, {sum(path.stat().st_size for path in taken):,} bytes")
+    print(f"{len(taken)} screenshots, {sum(path.stat().st_size for path in taken):,} bytes")
 
 
 @contextmanager
 def served() -> Iterator[tuple[str, SqliteState]]:
-    """The stage with a week of snapshots: its address and its state database."""
-    with tempfile.TemporaryDirectory(prefix="daybreak-stage-") as folder:
+    """Serve sample data with a week of snapshots; return its URL and state database."""
+    with tempfile.TemporaryDirectory(prefix="daybreak-sample-") as folder:
         port = free_port()
-        command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", folder, str(port), "4", "2600", "7"]
+        arguments = [folder, str(port), "4", "2600", "7"]
+        command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
         with running(command, folder=ROOT) as program:
             program.wait_for_log("ready", 120)
             state = SqliteState(Path(folder) / "state.db")
@@ -85,77 +94,76 @@ def served() -> Iterator[tuple[str, SqliteState]]:
                 state.close()
 
 
-def visitor(browser: Browser, base: str, email: str) -> Page:
-    """A page on which somebody has given email and password."""
+def sign_in(browser: Browser, base: str, email: str) -> Page:
+    """Open a page and enter email and password."""
     context: BrowserContext = browser.new_context(viewport=WIDE)
     context.set_default_timeout(60_000)
     page = context.new_page()
     page.goto(f"{base}/dashboard/sign-in")
     page.get_by_label("Email").fill(email)
-    page.get_by_label("Password").fill(stage.PASSWORD)
+    page.get_by_label("Password").fill(directory.PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_load_state()
     return page
 
 
-def before_the_door(browser: Browser, base: str, shoot: Shoot) -> None:
-    """Signing in, the second factor, its enrolment and the recovery codes."""
+def public_pages(browser: Browser, base: str, capture: Capture) -> None:
+    """Capture sign-in, second factor, its setup, and recovery codes."""
     page = browser.new_context(viewport=WIDE).new_page()
     page.goto(f"{base}/dashboard/sign-in")
-    shoot(page, "sign-in")
-    shoot(visitor(browser, base, stage.CAREFUL), "second-factor")
-    page = visitor(browser, base, stage.NEWCOMER)
+    capture(page, "sign-in")
+    capture(sign_in(browser, base, directory.CAREFUL), "second-factor")
+    page = sign_in(browser, base, directory.NEWCOMER)
     page.locator(".qr svg").wait_for()
-    shoot(page, "enrolment")
-    seed = stage.seed_of(page.locator("#manual-key").inner_text())
+    capture(page, "enrolment")
+    seed = directory.seed_of(page.locator("#manual-key").inner_text())
     page.get_by_label("Six-digit code").fill(totp.code_at(seed, int(time.time()) // totp.STEP_SECONDS))
     page.get_by_role("button", name="Confirm").click()
     page.locator("#recovery-codes").wait_for()
-    shoot(page, "recovery-codes")
+    capture(page, "recovery-codes")
 
 
-def account_pages(browser: Browser, base: str, shoot: Shoot) -> None:
-    """What account people see."""
-    page = visitor(browser, base, stage.OWNER)
+def account_pages(browser: Browser, base: str, capture: Capture) -> None:
+    """Capture the pages of account users."""
+    page = sign_in(browser, base, directory.OWNER)
 
-    def visit(path: str) -> None:
-        page.goto(f"{base}/dashboard/{stage.NORTHLIGHT}/{path}")
+    def open_page(path: str) -> None:
+        page.goto(f"{base}/dashboard/{directory.NORTHLIGHT}/{path}")
 
-    visit("settings/tokens/new")
+    open_page("settings/tokens/new")
     page.get_by_label("Name").fill("Nightly warehouse load")
-    page.get_by_role("button", name="Create the token").click()
+    page.get_by_role("button", name="Create token").click()
     page.locator("#token-value").wait_for()
-    shoot(page, "token-created")
-    visit("settings/tokens")
-    shoot(page, "tokens")
-    visit("settings/security")
-    shoot(page, "security")
-    visit("activity")
-    shoot(page, "activity")
-    visit("insight")
+    capture(page, "token-created")
+    open_page("settings/tokens")
+    capture(page, "tokens")
+    open_page("settings/security")
+    capture(page, "security")
+    open_page("activity")
+    capture(page, "activity")
+    open_page("insight")
     page.locator(".chart canvas").first.wait_for()
-    shoot(page, "insight")
-    visit("files")
-    shoot(page, "files")
+    capture(page, "insight")
+    open_page("files")
+    capture(page, "files")
     row = page.locator(".resource", has_text="Member Details")
-    row.get_by_text("Preview, columns, curl").click()
-    row.get_by_role("link", name="Show the first 50 rows").click()
+    row.get_by_text("Preview and columns").click()
+    row.get_by_role("link", name="Show first rows").click()
     row.locator("table.data").wait_for()
-    row.evaluate("row => row.scrollIntoView()")
-    shoot(page, "preview")
-    agency = visitor(browser, base, stage.AGENCY)
+    capture(page, "preview", row)
+    agency = sign_in(browser, base, directory.AGENCY)
     agency.locator(".switcher summary").click()
     agency.get_by_label("Search accounts").fill("01")
     agency.wait_for_timeout(1000)
-    shoot(agency, "switcher")
+    capture(agency, "switcher")
 
 
-def operator_pages(browser: Browser, base: str, state: SqliteState, shoot: Shoot) -> None:
-    """What operators see, with a run under way and one that is held."""
+def operator_pages(browser: Browser, base: str, state: SqliteState, capture: Capture) -> None:
+    """Capture the operator pages, with a run under way and a held one."""
     now = datetime.now(UTC)
-    held = stage.add_held(state, now)
-    stage.add_building(state, now)
-    page = visitor(browser, base, stage.OPERATOR)
+    held = snapshots.add_held(state, now)
+    snapshots.add_building(state, now)
+    page = sign_in(browser, base, directory.OPERATOR)
     for path, name in (
         ("runs", "runs"),
         (f"runs/{held}", "held-run"),
@@ -164,7 +172,7 @@ def operator_pages(browser: Browser, base: str, state: SqliteState, shoot: Shoot
         ("nodes", "nodes"),
     ):
         page.goto(f"{base}/dashboard/operator/{path}")
-        shoot(page, name)
+        capture(page, name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast files and links are served, beside the bare framework and nginx, measured in one go on one machine.
+"""Speed of links and files, compared with the bare framework and nginx, measured in one run on one machine.
 
 make bench BENCH_ARGS="serving --write"
 """

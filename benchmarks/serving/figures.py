@@ -1,4 +1,4 @@
-"""The figures: each compares the service with a peer that is measured beside it, in turns."""
+"""The measurements: each compares the service with another server, in alternating rounds."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from benchmarks.serving.servers import (
     DAYBREAKD,
     Driven,
     Server,
+    accelerated,
     bare_framework,
     client,
     daybreak,
@@ -34,32 +35,32 @@ from daybreak.domain.snapshot import SnapshotState
 from daybreak.state.database import open_state
 
 LINKS_PER_SECOND = 100.0
-LOGINS_PER_SECOND = 50.0
+LOGINS_PER_SECOND = 30.0
 _BUILDER_BEGINS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The service and its peer, a `Driven` a round."""
+    """Results of the service and of the other server, one per round."""
 
     ours: tuple[Driven, ...]
     peer: tuple[Driven, ...]
 
     def ratio(self, of: Callable[[Driven], float]) -> float:
-        """The middle one of the rounds' ratios, ours over the peer's."""
+        """Median over the rounds of the service's figure divided by the other server's."""
         return statistics.median(of(mine) / of(other) for mine, other in zip(self.ours, self.peer, strict=True))
 
 
 def get(port: int, path: str, token: str | None = None) -> str:
-    """A whole request."""
+    """Return a complete request."""
     authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: benchmark/1\r\n{authorization}\r\n"
 
 
 def token_of(server: Server, home: Home, client_id: str) -> str:
-    """A session token on an account."""
+    """Log in and return a session token for an account."""
     base = f"http://127.0.0.1:{server.port}/download/v2/auth"
-    # From an address that nobody has logged in from: no throttle counts it.
+    # A new address each time, because logins are rate limited per address.
     address = {"X-Forwarded-For": f"172.16.{secrets.randbelow(256)}.{secrets.randbelow(256)}"}
     login = {"email": home.email, "password": PASSWORD}
     token = httpx.post(f"{base}/login", json=login, headers=address).json()["token"]
@@ -69,7 +70,7 @@ def token_of(server: Server, home: Home, client_id: str) -> str:
 
 
 def link_path(server: Server, home: Home, client_id: str, file: str) -> str:
-    """The path of a new signed link."""
+    """Return the path of a new signed link."""
     url = f"http://127.0.0.1:{server.port}/download/v1/files/{client_id}/{file}"
     answer = httpx.get(url, headers={"Authorization": f"Bearer {token_of(server, home, client_id)}"})
     parts = urlsplit(answer.headers["Location"])
@@ -79,7 +80,7 @@ def link_path(server: Server, home: Home, client_id: str, file: str) -> str:
 def in_turns(
     ours: Server, mine: Plan, peer: Server, other: Plan, *, rounds: int, statuses: tuple[int, int]
 ) -> Compared:
-    """Each server for its plan, one after the other, `rounds` times, after a round of each that does not count."""
+    """Run both plans alternately, `rounds` times, after a warm-up round of each."""
     results: tuple[list[Driven], list[Driven]] = ([], [])
     for number in range(rounds + 1):
         for into, server, plan, expected in (
@@ -93,11 +94,9 @@ def in_turns(
 
 
 def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compared:
-    """Signed links a second, one worker, beside the framework's hello."""
+    """Measure issued links with an API token, one worker, and the framework's hello."""
     with daybreak(home) as ours, bare_framework(home.folder) as peer:
-        client_id = home.leaders[0]
-        token = token_of(ours, home, client_id)
-        mine = get(ours.port, f"/download/v1/files/{client_id}/campaigns.csv.gz", token)
+        mine = get(ours.port, f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz", home.api_token)
         return in_turns(
             ours, _closed(ours, (mine,), 16, seconds),
             peer, _closed(peer, (get(peer.port, "/"),), 16, seconds),
@@ -106,7 +105,7 @@ def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compared:
 
 
 def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compared:
-    """Files of 20 KB a second by signed link, one worker, beside nginx."""
+    """Measure opened links to files of 20 KB, one worker, and nginx."""
     with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
         mine = [get(ours.port, link_path(ours, home, each, "campaigns.csv.gz")) for each in home.leaders[:100]]
         other = [get(peer.port, f"/{path.relative_to(home.folder / 'files')}") for path in home.small[:100]]
@@ -118,54 +117,65 @@ def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compare
 
 
 def large_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> tuple[Compared, float, float]:
-    """One connection that takes 200 MB again and again, beside nginx; and the seconds of the service's very first
-    transfer of it and of a later one."""
+    """Measure repeated downloads of 200 MB on one connection, and nginx.
+
+    Also return the seconds of the service's first transfer of the file, and of the second one.
+    """
     with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
-        path = link_path(ours, home, home.leaders[0], "members.csv.gz")
-        mine = _closed(ours, (get(ours.port, path),), 1, 0)
-        other = _closed(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
-        first = drive(ours, mine, expected=200).seen.seconds
-        later = drive(ours, mine, expected=200).seen.seconds
-        mine, other = (_lasting(plan, seconds) for plan in (mine, other))
-        return in_turns(ours, mine, peer, other, rounds=rounds, statuses=(200, 200)), first, later
+        return _large_file(home, ours, peer, link_path(ours, home, home.leaders[0], "members.csv.gz"), rounds, seconds)
+
+
+def accelerated_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> Compared:
+    """Measure the same downloads through nginx in front of the service, and nginx alone."""
+    with accelerated(home) as ours, nginx(home.folder, home.folder / "files") as peer:
+        assert ours.upstream is not None
+        path = link_path(ours.upstream, home, home.leaders[0], "members.csv.gz")
+        return _large_file(home, ours, peer, path, rounds, seconds)[0]
+
+
+def _large_file(
+    home: Home, ours: Server, peer: Server, path: str, rounds: int, seconds: float
+) -> tuple[Compared, float, float]:
+    mine = _closed(ours, (get(ours.port, path),), 1, 0)
+    other = _closed(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
+    first = drive(ours, mine, expected=200).seen.seconds
+    later = drive(ours, mine, expected=200).seen.seconds
+    mine, other = (msgspec.structs.replace(plan, seconds=seconds) for plan in (mine, other))
+    return in_turns(ours, mine, peer, other, rounds=rounds, statuses=(200, 200)), first, later
 
 
 def _closed(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
     return Plan(server.port, tuple(requests), seconds, connections=connections, core=CLIENT_CORE, first=True)
 
 
-def _lasting(plan: Plan, seconds: float) -> Plan:
-    return Plan(plan.port, plan.requests, seconds, connections=plan.connections, core=plan.core, first=plan.first)
-
-
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Rounds of links by the clock while something else is done, each after an idle one, and their logins."""
+    """Rounds of links at a fixed rate with other load, each after an idle round, and the logins of these rounds."""
 
     idle: tuple[Seen, ...]
     busy: tuple[Seen, ...]
     logins: tuple[Seen, ...]
 
     def at(self, share: float) -> tuple[float, float]:
-        """A percentile: the middle one of the busy rounds, and of their ratios to the idle ones."""
+        """Return the median percentile of the busy rounds, and the median of their ratios to the idle rounds."""
         idle = [percentile(one.milliseconds, share) for one in self.idle]
         busy = [percentile(one.milliseconds, share) for one in self.busy]
         return statistics.median(busy), statistics.median(high / low for low, high in zip(idle, busy, strict=True))
 
     @property
     def served_logins(self) -> float:
-        """Logins answered with a session, a second."""
+        """Successful logins per second."""
         return sum(one.statuses.get(200, 0) for one in self.logins) / sum(one.seconds for one in self.logins)
 
     @property
     def late(self) -> float:
-        """Milliseconds by which 99 in 100 requests left at most too late: the client's own part."""
+        """Delay of the client, in milliseconds: 99 % of the requests were sent with at most this delay."""
         return statistics.median(percentile(one.late_milliseconds, 0.99) for one in self.busy)
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Idle rounds, and those that follow them: while logins arrive, and while they do and a snapshot is made."""
+    """Idle rounds, rounds with logins, and rounds with logins and a snapshot run."""
 
     idle: tuple[Seen, ...]
     logins: Busy
@@ -173,14 +183,15 @@ class Latency:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that `share` of all do not exceed."""
+    """Return the smallest value that `share` of all values do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.0) -> Latency:
-    """Links at a steady pace, in turns while the service has nothing else to do, while logins arrive, and while its
-    builder makes a snapshot of the platform as well, every file anew. Raises RuntimeError when the builder was done too
-    early."""
+    """Measure links at a fixed rate: idle, with logins, and with logins while the builder builds a full snapshot.
+
+    Raises RuntimeError when the builder finishes before the round.
+    """
     idle: list[Seen] = []
     logins: list[tuple[Seen, Seen]] = []
     build: list[tuple[Seen, Seen]] = []
@@ -192,14 +203,14 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
         settings = {
             "source.location": str(platform),
             "snapshot.schedule": True,
-            # Within the margin: a service that starts now makes this day's snapshot at once.
+            # Within the safety margin, so that the run starts immediately.
             "snapshot.publish_at": f"{soon:%H:%M}",
         }
         with daybreak(home, workers=2, core=None, settings=settings) as server:
             before = _build_begun(home)
             build.append(_beside_logins(server, home, seconds))
             if _build(home) != before:
-                raise RuntimeError("the snapshot was done before the round was: take a larger platform")
+                raise RuntimeError("the snapshot was complete before the end of the round. Use a larger platform.")
     rounds_of_idle = tuple(idle)
     return Latency(
         rounds_of_idle,
@@ -211,7 +222,7 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
 
 
 def _beside_logins(server: Server, home: Home, seconds: float) -> tuple[Seen, Seen]:
-    """Links by the clock, and the logins that arrive meanwhile."""
+    """Measure links at a fixed rate, and logins at the same time."""
     count = int(seconds * LOGINS_PER_SECOND)
     plan = Plan(
         server.port, _login_requests(server.port, count), seconds, connections=100, per_second=LOGINS_PER_SECOND
@@ -222,7 +233,7 @@ def _beside_logins(server: Server, home: Home, seconds: float) -> tuple[Seen, Se
 
 
 def _links_by_the_clock(server: Server, home: Home, seconds: float) -> Plan:
-    """Links of a few accounts, after some that are not counted."""
+    """Return the plan for links of three accounts, after a warm-up."""
     requests = tuple(
         get(server.port, f"/download/v1/files/{each}/campaigns.csv.gz", token_of(server, home, each))
         for each in home.leaders[:3]
@@ -233,18 +244,18 @@ def _links_by_the_clock(server: Server, home: Home, seconds: float) -> Plan:
 
 
 def _build_begun(home: Home) -> str:
-    """The snapshot that is being made, once it is. Raises RuntimeError after a minute without."""
+    """Wait for a run, and return the id of its snapshot. Raises RuntimeError after a minute."""
     until = time.monotonic() + _BUILDER_BEGINS_SECONDS
     while time.monotonic() < until:
         found = _build(home)
         if found is not None:
             return found
         time.sleep(0.2)
-    raise RuntimeError(f"no snapshot is being made: see {home.folder / 'daybreak.log'}")
+    raise RuntimeError(f"no snapshot run has started. See {home.folder / 'daybreak.log'}.")
 
 
 def _build(home: Home) -> str | None:
-    """The snapshot that is being made."""
+    """Return the id of the snapshot that is being built."""
     state = open_state(f"sqlite:///{home.folder / 'state.db'}")
     try:
         newest = state.read(lambda stores: stores.snapshots.recent(1))[0]
@@ -254,7 +265,7 @@ def _build(home: Home) -> str | None:
 
 
 def _login_requests(port: int, count: int) -> tuple[str, ...]:
-    """Logins from as many addresses as there are requests, so that no throttle refuses them."""
+    """Return logins, each with another client address, because logins are rate limited per address."""
     found = []
     for number in range(count):
         body = msgspec.json.encode({"email": EMAILS[number % len(EMAILS)], "password": PASSWORD}).decode()
@@ -268,14 +279,14 @@ def _login_requests(port: int, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds, the middle one of the rounds."""
+    """Median seconds."""
 
     help: float
     ready: float
 
 
 def start(home: Home, *, rounds: int = 7) -> Start:
-    """`daybreakd --help`; and `daybreakd serve`, two workers and the builder, until /readyz answers well."""
+    """Measure `daybreakd --help`, and `daybreakd serve` with two workers until /readyz answers 200."""
     helps, readies = [], []
     for _ in range(rounds):
         began = time.perf_counter()

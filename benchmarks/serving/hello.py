@@ -1,4 +1,4 @@
-"""The bare framework: `python -m benchmarks.serving.hello PORT` serves one route in the service's worker program."""
+"""The bare framework: `python -m benchmarks.serving.hello PORT` serves one route on the HTTP server of Daybreak."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from daybreak.web.listeners import open_listeners
-from daybreak.web.worker import run_app
+from daybreak.web.listener import TcpAddress
+from daybreak.web.server import ServerHooks, serve
 
 
 async def hello(_request: Request) -> Response:
@@ -18,5 +18,5 @@ async def hello(_request: Request) -> Response:
 
 
 if __name__ == "__main__":
-    (listener,) = open_listeners(f"127.0.0.1:{sys.argv[1]}", 1)
-    run_app(Starlette(routes=[Route("/", hello)]), listener, beat=lambda: None)
+    address = TcpAddress("127.0.0.1", int(sys.argv[1]))
+    serve(address, 1, lambda: Starlette(routes=[Route("/", hello)]), ServerHooks())

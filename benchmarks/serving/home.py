@@ -1,4 +1,4 @@
-"""What is served: a service's folder with accounts, seats and files of known sizes."""
+"""The data that is served: a folder of the service with accounts, seats and files of known sizes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from daybreak.credentials import keyring, passwords
-from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.credentials import api_token, keyring, passwords
+from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.state import Stores
@@ -26,16 +26,17 @@ SEATS = 50
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A service's folder. The first Leader's Members are the large file, every Leader's campaigns a small one."""
+    """A folder of the service. Every Leader has a small `campaigns` file, the first one also a large `members` file."""
 
     folder: Path
     leaders: tuple[str, ...]
     small: tuple[Path, ...]
     large: Path
+    api_token: str
 
     @property
     def email(self) -> str:
-        """Whoever may download from every account."""
+        """Email of the seat that may download from every account."""
         return _email(0)
 
 
@@ -43,11 +44,15 @@ def _email(number: int) -> str:
     return f"seat{number}@example.org"
 
 
+def _seat_id(email: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, email))
+
+
 EMAILS = tuple(_email(number) for number in range(SEATS))
 
 
 def make_home(folder: Path, leaders: Sequence[str]) -> Home:
-    """Accounts, seats and one published snapshot, its files random octets: serving never looks into them."""
+    """Create accounts, seats, an API token of the first account, and a published snapshot of random bytes."""
     folder.mkdir(parents=True)
     now = datetime.now(UTC)
     keyring.create(folder / "keyring.json", now, os.urandom)
@@ -66,19 +71,16 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
 
     entries = [entry(client_id, "campaigns", os.urandom(SMALL_BYTES)) for client_id in leaders]
     large = entry(leaders[0], "members", os.urandom(LARGE_BYTES))
-    sink.seal()
+    sink.commit()
+    secret = api_token.generate(os.urandom)
+    token = ApiToken(
+        str(uuid.uuid4()), api_token.digest(secret), _seat_id(EMAILS[0]), leaders[0], "benchmark", secret[-4:], now
+    )
     hashed = passwords.hash_password(PASSWORD)
 
     def work(stores: Stores) -> None:
-        for client_id in leaders:
-            stores.directory.put_accounts(Account(client_id, "Account", client_id, "+12125550100", "toll_free"))
-        for email in EMAILS:
-            seat_id = str(uuid.uuid5(uuid.NAMESPACE_URL, email))
-            stores.directory.put_seats(Seat(seat_id, email, hashed))
-            for client_id in leaders if email == EMAILS[0] else leaders[:1]:
-                stores.directory.put_grants(
-                    Grant(seat_id, client_id, ("owner",), data_export=True, async_rest_api=False)
-                )
+        _add_directory(stores, leaders, hashed)
+        stores.api_tokens.add(token)
         begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
         stores.snapshots.add_leaders(snapshot_id, begun.fence, leaders)
         stores.snapshots.add_entries(snapshot_id, begun.fence, [*entries, large])
@@ -92,4 +94,15 @@ def make_home(folder: Path, leaders: Sequence[str]) -> Home:
         state.close()
     files = folder / "files"
     small = tuple(files / each.formats["csv"].key for each in entries)
-    return Home(folder, tuple(leaders), small, files / large.formats["csv"].key)
+    return Home(folder, tuple(leaders), small, files / large.formats["csv"].key, secret)
+
+
+def _add_directory(stores: Stores, leaders: Sequence[str], password_hash: str) -> None:
+    for client_id in leaders:
+        account = Account(client_id, "Account", client_id, "+12125550100", "toll_free", api_tokens_enabled=True)
+        stores.directory.put_accounts(account)
+    for email in EMAILS:
+        seat_id = _seat_id(email)
+        stores.directory.put_seats(Seat(seat_id, email, password_hash))
+        for client_id in leaders if email == EMAILS[0] else leaders[:1]:
+            stores.directory.put_grants(Grant(seat_id, client_id, ("owner",), data_export=True, async_rest_api=True))

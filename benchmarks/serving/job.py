@@ -1,4 +1,4 @@
-"""The job `serving`: five figures, and the section they make."""
+"""The job `serving`: its measurements, and their section of the page."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from benchmarks.source import make_source
 
 _LEADERS = 100
 _RATES_HEAD = (
-    "| One worker, one core | Peer | Ours / s | Peer's / s | Ratio | CPU us, ours | Peer's | Times | Core in use "
-    "| Client's |"
+    "| One worker, one core | Compared with | Per second | Other | **Ratio** | CPU, µs | Other | Ratio | Core used "
+    "| Client's core |"
 )
-_PACKAGES = ("starlette", "uvicorn", "httptools", "msgspec", "structlog", "prometheus-client", "argon2-cffi")
+_PACKAGES = ("starlette", "granian", "msgspec", "structlog", "prometheus-client", "argon2-cffi")
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each round of the latency figure")
+    parser.add_argument("--seconds", type=float, default=20.0, help="duration of each round of the latency figure")
 
 
 def _run(options: argparse.Namespace) -> Section:
     if not Path(NGINX).exists():
-        raise Unavailable(f"{NGINX} is not there: it is in the Debian package nginx-light")
+        raise Unavailable(f"{NGINX} is missing. Install the Debian package nginx-light")
     platform = make_source(options.folder.absolute(), 1_000_000, 5_000, 3_000_000, "shuffled")
     folder = options.folder.absolute() / "serving"
     shutil.rmtree(folder, ignore_errors=True)
@@ -43,6 +43,7 @@ def _run(options: argparse.Namespace) -> Section:
                 figures.links(home, rounds=options.rounds),
                 figures.small_files(home, rounds=options.rounds),
                 *figures.large_file(home, rounds=options.rounds),
+                figures.accelerated_file(home, rounds=options.rounds),
             ),
         ]
         print("\n\n".join(parts), flush=True)
@@ -52,46 +53,51 @@ def _run(options: argparse.Namespace) -> Section:
     return Section("\n\n".join(parts), packages=_PACKAGES, programs=(_nginx_version(),))
 
 
-def _rates(links: Compared, small: Compared, large: Compared, first: float, later: float) -> str:
-    """Answers a second and CPU an answer, ours and the peer's, one worker process on one core."""
+def _rates(links: Compared, small: Compared, large: Compared, first: float, later: float, accelerated: Compared) -> str:
+    """Return the table of responses per second and CPU time per response."""
     lines = [_RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
     for what, peer, compared in (
-        ("signed links", "the framework's hello", links),
-        (f"files of {SMALL_BYTES // 1000} KB by their links", "nginx", small),
-        (f"one file of {LARGE_BYTES // 1_000_000} MB by its link", "nginx", large),
+        ("links issued to an API token", "hello of the framework", links),
+        (f"links opened, files of {SMALL_BYTES // 1000} KB", "nginx", small),
+        (f"link opened, {LARGE_BYTES // 1_000_000} MB", "nginx", large),
+        (f"link opened, {LARGE_BYTES // 1_000_000} MB, `files.accelerate`", "nginx", accelerated),
     ):
-        digits = 1 if compared is large else 0
-        lines.append(
-            f"| {what} | {peer} | {_middle(compared.ours, _per_second):,.{digits}f} "
-            f"| {_middle(compared.peer, _per_second):,.{digits}f} | **{compared.ratio(_per_second):.2f}** "
-            f"| {_middle(compared.ours, _microseconds):,.0f} | {_middle(compared.peer, _microseconds):,.0f} "
-            f"| {compared.ratio(_microseconds):.1f} "
-            f"| {_middle(compared.ours, _busy):.0%}, {_middle(compared.peer, _busy):.0%} "
-            f"| {_middle(compared.ours, _client_busy):.0%}, {_middle(compared.peer, _client_busy):.0%} |"
-        )
+        lines.append(_rate_line(what, peer, compared, 1 if compared in (large, accelerated) else 0))
+    pair = _middle(links.ours, _microseconds) + _middle(small.ours, _microseconds)
     return (
         "\n".join(lines)
         + f"""
 
-- Each server has one worker process, pinned to one core and first in line there; the client, plain
-  sockets, has another core. "Core in use" says how much of its core the server used (ours, then the peer's), the last
-  column how much the client used of its own: where the server's is full and the client's is not, the server was
-  measured.
-- Ours and the peer's take turns. "Ratio" and "times" are the middle ones of the rounds' own, so that what slows the
-  machine for a minute slows both: they need not be those of the middle figures beside them.
-- The framework's hello is Starlette with one route, run by the service's own worker program with the same settings.
-  nginx serves the very same files from the same disk with `sendfile`, kept connections, an access log and
-  `open_file_cache`; it asks nobody whether the reader may have them. The service asks its database on each request,
-  verifies token or signature, counts, logs, and writes the audit trail.
-- Before a worker serves a file for the first time it checks the file's digest: the first transfer of the
-  {LARGE_BYTES // 1_000_000} MB took {first:.2f} s where the next took {later:.2f} s."""
+- Each server has one worker process with real-time priority on one core; the load generator has another core. "Core
+  used" is the share of its core that the server used (Daybreak, the other). "Client's core" is that of the load
+  generator. Where the first is near 100 % and the second is not, the server is the limit.
+- The two servers take turns. Ratios are medians of the ratios of the rounds, so that changes of the machine's speed
+  cancel out.
+- A link that is issued and opened takes {pair:,.0f} µs of CPU: {1e6 / pair:,.0f} per second and core.
+- "hello" is Starlette with one route, on the same HTTP server with the same settings. nginx serves the same files with
+  `sendfile`, persistent connections, an access log and `open_file_cache`, to every client. Daybreak queries its
+  database for each request, verifies the token or the signature, counts, logs, and writes the audit trail.
+- With `files.accelerate`, nginx is in front of Daybreak and both use one core.
+- A worker checks the digest of a file before it serves it for the first time: the first transfer of the
+  {LARGE_BYTES // 1_000_000} MB took {first:.2f} s, the second {later:.2f} s."""
+    )
+
+
+def _rate_line(what: str, peer: str, compared: Compared, digits: int) -> str:
+    return (
+        f"| {what} | {peer} | {_middle(compared.ours, _per_second):,.{digits}f} "
+        f"| {_middle(compared.peer, _per_second):,.{digits}f} | **{compared.ratio(_per_second):.2f}** "
+        f"| {_middle(compared.ours, _microseconds):,.0f} | {_middle(compared.peer, _microseconds):,.0f} "
+        f"| {compared.ratio(_microseconds):.1f} "
+        f"| {_middle(compared.ours, _busy):.0%}, {_middle(compared.peer, _busy):.0%} "
+        f"| {_middle(compared.ours, _client_busy):.0%}, {_middle(compared.peer, _client_busy):.0%} |"
     )
 
 
 def _waits(latency: Latency) -> str:
-    """Percentiles of the time a link takes."""
+    """Return the table of the time to issue a link."""
     lines = [
-        "| A signed link, ms from when it was meant to leave | Idle | Logins | Times | Logins and a build | Times |",
+        "| Time to issue a link, ms | Idle | Logins | Ratio | Logins and a run | Ratio |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
@@ -105,14 +111,12 @@ def _waits(latency: Latency) -> str:
         "\n".join(lines)
         + f"""
 
-- Two workers, no pinning; {figures.LINKS_PER_SECOND:.0f} links a second by the clock, {samples:,} in each of
-  {len(latency.idle)} rounds of each kind, which take turns; the middle one of each.
-- Logins: {figures.LOGINS_PER_SECOND:.0f} a second arrive, each from another address; a password's hash costs 20 to
-  30 ms of a core. {served:.0f} a second were served, beside the builder {beside_build:.0f}; the others were answered
-  `503 busy`.
-- A build: the service's own builder makes a snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages, every file
-  anew) from before the round until after it.
-- In busy rounds 99 in 100 requests left this client at most {late:.1f} ms late; that is in the figures."""
+- Two workers on all cores. {figures.LINKS_PER_SECOND:.0f} links per second at a fixed rate, {samples:,} in each of
+  {len(latency.idle)} rounds of each kind, which take turns; medians of the rounds. Times count from the scheduled time.
+- Logins: {figures.LOGINS_PER_SECOND:.0f} per second, each from another address. {served:.0f} per second succeeded,
+  {beside_build:.0f} during a run; the others received `503 busy`.
+- A run: the builder builds a full snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages) throughout the round.
+- The load generator sent 99 % of the requests with a delay of at most {late:.1f} ms, which is part of the times."""
     )
 
 
@@ -120,7 +124,7 @@ def _starts(start: Start) -> str:
     return (
         "| Start | Seconds |\n|---|--:|\n"
         f"| `daybreakd --help` | {start.help:.2f} |\n"
-        f"| `daybreakd serve` until `/readyz` answers, two workers and the builder | {start.ready:.2f} |"
+        f"| `daybreakd serve` with two workers, until `/readyz` answers | {start.ready:.2f} |"
     )
 
 

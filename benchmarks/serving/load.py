@@ -1,9 +1,9 @@
-"""The client of every figure: a process of its own on plain sockets, the same for each server.
+"""The load generator: a separate process on plain sockets, the same for every server.
 
-`python -m benchmarks.serving.load` reads a plan as JSON (`Plan`), and prints what it saw as JSON (`Seen`).
+`python -m benchmarks.serving.load` reads a plan as JSON (`Plan`) and prints the result as JSON (`Seen`).
 
-Closed loop: each connection asks again as soon as it has its answer. Paced: an open loop; requests leave by the clock,
-and the time of each counts from the instant at which it was meant to leave, however late server or client were.
+Closed loop: each connection sends its next request when it has the response. Open loop: requests are sent at a fixed
+rate. The time of each counts from its scheduled time, including delays of the server and of the client.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ _LENGTH = b"content-length: "
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to send where. `requests` are whole requests, taken in turn; `per_second` None is a closed loop.
+    """What to send.
 
-    `core` is the processor to stay on; `first` lets this process go before others, as a client on another machine
-    would.
+    Attributes:
+        port: Port on 127.0.0.1.
+        requests: Complete requests, sent in turn.
+        seconds: Duration.
+        connections: Number of connections.
+        per_second: Rate of an open loop; None for a closed loop.
+        core: Processor core to run on.
+        first: Whether to run with real-time priority, because a client on another machine would not compete with the
+            server.
     """
 
     port: int
@@ -40,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct):
-    """What came back. `milliseconds` only when paced; `late_milliseconds` is how late requests left this process."""
+    """Result of a plan. An open loop also has the time and the delay before sending of each request."""
 
     seconds: float = 0.0
     octets: int = 0
@@ -55,7 +62,7 @@ class Seen(msgspec.Struct):
 
 
 class _Connection:
-    """One kept connection and the answer that is under way on it."""
+    """A persistent connection and the response that is being received."""
 
     __slots__ = ("left", "meant", "socket", "status")
 
@@ -66,8 +73,9 @@ class _Connection:
         self.meant = 0.0
 
     def take(self, buffer: memoryview) -> int:
-        """Reads what is there and gives how much it was; `left` is 0 when the answer is whole. Raises ConnectionError
-        when the server hung up.
+        """Receive available bytes and return their number. `left` is 0 after the whole response.
+
+        Raises ConnectionError when the server closed the connection.
         """
         count = self.socket.recv_into(buffer)
         if not count:
@@ -77,7 +85,7 @@ class _Connection:
             return count
         head, found, _ = bytes(buffer[: min(count, 8192)]).partition(b"\r\n\r\n")
         if not found:
-            raise ConnectionError(f"no answer that this client reads: {head[:80]!r}")
+            raise ConnectionError(f"the response is not one that this client reads: {head[:80]!r}")
         self.status = int(head[9:12])
         at = head.lower().find(_LENGTH)
         length = int(head[at + len(_LENGTH) :].split(b"\r\n", 1)[0]) if at >= 0 else 0
@@ -86,7 +94,7 @@ class _Connection:
 
 
 def run(plan: Plan) -> Seen:
-    """Does what the plan says, in this process."""
+    """Run a plan in this process."""
     if plan.core is not None:
         os.sched_setaffinity(0, {plan.core})
     if plan.first:

@@ -1,4 +1,4 @@
-"""The servers: the service itself, the bare framework on the same server program, and nginx on the same files."""
+"""The measured servers: Daybreak, the bare framework on the same HTTP server, and nginx with the same files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from urllib.error import HTTPError
@@ -28,7 +28,7 @@ _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = _CORES[0], _CORES[-1]
 NGINX = "/usr/sbin/nginx"
 DAYBREAKD = (str(Path(sys.executable).with_name("daybreakd")),)
-# One worker, the kernel sends the file, connections are kept: the way nginx serves files best.
+# The fastest way in which nginx serves files: one worker, sendfile, persistent connections, cached descriptors.
 _NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx-error.log warn;
 events {{ worker_connections 1024; }}
@@ -37,22 +37,37 @@ http {{
   sendfile on; tcp_nopush on; keepalive_requests 100000000; open_file_cache max=10000;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; root {root}; location = / {{ return 204; }} }}
+  {servers}
 }}
 """
+_NGINX_FILES = "server {{ listen 127.0.0.1:{port}; root {root}; location = / {{ return 204; }} }}"
+# As docs/how-to/operations.md configures it, without TLS.
+_NGINX_ACCELERATED = """upstream daybreak {{ server 127.0.0.1:{upstream}; keepalive 16; }}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass http://daybreak; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_set_header Host $host; proxy_buffering off; proxy_max_temp_file_size 0; gzip off;
+    }}
+    location /daybreak-files/ {{
+      internal; alias {root}/; etag off; if_modified_since off;
+      add_header ETag $upstream_http_etag; add_header Last-Modified $upstream_http_last_modified;
+    }}
+  }}"""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs: its port and its first process."""
+    """A running server: its port, its main process, and the server behind it."""
 
     port: int
     process: subprocess.Popen[bytes]
+    upstream: Server | None = None
 
     def cpu_seconds(self) -> float:
-        """What all its processes have used so far, user and system."""
+        """User and system time of all its processes so far, including the server behind it."""
         own = psutil.Process(self.process.pid)
-        total = 0.0
+        total = 0.0 if self.upstream is None else self.upstream.cpu_seconds()
         for one in [own, *own.children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = one.cpu_times()
@@ -62,41 +77,41 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What a client saw of a server, and what that cost the server."""
+    """Result of a client, and the CPU time of the server."""
 
     seen: Seen
     server_cpu_seconds: float
 
     @property
     def per_second(self) -> float:
-        """Answers a second on the wall."""
+        """Responses per second of wall time."""
         return self.seen.answers / self.seen.seconds
 
     @property
     def microseconds(self) -> float:
-        """CPU of the server an answer."""
+        """CPU time of the server per response."""
         return self.server_cpu_seconds / self.seen.answers * 1e6
 
     @property
     def server_busy(self) -> float:
-        """The share of the time in which the server used its one processor."""
+        """Share of the time in which the server used its core."""
         return self.server_cpu_seconds / self.seen.seconds
 
 
 def drive(server: Server, plan: Plan, *, expected: int) -> Driven:
-    """Runs a client in a process of its own. Raises RuntimeError when any answer has another status."""
+    """Run a client in a separate process. Raises RuntimeError when a response has another status."""
     before = server.cpu_seconds()
     with client(plan) as process:
         seen = outcome(process)
     after = server.cpu_seconds()
     if set(seen.statuses) != {expected}:
-        raise RuntimeError(f"answers were {seen.statuses}, not all {expected}")
+        raise RuntimeError(f"statuses of the responses: {seen.statuses}. All should be {expected}.")
     return Driven(seen, after - before)
 
 
 @contextlib.contextmanager
 def client(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-    """A client that has begun."""
+    """Start a client."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.serving.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -110,7 +125,7 @@ def client(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def outcome(process: subprocess.Popen[bytes]) -> Seen:
-    """What a client saw, once it is done. Raises CalledProcessError."""
+    """Wait for a client and return its result. Raises CalledProcessError."""
     assert process.stdout is not None
     said = process.stdout.read()
     if process.wait():
@@ -122,7 +137,7 @@ def outcome(process: subprocess.Popen[bytes]) -> Seen:
 def daybreak(
     home: Home, *, workers: int = 1, core: int | None = SERVER_CORE, settings: Mapping[str, object] | None = None
 ) -> Iterator[Server]:
-    """The service as in production: JSON log lines into a file, metrics on, the builder process there."""
+    """Run the service as in production: log lines as JSON into a file, metrics on."""
     port = free_port()
     configure(home, port, {"workers": workers, **(settings or {})})
     command = [*DAYBREAKD, "serve", "--config", str(home.folder / "daybreak.toml")]
@@ -131,7 +146,7 @@ def daybreak(
 
 
 def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
-    """Writes the configuration of a home. Logins come from very many addresses; over all, more than usual."""
+    """Write the configuration. Logins have many client addresses; only their total rate is not limited."""
     chosen = {
         "base_url": f"http://127.0.0.1:{port}",
         "listen": f"127.0.0.1:{port}",
@@ -139,6 +154,7 @@ def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
         "source.location": str(home.folder / "platform"),
         "snapshot.schedule": False,
         "access.login_overall": "1000000/5m",
+        "metrics.listen": f"127.0.0.1:{free_port()}",
         "trusted_proxies": ["127.0.0.1/32"],
         **settings,
     }
@@ -148,7 +164,7 @@ def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
 
 @contextlib.contextmanager
 def bare_framework(folder: Path) -> Iterator[Server]:
-    """Starlette with one route that says hello, in the service's own worker program."""
+    """Run Starlette with one route on the HTTP server of Daybreak."""
     port = free_port()
     command = [sys.executable, "-m", "benchmarks.serving.hello", str(port)]
     with started(command, port, folder / "hello.log", core=SERVER_CORE) as server:
@@ -157,21 +173,38 @@ def bare_framework(folder: Path) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def nginx(folder: Path, root: Path) -> Iterator[Server]:
-    """Nginx with one worker process on a folder of files."""
+    """Run nginx with one worker process on a folder of files."""
     port = free_port()
-    (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, root=root, port=port), "utf-8")
+    with _started_nginx(folder, port, _NGINX_FILES.format(port=port, root=root)) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def accelerated(home: Home) -> Iterator[Server]:
+    """Run nginx in front of the service, with `files.accelerate`. Both use one core."""
+    port, folder = free_port(), home.folder / "nginx"
+    folder.mkdir(exist_ok=True)
+    with daybreak(home, settings={"files.accelerate": "nginx"}) as upstream:
+        servers = _NGINX_ACCELERATED.format(port=port, upstream=upstream.port, root=home.folder / "files")
+        with _started_nginx(folder, port, servers, ready="/readyz") as server:
+            yield replace(server, upstream=upstream)
+
+
+@contextlib.contextmanager
+def _started_nginx(folder: Path, port: int, servers: str, ready: str = "/") -> Iterator[Server]:
+    (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, servers=servers), "utf-8")
     command = [NGINX, "-e", str(folder / "nginx-error.log"), "-p", str(folder), "-c", "nginx.conf"]
     if os.geteuid() == 0:
-        # Its worker keeps the user who made the files.
+        # Its worker has to read the files of this user.
         command += ["-g", "user root;"]
-    with started(command, port, folder / "nginx.log", core=SERVER_CORE) as server:
+    with started(command, port, folder / "nginx.log", core=SERVER_CORE, ready=ready) as server:
         yield server
 
 
 @contextlib.contextmanager
 def started(command: Sequence[str], port: int, log: Path, *, core: int | None, ready: str = "/") -> Iterator[Server]:
-    """A server in a process group of its own, waited for, and ended at the end."""
-    alone = [] if core is None else [*_first_in_line(), "taskset", "-c", str(core)]
+    """Run a server in a separate process group, and wait until it is ready. `core` is the core of its processes."""
+    alone = [] if core is None else [*_real_time(), "taskset", "-c", str(core)]
     with log.open("ab") as out:
         process = subprocess.Popen([*alone, *command], stdout=out, stderr=out, start_new_session=True)
     try:
@@ -182,19 +215,19 @@ def started(command: Sequence[str], port: int, log: Path, *, core: int | None, r
 
 
 @cache
-def _first_in_line() -> tuple[str, ...]:
-    """What lets a server go before everything else that the machine does; nothing where that is not allowed."""
+def _real_time() -> tuple[str, ...]:
+    """Return the command that gives a server real-time priority; empty where that is not allowed."""
     command = ("chrt", "--rr", "1")
     allowed = subprocess.run([*command, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
     return command if allowed else ()
 
 
 def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
-    """Returns once the path answers well. Raises RuntimeError when the program ends before, or takes a minute."""
+    """Wait until the path answers without error. Raises RuntimeError when the program ends, or after a minute."""
     until = time.monotonic() + _READY_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
+            raise RuntimeError(f"{process.args!r} ended with status {process.returncode}")
         with contextlib.suppress(OSError, HTTPError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return
         time.sleep(0.005)
@@ -202,7 +235,7 @@ def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends a program and everything in its group."""
+    """Stop a program, and its process group if it does not stop."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     try:
@@ -213,7 +246,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port of this machine that nothing listens on."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,11 +1,11 @@
-"""Daybreak's client: what consumers of the files install. It imports nothing of the service.
+"""Client of Daybreak: the package that consumers of the files install. It imports nothing from the service.
 
-The command `daybreak` is made of it; see `daybreak --help`.
+The command `daybreak` is built on it; see `daybreak --help`.
 """
 
 from daybreak_client.errors import ClientError, Damaged, NotPublished, Refused, Unreachable, WrongUse
-from daybreak_client.published import Account, Published, PublishedFile
-from daybreak_client.service import AccountFiles, Daybreak, Fetched
+from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
+from daybreak_client.service import AccountFiles, Daybreak, FetchResult
 
 __all__ = [
     "Account",
@@ -13,10 +13,10 @@ __all__ = [
     "ClientError",
     "Damaged",
     "Daybreak",
-    "Fetched",
+    "FetchResult",
     "NotPublished",
-    "Published",
     "PublishedFile",
+    "PublishedSnapshot",
     "Refused",
     "Unreachable",
     "WrongUse",

@@ -1,18 +1,18 @@
 """Every error of the client, one tree.
 
 ClientError
-├── WrongUse            an address, account or file that cannot be meant; says what to write
-├── Refused             the service said no: `code`, `status` and `request_id` are the service's own
-│   └── NotPublished    there are no files of the account yet; `retry_after_seconds` says when to ask again
-├── Unreachable         the service or the store of its files does not answer, or is busy; worth another try later
-└── Damaged             what came is not what was published
+├── WrongUse            an invalid URL, account or file name; the message says what to use
+├── Refused             the service refused the request: `code`, `status` and `request_id` are the service's own
+│   └── NotPublished    the account has no files yet; `retry_after_seconds` is the time until the next attempt
+├── Unreachable         the service or its file store does not answer or is busy; try again later
+└── Damaged             the received file is not the published one
 """
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """Base of the tree. The message is fit for the person who gets it."""
+    """Base of all errors. The message is written for the user."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -20,11 +20,11 @@ class ClientError(Exception):
 
 
 class WrongUse(ClientError):
-    """What was asked for cannot be meant."""
+    """An invalid argument."""
 
 
 class Refused(ClientError):
-    """The service refused a request. Its codes stand on the service's page of errors."""
+    """The service refused a request. The service's error reference lists the codes."""
 
     def __init__(self, message: str, *, code: str, status: int, request_id: str = "") -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Refused(ClientError):
 
 
 class NotPublished(Refused):
-    """No snapshot holds files of this account yet."""
+    """No snapshot contains files of this account yet."""
 
     def __init__(self, message: str, *, request_id: str = "", retry_after_seconds: float = 60.0) -> None:
         super().__init__(message, code="snapshot_not_ready", status=404, request_id=request_id)
@@ -42,8 +42,8 @@ class NotPublished(Refused):
 
 
 class Unreachable(ClientError):
-    """No answer, or one that says to come back later."""
+    """The service does not answer, or asks to try again later."""
 
 
 class Damaged(ClientError):
-    """The octets that came do not have the digest that was published."""
+    """The received file does not have the published digest."""

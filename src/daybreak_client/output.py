@@ -1,4 +1,4 @@
-"""What the command prints: tables and a moving bar on a terminal, plain lines in a pipe."""
+"""Output of the command: tables and progress bars on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from daybreak_client.copies import Tell
+from daybreak_client.folder import ProgressCallback
 from daybreak_client.published import PublishedFile
 
-# What a terminal would obey or hide instead of showing it.
-_UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Characters that a terminal interprets or hides.
+_UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def say(text: str) -> None:
-    """A line on standard output."""
-    sys.stdout.write(shown(text) + "\n")
+def print_text(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(escape_unprintable(text) + "\n")
 
 
-def note(text: str) -> None:
-    """A line beside the output proper, on standard error."""
-    sys.stderr.write(shown(text) + "\n")
+def print_note(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(escape_unprintable(text) + "\n")
 
 
-def shown(text: str) -> str:
-    r"""The text with what would not be seen written as an escape, such as `\x1b`: names come from anywhere."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+def escape_unprintable(text: str) -> str:
+    r"""Replace characters that a terminal interprets or hides by escapes such as `\x1b`."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> None:
-    """A table on a terminal, with `numbers` flush right; tab-separated lines with a header in a pipe."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> None:
+    """Write a table on a terminal, tab-separated lines with a header in a pipe. Columns in `numbers` align right."""
     if not _is_terminal(sys.stdout):
         for row in (columns, *rows):
-            sys.stdout.write("\t".join(map(shown, row)) + "\n")
+            sys.stdout.write("\t".join(map(escape_unprintable, row)) + "\n")
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -45,13 +45,13 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: fr
     for column in columns:
         table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))
+        table.add_row(*(Text(escape_unprintable(cell)) for cell in row))
     Console(no_color="NO_COLOR" in os.environ).print(table)
 
 
 @contextmanager
-def watching() -> Iterator[Tell]:
-    """Shows on a terminal how far the transfer of each file is, until the context ends."""
+def download_progress() -> Iterator[ProgressCallback]:
+    """Show the progress of each download on a terminal until the context ends."""
     if not _is_terminal(sys.stderr):
         yield lambda _file, _size_bytes: None
         return
@@ -71,8 +71,8 @@ def watching() -> Iterator[Tell]:
         yield show
 
 
-def shown_bytes(size_bytes: float) -> str:
-    """`1.3 MB`: powers of ten, as disks and downloads are counted."""
+def format_bytes(size_bytes: float) -> str:
+    """Format a size in powers of ten: `1.3 MB`."""
     for unit in ("B", "kB", "MB"):
         if size_bytes < 1000:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"

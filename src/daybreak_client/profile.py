@@ -1,4 +1,4 @@
-"""Where the command keeps who is signed in: one file that its owner alone can read."""
+"""The saved login of the command: one file with mode 0600."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from daybreak_client.errors import WrongUse
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A service, a token of it and, once one is chosen, an account."""
+    """The URL of a service (`address`), a token, and the selected account if there is one."""
 
     address: str
     token: str
@@ -22,35 +22,37 @@ class Profile:
 
 
 def profile_file(environ: Mapping[str, str]) -> Path:
-    """`DAYBREAK_PROFILE`, else `daybreak/profile.json` where the user's configuration lies (XDG base directories)."""
-    named = environ.get("DAYBREAK_PROFILE")
-    if named:
-        return Path(named)
+    """Return `DAYBREAK_PROFILE`, else `daybreak/profile.json` in the XDG configuration folder."""
+    path = environ.get("DAYBREAK_PROFILE")
+    if path:
+        return Path(path)
     return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "daybreak" / "profile.json"
 
 
 def load(path: Path) -> Profile | None:
-    """What was saved, None when nothing was. Raises WrongUse when others can read it, or it is no profile."""
+    """Load a saved profile, None when there is none. Raises WrongUse when it is invalid or readable by others."""
     try:
         with path.open(encoding="utf-8") as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
-                raise WrongUse(f"{path}: others can read it, and so the token in it. Log in anew, or `chmod 600` it.")
+                raise WrongUse(
+                    f"{path} is readable by other users, and so is its token. Sign in again or `chmod 600` it."
+                )
             return Profile(**json.load(file))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        raise WrongUse(f"{path} is no profile. Remove it and log in anew.") from None
+        raise WrongUse(f"{path} is not a profile. Remove it and sign in again.") from None
 
 
 def save(path: Path, profile: Profile) -> None:
-    """Writes it whole or not at all; never is it readable by others."""
+    """Save a profile atomically. The file is never readable by other users."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(asdict(profile), file)
-    new.replace(path)
+    temporary.replace(path)
 
 
-def forget(path: Path) -> None:
-    """Removes it, if it is there."""
+def delete(path: Path) -> None:
+    """Delete a saved profile, if there is one."""
     path.unlink(missing_ok=True)

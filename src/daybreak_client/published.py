@@ -1,4 +1,4 @@
-"""What the service says of an account: its name, and the files that are published of it."""
+"""Values that the service returns: accounts, and the published files of an account."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from daybreak_client.errors import WrongUse
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account in reach. `current` is the one that the session is in."""
+    """An account that the user has access to. `current` is the account of the session."""
 
     client_id: str
     name: str
@@ -25,8 +25,8 @@ class Account:
 class PublishedFile:
     """One resource in one format.
 
-    `name` is that of a copy, `members.csv.gz`; `path`, which begins with `/`, where the service has it; `sha256` in
-    lower-case hex is of the file as it is fetched.
+    `name` is the file name, such as `members.csv.gz`. `path` is its path on the service, with a leading `/`. `sha256`
+    is the digest of the compressed file in lower-case hex.
     """
 
     resource: str
@@ -40,10 +40,10 @@ class PublishedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """The files of one account that are served now, all of one snapshot.
+class PublishedSnapshot:
+    """The files of one account in the current snapshot.
 
-    `as_of` is the instant that they show. `late`: a publication that should be out is not, for `reason`.
+    `as_of` is the instant of the data. `late`: the next publication is overdue, for `reason`.
     """
 
     client_id: str
@@ -56,14 +56,14 @@ class Published:
     files: tuple[PublishedFile, ...]
 
     def select(self, resources: Sequence[str] = (), formats: Sequence[str] = ("csv",)) -> tuple[PublishedFile, ...]:
-        """The files of these resources, of all when none is named, in these formats. Raises WrongUse."""
+        """Return the files of these resources (default: all) in these formats. Raises WrongUse."""
         files = {(file.resource, file.format): file for file in self.files}
         known_resources = dict.fromkeys(resource for resource, _ in files)
         known_formats = dict.fromkeys(format_name for _, format_name in files)
         for kind, wanted, known in (("resource", resources, known_resources), ("format", formats, known_formats)):
             unknown = [name for name in wanted if name not in known]
             if unknown:
-                raise WrongUse(f"There is no {kind} {unknown[0]!r}; there are {', '.join(known)}.")
+                raise WrongUse(f"Unknown {kind} {unknown[0]!r}. Use one of {', '.join(known)}.")
         pairs = dict.fromkeys((resource, each) for resource in resources or known_resources for each in formats)
         missing = [f"{resource} as {each}" for resource, each in pairs if (resource, each) not in files]
         if missing:
@@ -73,19 +73,19 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A signed link, and the digest of what it opens."""
+    """A signed link and the digest of its file."""
 
     url: str
     sha256: str
 
 
-def issued_of(answer: Mapping[str, Any]) -> Issued:
-    """The link that a download request gives."""
-    return Issued(str(answer["data"]["url"]), str(answer["data"]["sha256"]))
+def parse_link(response: Mapping[str, Any]) -> Issued:
+    """Parse the response to a download request."""
+    return Issued(str(response["data"]["url"]), str(response["data"]["sha256"]))
 
 
-def accounts_of(answer: Mapping[str, Any]) -> list[Account]:
-    """The accounts of a context list."""
+def parse_accounts(response: Mapping[str, Any]) -> list[Account]:
+    """Parse a list of contexts."""
     return [
         Account(
             client_id=each["client_id"],
@@ -93,14 +93,14 @@ def accounts_of(answer: Mapping[str, Any]) -> list[Account]:
             current=each["current_context"],
             roles=tuple(each["roles"]),
         )
-        for each in answer["data"]
+        for each in response["data"]
     ]
 
 
-def published_of(answer: Mapping[str, Any]) -> Published:
-    """What a manifest says."""
-    data = answer["data"]
-    return Published(
+def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
+    """Parse a manifest."""
+    data = response["data"]
+    return PublishedSnapshot(
         client_id=data["client_id"],
         snapshot_id=data["snapshot_id"],
         as_of=datetime.fromisoformat(data["as_of"]),
@@ -119,7 +119,7 @@ def _files_of(resources: Sequence[Mapping[str, Any]]) -> Iterator[PublishedFile]
                 resource=entry["resource"],
                 title=entry["title"],
                 format=file["format"],
-                name=_name_in(file["path"], entry["resource"]),
+                name=_file_name(file["path"], entry["resource"]),
                 path=file["path"],
                 rows=entry["rows"],
                 size_bytes=file["bytes"],
@@ -127,9 +127,9 @@ def _files_of(resources: Sequence[Mapping[str, Any]]) -> Iterator[PublishedFile]
             )
 
 
-def _name_in(path: str, resource: str) -> str:
-    """The part of a path that names the file. Raises WrongUse when none could be a file's name anywhere."""
+def _file_name(path: str, resource: str) -> str:
+    """Return the segment of a path that is the file name. Raises WrongUse when none is safe as a file name."""
     for part in path.split("/"):
         if part.startswith(f"{resource}.") and re.fullmatch(r"[a-z_]+(\.[a-z]+){1,2}", part):
             return part
-    raise WrongUse(f"The service has a file at {path!r}, which has no name to go by: is it another service?")
+    raise WrongUse(f"The service returned the path {path!r} without a valid file name. Check the URL of the service.")

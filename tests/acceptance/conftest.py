@@ -1,20 +1,20 @@
-"""One service for all tests that only look; tests that break things start their own."""
+"""Services shared by tests that leave them unchanged. Other tests start their own."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.acceptance.installation import Installation
 from tests.acceptance.service import Service, serving
-from tests.acceptance.world import World
 from tests.parts.postgresql import PostgreSQLServer
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Two workers on SQLite and local disk."""
-    world = new_world(tmp_path_factory.mktemp("service"))
-    with serving(world) as found:
+    """Return a service with two workers on SQLite and local disk."""
+    installation = new_installation(tmp_path_factory.mktemp("service"))
+    with serving(installation) as found:
         yield found
 
 
@@ -22,31 +22,31 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def service_on_postgresql(
     postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Four workers on PostgreSQL and local disk."""
+    """Return a service with four workers on PostgreSQL and local disk."""
     database = postgresql_server.fresh_database()
-    world = new_world(tmp_path_factory.mktemp("service"), postgresql_server.url(database))
-    with serving(world, workers=4) as found:
+    installation = new_installation(tmp_path_factory.mktemp("service"), postgresql_server.url(database))
+    with serving(installation, workers=4) as found:
         yield found
     postgresql_server.drop(database)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def each_service(request: pytest.FixtureRequest) -> Service:
-    """The one and the other."""
+    """Run the test on each state database."""
     found = request.getfixturevalue("service" if request.param == "sqlite" else "service_on_postgresql")
     assert isinstance(found, Service)
     return found
 
 
 @pytest.fixture
-def make_world(tmp_path: Path) -> Callable[[], World]:
-    """Makes a world of the test's own."""
-    return lambda: new_world(tmp_path)
+def make_installation(tmp_path: Path) -> Callable[[], Installation]:
+    """Return a function that creates an installation for one test."""
+    return lambda: new_installation(tmp_path)
 
 
-def new_world(folder: Path, state_url: str | None = None) -> World:
-    """A world in a new folder below another; on SQLite in that folder unless an address is given."""
-    inside = folder / "world"
-    world = World(inside, state_url or f"sqlite:///{inside}/state.db")
-    world.make()
-    return world
+def new_installation(folder: Path, state_url: str | None = None) -> Installation:
+    """Create an installation in a new folder inside `folder`, on SQLite in that folder unless a URL is passed."""
+    inside = folder / "installation"
+    installation = Installation(inside, state_url or f"sqlite:///{inside}/state.db")
+    installation.create()
+    return installation

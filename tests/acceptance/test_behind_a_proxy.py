@@ -1,4 +1,4 @@
-"""https in front, proxies that are believed and others that are not, throttles by the client's address."""
+"""Behind a TLS proxy: HTTPS, forwarded headers, and rate limits by client address."""
 
 import contextlib
 import sys
@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from requests import Response
 
-from tests.acceptance.conftest import new_world
-from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, at_once, serving
+from daybreak.domain.audit import AuditQuery
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import DREW, FREYA, MAYA, NORTH, PASSWORD, TWIN, Installation, seat_id
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, run_in_parallel, serving
 from tests.acceptance.test_dashboard_posts import cookie_lines
-from tests.acceptance.test_waiting_login import form_token
-from tests.acceptance.world import FREYA, GIVEN, MAYA, NORTH, PASSWORD, TWIN, World, seat_id
+from tests.acceptance.test_pending_login import form_token
 from tests.parts.waiting import wait_until
 
 HTTPS = {"X-Forwarded-Proto": "https"}
@@ -23,16 +24,15 @@ BASE_URL = "https://export.example.org/data"
 
 @pytest.fixture(scope="module")
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service for https users below a path, whose proxy is this machine. Throttles are tight."""
+    """Return a service with an https base URL, a trusted proxy on this machine and low rate limits."""
     settings = {
         "base_url": BASE_URL,
         "require_https": True,
         "trusted_proxies": ["127.0.0.1/32"],
         "access.login_per_seat": "4/5m",
         "access.login_per_address": "8/5m",
-        "metrics": "loopback",
     }
-    with serving(new_world(Path(tmp_path_factory.mktemp("proxied"))), settings=settings) as found:
+    with serving(new_installation(Path(tmp_path_factory.mktemp("proxied"))), settings=settings) as found:
         yield found
 
 
@@ -45,25 +45,25 @@ def test_plain_http_is_refused_and_not_redirected(proxied: Service) -> None:
     ):
         assert (found.status_code, found.json()["code"]) == (403, "https_required")
         assert "Location" not in found.headers
-    assert proxied.get("/healthz").status_code == 200, "the machine itself may look"
+    assert proxied.get("/healthz").status_code == 200, "health checks from the machine itself need no https"
     assert proxied.get("/healthz", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 403
 
 
-def test_https_users_get_hsts_and_links_below_the_base_url(proxied: Service) -> None:
+def test_https_requests_get_hsts_and_links_with_the_base_url(proxied: Service) -> None:
     found = proxied.log_in(MAYA, headers=HTTPS)
     assert found.status_code == 200
     assert found.headers["Strict-Transport-Security"].startswith("max-age=")
     token = found.json()["token"]
-    asked = proxied.ask(token, found.json()["client_id"], headers=HTTPS)
+    asked = proxied.request_file(token, found.json()["client_id"], headers=HTTPS)
     assert asked.headers["Location"].startswith(f"{BASE_URL}/download/v1/links/")
     path = asked.headers["Location"].removeprefix("https://export.example.org")
-    # The proxy may send the path as users see it, or without its first part.
+    # The proxy may send the path with or without the path of base_url.
     for seen in (path, path.removeprefix("/data")):
         assert proxied.get(seen, headers=HTTPS).status_code == 200
 
 
-def ask_as_a_stranger(service: Service, path: str, headers: dict[str, str]) -> tuple[int, str]:
-    """The status and the body of a request from an address of this machine that is no proxy of the service."""
+def request_from_untrusted_address(service: Service, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Send a request from a local address that is not a trusted proxy. Return its status and body."""
     connection = HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS, source_address=("127.0.0.2", 0))
     with contextlib.closing(connection):
         connection.request("GET", path, headers=headers)
@@ -71,54 +71,48 @@ def ask_as_a_stranger(service: Service, path: str, headers: dict[str, str]) -> t
         return answer.status, answer.read().decode()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
-def test_https_is_believed_of_the_proxy_alone(proxied: Service) -> None:
-    told = {**HTTPS, "X-Forwarded-For": "203.0.113.5", "X-Request-Id": "front-0123456789"}
-    assert proxied.get("/openapi.json", headers=told).status_code == 200
-    status, body = ask_as_a_stranger(proxied, "/openapi.json", told)
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has several loopback addresses")
+def test_forwarded_https_is_trusted_from_the_proxy_only(proxied: Service) -> None:
+    forwarded = {**HTTPS, "X-Forwarded-For": "203.0.113.5", "X-Request-Id": "front-0123456789"}
+    assert proxied.get("/openapi.json", headers=forwarded).status_code == 200
+    status, body = request_from_untrusted_address(proxied, "/openapi.json", forwarded)
     assert status == 403
     assert '"code":"https_required"' in body
     assert "front-0123456789" not in body
 
 
-def test_cookies_of_an_https_service_go_by_https_and_to_this_host_alone(proxied: Service) -> None:
+def test_cookies_are_limited_to_https_and_this_host(proxied: Service) -> None:
     found = proxied.get("/dashboard/sign-in", headers=HTTPS)
     sent = {"csrf": form_token(found), "email": MAYA, "password": PASSWORD, "next": ""}
-    held = {"Cookie": found.headers["Set-Cookie"].partition(";")[0]}
-    signed_in = proxied.request("POST", "/dashboard/sign-in", data=sent, headers={**HTTPS, **held})
+    form_cookie = {"Cookie": found.headers["Set-Cookie"].partition(";")[0]}
+    signed_in = proxied.request("POST", "/dashboard/sign-in", data=sent, headers={**HTTPS, **form_cookie})
     assert signed_in.status_code == 303
-    assert signed_in.headers["Location"].startswith("/data/dashboard/"), "below the base URL, on no host by name"
-    given = [*cookie_lines(found), *cookie_lines(signed_in)]
-    assert {line.partition("=")[0] for line in given} == {
+    assert signed_in.headers["Location"].startswith("/data/dashboard/"), "a path below base_url, without a host"
+    cookies = [*cookie_lines(found), *cookie_lines(signed_in)]
+    assert {line.partition("=")[0] for line in cookies} == {
         "__Host-daybreak-form", "__Host-daybreak-session", "__Host-daybreak-device"
     }  # fmt: skip
-    for line in given:
+    for line in cookies:
         words = {word.strip().lower() for word in line.split(";")[1:]}
         assert {"secure", "httponly", "path=/", "samesite=lax"} <= words, line
         assert "domain" not in line.lower()
-    # What plain http could have planted is not read.
-    session = next(line for line in given if "session=" in line).partition(";")[0]
+    # A cookie that plain HTTP could have set is ignored.
+    session = next(line for line in cookies if "session=" in line).partition(";")[0]
     for cookie, status in ((session, 200), (session.removeprefix("__Host-"), 303)):
         assert proxied.get(f"/dashboard/{NORTH}/files", headers={**HTTPS, "Cookie": cookie}).status_code == status
 
 
-def test_the_trail_has_the_clients_address(proxied: Service, service: Service) -> None:
+def test_audit_trail_has_the_address_of_the_client(proxied: Service, service: Service) -> None:
     forwarded = {**HTTPS, "X-Forwarded-For": "198.51.100.66, 203.0.113.9"}
     for each, address in ((proxied, "203.0.113.9"), (service, "127.0.0.1")):
         refused = each.log_in(MAYA, password="wrong", headers=forwarded)
         assert refused.status_code == 401
-        state = each.world.state()
+        state = each.installation.state()
         try:
-            events = state.read(lambda stores: stores.audit.read(seat_id=seat_id(MAYA)))
+            events = state.read(lambda stores: stores.audit.read(AuditQuery(seat_id=seat_id(MAYA))))
         finally:
             state.close()
         assert [event.address for event in events if event.request_id == refused.headers["X-Request-Id"]] == [address]
-
-
-def test_metrics_are_for_the_loopback(proxied: Service) -> None:
-    assert proxied.get("/metrics").status_code == 200
-    found = proxied.get("/metrics", headers={**HTTPS, "X-Forwarded-For": "203.0.113.5"})
-    assert found.status_code == 404
 
 
 def test_request_ids_of_the_proxy_are_kept(proxied: Service) -> None:
@@ -126,8 +120,8 @@ def test_request_ids_of_the_proxy_are_kept(proxied: Service) -> None:
     assert found.headers["X-Request-Id"] == found.json()["request_id"] == "front-0123456789"
 
 
-def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> None:
-    proxied.world.begin_again()
+def test_guesses_from_one_address_do_not_block_others(proxied: Service) -> None:
+    proxied.installation.reset_attempts()
     guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.7"}
     statuses = [proxied.log_in(FREYA, password=f"guess {number}", headers=guesser).status_code for number in range(6)]
     assert statuses[:4] == [401] * 4
@@ -136,7 +130,7 @@ def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> No
     assert (limited.status_code, limited.json()["code"]) == (429, "rate_limited")
     assert 1 <= int(limited.headers["Retry-After"]) <= 310
     assert limited.headers["RateLimit-Remaining"] == "0"
-    # An address that the client made up stands left of the one that the proxy saw.
+    # An address that the client forges is left of the one that the proxy adds.
     forged = {**HTTPS, "X-Forwarded-For": "203.0.113.77, 198.51.100.7"}
     assert proxied.log_in(FREYA, headers=forged).status_code == 429
     owner = {**HTTPS, "X-Forwarded-For": "192.0.2.55"}
@@ -144,44 +138,46 @@ def test_guessing_from_one_address_shuts_nobody_else_out(proxied: Service) -> No
     assert proxied.log_in(FREYA, headers={**HTTPS, "X-Forwarded-For": "2001:db8::1"}).status_code == 200
 
 
-def test_of_many_guesses_at_once_four_are_looked_at(proxied: Service) -> None:
-    proxied.world.begin_again()
+def test_four_of_many_parallel_guesses_are_verified(proxied: Service) -> None:
+    proxied.installation.reset_attempts()
     guesser = {**HTTPS, "X-Forwarded-For": "198.51.100.8"}
-    statuses = at_once(lambda number: proxied.log_in(TWIN, password=f"guess {number}", headers=guesser).status_code, 20)
+    statuses = run_in_parallel(
+        lambda number: proxied.log_in(TWIN, password=f"guess {number}", headers=guesser).status_code, 20
+    )
     assert (statuses.count(401), statuses.count(429)) == (4, 16)
 
 
-def test_a_known_device_is_shut_out_by_nobody(proxied: Service) -> None:
-    proxied.world.begin_again()
+def test_known_device_is_not_blocked_by_other_guesses(proxied: Service) -> None:
+    proxied.installation.reset_attempts()
     shared = {**HTTPS, "X-Forwarded-For": "198.51.100.9"}
-    device = {**shared, "X-Device-Id": proxied.log_in(GIVEN, headers=shared).json()["device_id"]}
-    statuses = [proxied.log_in(GIVEN, password="guess", headers=shared).status_code for _ in range(8)]
+    device = {**shared, "X-Device-Id": proxied.log_in(DREW, headers=shared).json()["device_id"]}
+    statuses = [proxied.log_in(DREW, password="guess", headers=shared).status_code for _ in range(8)]
     assert statuses[-1] == 429
-    assert proxied.log_in(GIVEN, headers=shared).status_code == 429
-    assert proxied.log_in(GIVEN, headers=device).status_code == 200
-    # It is the device of one seat, and counts its guesses as well.
-    for email, final in ((MAYA, PASSWORD), (GIVEN, "guess")):
+    assert proxied.log_in(DREW, headers=shared).status_code == 429
+    assert proxied.log_in(DREW, headers=device).status_code == 200
+    # The device belongs to one seat, and its guesses are counted as well.
+    for email, final in ((MAYA, PASSWORD), (DREW, "guess")):
         statuses = [proxied.log_in(email, password="guess", headers=device).status_code for _ in range(5)]
         assert set(statuses) == {401, 429}
         assert proxied.log_in(email, password=final, headers=device).status_code == 429
 
 
-def test_a_flood_from_everywhere_keeps_no_known_device_out(make_world: Callable[[], World]) -> None:
+def test_known_device_logs_in_during_a_flood(make_installation: Callable[[], Installation]) -> None:
     settings = {"trusted_proxies": ["127.0.0.1/32"], "access.login_overall": "12/5m"}
-    with serving(make_world(), settings=settings) as service:
+    with serving(make_installation(), settings=settings) as service:
 
         def from_address(number: int) -> dict[str, str]:
             return {"X-Forwarded-For": f"203.0.113.{number}"}
 
-        device = service.log_in(GIVEN, headers=from_address(1)).json()["device_id"]
+        device = service.log_in(DREW, headers=from_address(1)).json()["device_id"]
         flood = [service.log_in(f"{number}@example.org", headers=from_address(number)) for number in range(2, 16)]
         assert [answer.status_code for answer in flood] == [401] * 11 + [429] * 3
-        assert service.log_in(GIVEN, headers=from_address(1)).status_code == 429
-        assert service.log_in(GIVEN, headers={**from_address(1), "X-Device-Id": device}).status_code == 200
+        assert service.log_in(DREW, headers=from_address(1)).status_code == 429
+        assert service.log_in(DREW, headers={**from_address(1), "X-Device-Id": device}).status_code == 200
 
 
-def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
-    proxied.world.begin_again()
+def test_ipv6_network_is_limited_as_one_address(proxied: Service) -> None:
+    proxied.installation.reset_attempts()
     statuses = [
         proxied.log_in(
             f"nobody{number}@example.org", headers={**HTTPS, "X-Forwarded-For": f"2001:db8:5::{number + 1:x}"}
@@ -193,7 +189,7 @@ def test_a_whole_network_of_ipv6_is_one_address(proxied: Service) -> None:
 
 
 def logged(service: Service, answer: Response) -> dict[str, Any]:
-    """The log line of a request; it is written when the answer is out."""
+    """Wait for the log line of a request, which is written after the response."""
     request_id = answer.headers["X-Request-Id"]
 
     def found() -> list[dict[str, Any]]:
@@ -203,7 +199,7 @@ def logged(service: Service, answer: Response) -> dict[str, Any]:
     return line
 
 
-def test_the_log_has_the_clients_address_and_no_query(proxied: Service) -> None:
+def test_log_has_the_address_and_no_query(proxied: Service) -> None:
     line = logged(
         proxied, proxied.get("/nowhere?secret=abcdef0123", headers={**HTTPS, "X-Forwarded-For": "203.0.113.99"})
     )
@@ -211,10 +207,8 @@ def test_the_log_has_the_clients_address_and_no_query(proxied: Service) -> None:
     assert "abcdef0123" not in proxied.program.log()
 
 
-def test_a_stranger_is_not_believed(service: Service) -> None:
+def test_forwarded_headers_of_others_are_ignored(service: Service) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.5"}
-    assert service.get("/metrics").status_code == 200
-    assert service.get("/metrics", headers=forwarded).status_code == 404, "a proxy that is not named brings strangers"
     line = logged(service, service.get("/nowhere", headers=forwarded))
-    assert line["address"] == "127.0.0.1", "the address is the connection's own"
+    assert line["address"] == "127.0.0.1", "the address of the connection"
     assert service.request("DELETE", f"{AUTH}/logout", headers={"X-Forwarded-For": "203.0.113.5"}).status_code == 401

@@ -1,5 +1,6 @@
-"""The block of the page on operations as it stands there, in a real nginx before the service."""
+"""The nginx configuration of docs/how-to/operations.md, unchanged, in a real nginx in front of the service."""
 
+import base64
 import hashlib
 import os
 import shutil
@@ -12,16 +13,18 @@ import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
-from tests.acceptance.conftest import new_world
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.world import MAYA, NORTH, PASSWORD
 from tests.parts.certificates import own_certificate
 from tests.parts.presence import absent
 from tests.parts.processes import running
 from tests.parts.waiting import free_port, wait_until
 
-PAGE = Path(__file__).parents[2] / "docs/operations.md"
-# Not the usual address of this machine, which is the proxy's.
+PAGE = Path(__file__).parents[2] / "docs/how-to/operations.md"
+# Headers that differ between two answers.
+OWN_HEADERS = {"date", "x-request-id"}
+# Another local address than that of the proxy.
 CLIENT = "127.0.0.3"
 
 
@@ -32,15 +35,25 @@ class _FromTheClient(HTTPAdapter):
 
 @dataclass(frozen=True)
 class Front:
-    """The service, and a client whose requests all go through nginx."""
+    """Service behind nginx, and requests to it."""
 
     service: Service
     client: requests.Session
+    accelerated: bool
 
     def request(self, method: str, url: str, **options: Any) -> requests.Response:
         """`url` may be a path."""
         url = url if url.startswith("https") else self.service.base_url + url
         return self.client.request(method, url, timeout=PATIENCE_SECONDS, allow_redirects=False, **options)
+
+    def log_line(self, answer: requests.Response) -> dict[str, Any]:
+        """Wait for the log line of a request."""
+        request_id = answer.headers["X-Request-Id"]
+        (line,) = wait_until(
+            lambda: [line for line in self.service.log_lines() if line.get("request_id") == request_id],
+            what="the log line of the request",
+        )
+        return line
 
     def log_in(self) -> str:
         found = self.request("POST", f"{AUTH}/login", json={"email": MAYA, "password": PASSWORD})
@@ -49,10 +62,11 @@ class Front:
         return token
 
 
-def configuration(folder: Path, port: int, upstream: int) -> str:
-    """The server of the page, with this test's ports and certificate."""
+def configuration(folder: Path, port: int, upstream: int, files: Path) -> str:
+    """Return the server of the page, with the ports, certificate and files of this test."""
     server = PAGE.read_text("utf-8").split("```nginx\n")[1].split("```")[0]
     for theirs, ours in (
+        ("/srv/daybreak/files/", f"{files}/"),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("127.0.0.1:8400", f"127.0.0.1:{upstream}"),
         ("# ssl_certificate ...", f"ssl_certificate {folder}/own.pem; ssl_certificate_key {folder}/own.pem;"),
@@ -66,8 +80,8 @@ def configuration(folder: Path, port: int, upstream: int) -> str:
     )
 
 
-@pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+@pytest.fixture(scope="module", params=["off", "nginx"])
+def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         absent("nginx", "it is in the Debian package nginx-light")
@@ -77,14 +91,18 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         "base_url": f"https://127.0.0.1:{port}",
         "require_https": True,
         "trusted_proxies": ["127.0.0.1"],
+        "files.accelerate": request.param,
     }
-    with serving(new_world(tmp_path_factory.mktemp("fronted")), settings=settings) as service:
-        (folder / "nginx.conf").write_text(configuration(folder, port, service.port))
+    with serving(new_installation(tmp_path_factory.mktemp("fronted")), settings=settings) as service:
+        (folder / "nginx.conf").write_text(configuration(folder, port, service.port, service.installation.files_folder))
         command: list[str | Path] = [program, "-e", folder / "error.log", "-p", folder, "-c", folder / "nginx.conf"]
+        if os.geteuid() == 0:
+            # Its worker has to read the files, which belong to the user of the service.
+            command += ["-g", "user root;"]
         with running(command) as nginx, requests.Session() as client:
             client.mount("https://", _FromTheClient())
             client.verify, client.trust_env = str(folder / "own.pem"), False
-            found = Front(service, client)
+            found = Front(service, client, request.param == "nginx")
 
             def ready() -> bool:
                 assert nginx.alive(), nginx.log()
@@ -94,37 +112,100 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
             yield found
 
 
-def test_a_file_comes_through_as_it_is(front: Front) -> None:
+@pytest.fixture(scope="module")
+def link(front: Front) -> str:
     asked = front.request(
         "GET", f"/download/v1/files/{NORTH}/members.csv.gz", headers={"Authorization": f"Bearer {front.log_in()}"}
     )
     assert asked.status_code == 302, asked.text
-    link, told = asked.headers["Location"], asked.json()["data"]
+    return asked.headers["Location"]
+
+
+@pytest.fixture(scope="module")
+def whole(front: Front, link: str) -> requests.Response:
+    found = front.request("GET", link)
+    assert found.status_code == 200
+    return found
+
+
+def test_file_arrives_unchanged(front: Front, link: str, whole: requests.Response) -> None:
     assert link.startswith(front.service.base_url)
-    whole = front.request("GET", link)
-    assert (len(whole.content), hashlib.sha256(whole.content).hexdigest()) == (told["bytes"], told["sha256"])
+    digest = hashlib.sha256(whole.content).digest()
+    assert whole.headers["Repr-Digest"] == f"sha-256=:{base64.b64encode(digest).decode()}:"
     assert whole.headers["Content-Type"] == "application/gzip"
     assert "Content-Encoding" not in whole.headers
+    assert "X-Accel-Redirect" not in whole.headers
+    line = front.log_line(whole)
+    sent_by_service = line["length"] == len(whole.content)
+    assert sent_by_service is not front.accelerated
 
-    head = front.request("HEAD", link)
-    own = {"Date", "X-Request-Id"}
-    assert {name: value for name, value in head.headers.items() if name.title() not in own} == {
-        name: value for name, value in whole.headers.items() if name.title() not in own
-    }
-    part = front.request("GET", link, headers={"Range": "bytes=100-", "If-Range": whole.headers["ETag"]})
-    assert (part.status_code, part.content) == (206, whole.content[100:])
-    assert front.request("GET", link, headers={"If-None-Match": whole.headers["ETag"]}).status_code == 304
+
+def test_head_has_the_headers_of_get(front: Front, link: str, whole: requests.Response) -> None:
+    def headers(answer: requests.Response) -> dict[str, str]:
+        found = {name.lower(): value for name, value in answer.headers.items()}
+        return {name: value for name, value in found.items() if name not in OWN_HEADERS}
+
+    assert headers(front.request("HEAD", link)) == headers(whole)
+
+
+def test_ranges_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
+    etag, modified = whole.headers["ETag"], whole.headers["Last-Modified"]
+    for condition in ({}, {"If-Range": etag}, {"If-Range": modified}):
+        part = front.request("GET", link, headers={"Range": "bytes=100-", **condition})
+        assert (part.status_code, part.content) == (206, whole.content[100:])
+        assert part.headers["Content-Range"] == f"bytes 100-{len(whole.content) - 1}/{len(whole.content)}"
+        assert part.headers["ETag"] == etag
+    for condition in ({"If-Range": '"other"'}, {"If-Range": "Sun, 22 Nov 2020 04:00:00 GMT"}):
+        found = front.request("GET", link, headers={"Range": "bytes=100-", **condition})
+        assert (found.status_code, found.content) == (200, whole.content)
+    several = front.request("GET", link, headers={"Range": "bytes=0-99999,200000-"})
+    assert several.status_code == 206
+    assert several.headers["Content-Type"].startswith("multipart/byteranges; boundary=")
+    assert whole.content[:100_000] in several.content
+    assert whole.content[200_000:] in several.content
+    outside = front.request("GET", link, headers={"Range": "bytes=999999999-"})
+    assert (outside.status_code, outside.json()["code"]) == (416, "range_not_satisfiable")
+
+
+def test_conditional_requests_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
+    etag, modified = whole.headers["ETag"], whole.headers["Last-Modified"]
+    for headers, status in (
+        ({"If-None-Match": etag}, 304),
+        ({"If-None-Match": '"other"'}, 200),
+        ({"If-Modified-Since": modified}, 304),
+        ({"If-Modified-Since": "Sun, 22 Nov 2020 04:00:00 GMT"}, 200),
+        ({"If-Match": etag}, 200),
+        ({"If-Match": '"other"'}, 412),
+        ({"If-Unmodified-Since": modified}, 200),
+        ({"If-Unmodified-Since": "Sun, 22 Nov 2020 04:00:00 GMT"}, 412),
+    ):
+        found = front.request("GET", link, headers=headers)
+        assert found.status_code == status, headers
+        assert status != 200 or found.content == whole.content
+
+
+def test_content_is_compressed_once(front: Front, link: str, whole: requests.Response) -> None:
     text = front.request("GET", link, headers={"Accept": "text/csv", "Accept-Encoding": "gzip"}, stream=True)
     assert text.headers["Content-Encoding"] == "gzip"
-    assert text.raw.read(decode_content=False) == whole.content, "packed once"
+    assert text.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
+    assert text.headers["Vary"] == "Accept, Accept-Encoding"
+    assert text.headers["ETag"] != whole.headers["ETag"]
+    assert text.raw.read(decode_content=False) == whole.content
 
 
-def test_the_service_knows_who_asks(front: Front) -> None:
+def test_files_cannot_be_requested_without_a_link(front: Front, link: str) -> None:
+    (file,) = (path for path in front.service.installation.files_folder.rglob(f"{NORTH}.members.csv.gz"))
+    key = file.relative_to(front.service.installation.files_folder)
+    assert front.request("GET", f"/daybreak-files/{key}").status_code == 404
+
+
+def test_small_file_is_sent_by_the_service(front: Front, link: str) -> None:
+    found = front.request("GET", link, headers={"Range": "bytes=0-9"})
+    assert (found.status_code, len(found.content)) == (206, 10)
+    assert front.log_line(found)["length"] == 10
+
+
+def test_service_knows_the_client(front: Front) -> None:
     found = front.request("GET", "/nowhere", headers={"X-Forwarded-For": "203.0.113.5", "X-Request-Id": "made-up-0123"})
-    request_id = found.headers["X-Request-Id"]
-    assert request_id != "made-up-0123"
-    (line,) = wait_until(
-        lambda: [line for line in front.service.log_lines() if line.get("request_id") == request_id],
-        what="the line of the request",
-    )
-    assert line["address"] == CLIENT
+    assert found.headers["X-Request-Id"] != "made-up-0123"
+    assert front.log_line(found)["address"] == CLIENT

@@ -1,4 +1,4 @@
-"""The client beside a running service: sign in, fetch, and find the files whole."""
+"""The client package with a running service: sign in and fetch complete files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ from pathlib import Path
 import pytest
 import requests
 
-from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.settings import FilesSettings
 from daybreak_client import Daybreak, NotPublished, PublishedFile, Refused
+from tests.acceptance.installation import (
+    ACCOUNTS,
+    CARL,
+    FOREIGN,
+    MAYA,
+    NORTH,
+    NOT_EXPORTED,
+    PASSWORD,
+    SOUTH,
+    Installation,
+    totp_code,
+)
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
-from tests.acceptance.world import ACCOUNTS, CARL, FOREIGN, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, World, totp_code
 from tests.parts.buckets import Bucket
 from tests.parts.s3 import REGION
 from tests.parts.waiting import wait_until
 
 
 def no_code() -> str:
-    raise AssertionError("no second factor is owed")
+    raise AssertionError("no second factor is required")
 
 
 @pytest.fixture
@@ -33,8 +44,8 @@ def maya(service: Service) -> Iterator[Daybreak]:
         yield found
 
 
-def digests_told(service: Service, token: str, client_id: str, format: str) -> dict[str, str]:
-    """Digest by name of file, as the manifest has it."""
+def digests_in_manifest(service: Service, token: str, client_id: str, format: str) -> dict[str, str]:
+    """Return the digests of the manifest by file name."""
     resources = service.get(f"/download/v1/files/{client_id}", token=token).json()["data"]["resources"]
     return {
         f"{entry['resource']}.{format}.gz": file["sha256"]
@@ -44,39 +55,37 @@ def digests_told(service: Service, token: str, client_id: str, format: str) -> d
     }
 
 
-def digests_here(folder: Path) -> dict[str, str]:
+def digests_in_folder(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def cut_off(folder: Path, file: PublishedFile, size_bytes: int) -> None:
-    """Leaves of a copy what an interrupted transfer would have left."""
+def leave_partial_file(folder: Path, file: PublishedFile, size_bytes: int) -> None:
+    """Replace a file by its first bytes, as an interrupted transfer leaves them."""
     whole = folder / file.name
     (folder / f".{file.name}.{file.sha256[:16]}.part").write_bytes(whole.read_bytes()[:size_bytes])
     whole.unlink()
 
 
-def test_all_nine_files_arrive_and_only_what_is_missing_comes_again(
-    service: Service, maya: Daybreak, tmp_path: Path
-) -> None:
+def test_fetch_downloads_only_missing_files(service: Service, maya: Daybreak, tmp_path: Path) -> None:
     north = maya.account(NORTH)
     fetched = north.fetch(tmp_path / "exports" / "north")
     folder = tmp_path / "exports" / "north"
-    told = digests_told(service, service.token(MAYA, NORTH), NORTH, "csv")
-    assert len(told) == 9
-    assert digests_here(folder) == told
-    assert fetched.brought == fetched.files
+    expected = digests_in_manifest(service, service.token(MAYA, NORTH), NORTH, "csv")
+    assert len(expected) == 9
+    assert digests_in_folder(folder) == expected
+    assert fetched.downloaded == fetched.files
     assert fetched.published.client_id == NORTH
     assert not fetched.published.late
 
     (folder / "members.csv.gz").write_bytes(b"damaged")
     (folder / "campaigns.csv.gz").unlink()
     again = north.fetch(folder)
-    assert {file.name for file in again.brought} == {"members.csv.gz", "campaigns.csv.gz"}
-    assert digests_here(folder) == told
-    assert north.fetch(folder).brought == ()
+    assert {file.name for file in again.downloaded} == {"members.csv.gz", "campaigns.csv.gz"}
+    assert digests_in_folder(folder) == expected
+    assert north.fetch(folder).downloaded == ()
 
 
-def test_single_resources_and_formats_can_be_asked_for(maya: Daybreak, tmp_path: Path) -> None:
+def test_resources_and_formats_can_be_selected(maya: Daybreak, tmp_path: Path) -> None:
     maya.account(SOUTH).fetch(tmp_path, ["members", "communities"], ["json", "csv"])
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{resource}.{ending}.gz" for resource in ("members", "communities") for ending in ("csv", "json")
@@ -89,9 +98,9 @@ def test_each_account_has_its_own_files(service: Service, maya: Daybreak, tmp_pa
     maya.account(SOUTH).fetch(tmp_path / "south")
     token = service.token(MAYA, SOUTH)
     assert (
-        digests_here(tmp_path / "south")
-        == digests_told(service, token, SOUTH, "csv")
-        != digests_here(tmp_path / "north")
+        digests_in_folder(tmp_path / "south")
+        == digests_in_manifest(service, token, SOUTH, "csv")
+        != digests_in_folder(tmp_path / "north")
     )
 
 
@@ -102,31 +111,31 @@ def test_accounts_are_listed_by_name(maya: Daybreak) -> None:
     assert [each.current for each in found.values()].count(True) == 1
 
 
-def test_a_second_factor_is_asked_for_when_it_is_owed(service: Service, tmp_path: Path) -> None:
-    service.world.begin_again(CARL)
+def test_code_is_requested_when_required(service: Service, tmp_path: Path) -> None:
+    service.installation.reset_attempts(CARL)
     with Daybreak(service.address) as carl:
-        with pytest.raises(Refused) as told:
+        with pytest.raises(Refused) as caught:
             carl.log_in(CARL, PASSWORD, lambda: "000000" if totp_code() != "000000" else "111111")
-        assert told.value.code == "invalid_code"
+        assert caught.value.code == "invalid_code"
         assert carl.token is None
         carl.log_in(CARL, PASSWORD, totp_code)
-        assert len(carl.account(NORTH).fetch(tmp_path).brought) == 9
+        assert len(carl.account(NORTH).fetch(tmp_path).downloaded) == 9
 
 
-def test_an_api_token_opens_its_account_and_no_other(service: Service, tmp_path: Path) -> None:
-    secret, _ = service.world.mint_token(MAYA, NORTH)
+def test_api_token_is_valid_for_its_account_only(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.installation.create_token(MAYA, NORTH)
     with Daybreak(service.address, secret) as script:
-        assert len(script.account(NORTH.upper()).fetch(tmp_path).brought) == 9
+        assert len(script.account(NORTH.upper()).fetch(tmp_path).downloaded) == 9
         for client_id in (SOUTH, FOREIGN):
-            with pytest.raises(Refused) as told:
+            with pytest.raises(Refused) as caught:
                 script.account(client_id).fetch(tmp_path)
-            assert told.value.code == "not_your_account"
-        with pytest.raises(Refused) as told:
+            assert caught.value.code == "not_your_account"
+        with pytest.raises(Refused) as caught:
             script.accounts()
-        assert told.value.code == "session_required"
+        assert caught.value.code == "session_required"
 
 
-def test_a_link_needs_nothing_else_and_ends_with_the_session(service: Service) -> None:
+def test_link_works_alone_and_ends_with_the_session(service: Service) -> None:
     with Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
         link = maya.account(NORTH).link("members", "json")
@@ -136,73 +145,72 @@ def test_a_link_needs_nothing_else_and_ends_with_the_session(service: Service) -
     assert requests.get(link, timeout=60).json()["code"] == "link_revoked"
 
 
-def test_a_transfer_goes_on_where_it_was(service: Service, maya: Daybreak, tmp_path: Path) -> None:
+def test_transfer_resumes_at_its_offset(service: Service, maya: Daybreak, tmp_path: Path) -> None:
     north = maya.account(NORTH)
     (file,) = north.fetch(tmp_path, ["members"]).files
-    cut_off(tmp_path, file, file.size_bytes - 5)
+    leave_partial_file(tmp_path, file, file.size_bytes - 5)
     north.fetch(tmp_path, ["members"])
-    assert digests_here(tmp_path) == {file.name: file.sha256}
-    # A line is written when the last octet has gone.
+    assert digests_in_folder(tmp_path) == {file.name: file.sha256}
+    # A line is logged after the last byte is sent.
     wait_until(
         lambda: [line for line in service.log_lines() if line.get("status") == 206 and line.get("length") == 5],
         PATIENCE_SECONDS,
-        what="a transfer of the last five octets",
+        what="a transfer of the last five bytes",
     )
 
 
-def test_an_account_without_files_is_told_with_the_time_to_come_back(maya: Daybreak, tmp_path: Path) -> None:
-    with pytest.raises(NotPublished, match="does not know this account") as told:
+def test_account_without_files_has_a_retry_time(maya: Daybreak, tmp_path: Path) -> None:
+    with pytest.raises(NotPublished, match="has no such account") as caught:
         maya.account(NOT_EXPORTED).fetch(tmp_path)
-    assert told.value.retry_after_seconds > 0
+    assert caught.value.retry_after_seconds > 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_that_are_published_meanwhile_are_fetched_all_nine(
-    make_world: Callable[[], World], tmp_path: Path
+def test_publication_during_a_fetch_replaces_all_files(
+    make_installation: Callable[[], Installation], tmp_path: Path
 ) -> None:
-    """The folder never holds some files of one snapshot and some of another."""
-    world = make_world()
-    state = world.state()
+    """The folder never contains files of two snapshots."""
+    installation = make_installation()
+    state = installation.state()
     published: list[str] = []
     one_at_a_time = threading.Lock()
 
     def publish_once(_file: PublishedFile, _size_bytes: int) -> None:
         with one_at_a_time:
             if not published:
-                published.append(world.publish_snapshot(state, seed=2))
+                published.append(installation.publish_snapshot(state, seed=2))
 
-    with serving(world, workers=1) as service, Daybreak(service.address) as maya:
+    with serving(installation, workers=1) as service, Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
-        fetched = maya.account(NORTH).fetch(tmp_path / "exports", tell=publish_once)
+        fetched = maya.account(NORTH).fetch(tmp_path / "exports", on_progress=publish_once)
         token = service.token(MAYA, NORTH)
-        assert digests_here(tmp_path / "exports") == digests_told(service, token, NORTH, "csv")
+        assert digests_in_folder(tmp_path / "exports") == digests_in_manifest(service, token, NORTH, "csv")
     state.close()
     assert [fetched.published.snapshot_id] == published
 
 
-def test_files_in_a_bucket_come_from_the_bucket_itself(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By links that its server signed, and without the token, with which it would refuse them."""
+def test_files_are_downloaded_from_the_bucket(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signed URLs of the bucket are used without the token, which the bucket would refuse."""
     for name, value in bucket.environment().items():
         monkeypatch.setenv(name, value)
-    store = ObjectStore(BucketAddress(f"{bucket.url}/exports", bucket.server.endpoint, REGION, True))
-    world = World(tmp_path / "world", f"sqlite:///{tmp_path}/world/state.db", store)
-    world.make()
+    url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
+    store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
+    installation = Installation(tmp_path / "installation", f"sqlite:///{tmp_path}/installation/state.db", store)
+    installation.create()
     settings = {
         "files.url": f"{bucket.url}/exports",
         "files.endpoint": bucket.server.endpoint,
         "files.region": REGION,
         "files.path_style": True,
     }
-    with serving(world, settings=settings, workers=1) as service, Daybreak(service.address) as maya:
+    with serving(installation, settings=settings, workers=1) as service, Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
         folder = tmp_path / "exports"
         fetched = maya.account(NORTH).fetch(folder, formats=["csv", "json"])
-        assert digests_here(folder) == {file.name: file.sha256 for file in fetched.files}
+        assert digests_in_folder(folder) == {file.name: file.sha256 for file in fetched.files}
         assert len(fetched.files) == 18
-        cut_off(folder, fetched.files[0], 40)
-        assert maya.account(NORTH).fetch(folder).brought == fetched.files[:1]
-        assert digests_here(folder) == {file.name: file.sha256 for file in fetched.files}
+        leave_partial_file(folder, fetched.files[0], 40)
+        assert maya.account(NORTH).fetch(folder).downloaded == fetched.files[:1]
+        assert digests_in_folder(folder) == {file.name: file.sha256 for file in fetched.files}
         links = [line for line in service.log_lines() if line.get("path", "").startswith("/download/v1/links/")]
         assert {line["status"] for line in links} == {302}

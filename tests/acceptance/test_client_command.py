@@ -1,4 +1,4 @@
-"""The command `daybreak` as a person and as cron use it."""
+"""The command `daybreak`, interactively and from cron."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.installation import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
-from tests.acceptance.world import CARL, MAYA, NORTH, NOT_EXPORTED, PASSWORD, SOUTH, totp_code
 
 DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
 
 
 class Shell:
-    """Runs the command, with a profile of its own."""
+    """Runs the command with a separate profile."""
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def test_a_person_signs_in_chooses_an_account_and_fetches(service: Service, shell: Shell) -> None:
+def test_login_select_account_and_fetch(service: Service, shell: Shell) -> None:
     typed = f"{MAYA}\n{PASSWORD}\n"
     done = shell.run("login", service.address, typed=typed)
     assert PASSWORD not in done.stdout + done.stderr
@@ -58,13 +58,13 @@ def test_a_person_signs_in_chooses_an_account_and_fetches(service: Service, shel
 
     listed = shell.run("files")
     assert len(listed.stdout.splitlines()) == 1 + 18
-    assert "the next are expected at" in listed.stderr
-    told = json.loads(shell.run("files", "--json").stdout)
-    assert told["client_id"] == SOUTH
+    assert "next files expected at" in listed.stderr
+    manifest = json.loads(shell.run("files", "--json").stdout)
+    assert manifest["client_id"] == SOUTH
 
     first = shell.run("fetch", "exports")
     assert sorted(first.stdout.splitlines()) == sorted(
-        f"exports/{file['file']}" for file in told["files"] if file["format"] == "csv"
+        f"exports/{file['file']}" for file in manifest["files"] if file["format"] == "csv"
     )
     again = shell.run("fetch", "exports", "--wait", "2h")
     assert again.stdout == ""
@@ -76,7 +76,7 @@ def test_a_person_signs_in_chooses_an_account_and_fetches(service: Service, shel
     shell.run("files", code=2)
 
 
-def test_a_session_that_ended_elsewhere_is_forgotten(service: Service, shell: Shell) -> None:
+def test_logout_removes_an_ended_session(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     token = json.loads(shell.profile.read_text())["token"]
     assert service.request("DELETE", f"{AUTH}/logout", token=token).status_code == 204
@@ -85,20 +85,20 @@ def test_a_session_that_ended_elsewhere_is_forgotten(service: Service, shell: Sh
     assert not shell.profile.exists()
 
 
-def test_a_second_factors_code_is_asked_for_last(service: Service, shell: Shell) -> None:
-    service.world.begin_again(CARL)
+def test_code_is_requested_after_the_password(service: Service, shell: Shell) -> None:
+    service.installation.reset_attempts(CARL)
     shell.run("login", service.address, "--email", CARL, typed=f"{PASSWORD}\n{totp_code()}\n")
     assert "vault" in shell.run("accounts").stdout.casefold()
 
 
-def test_a_wrong_password_saves_nothing(service: Service, shell: Shell) -> None:
+def test_wrong_password_saves_no_profile(service: Service, shell: Shell) -> None:
     done = shell.run("login", service.address, "--email", MAYA, typed="no such password\n", code=1)
-    assert "Email or password is not right" in done.stderr
+    assert "Email or password is wrong" in done.stderr
     assert not shell.profile.exists()
 
 
-def test_cron_needs_nothing_but_the_environment(service: Service, tmp_path: Path) -> None:
-    secret, _ = service.world.mint_token(MAYA, NORTH)
+def test_environment_is_enough_for_cron(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.installation.create_token(MAYA, NORTH)
     cron = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
     done = cron.run("fetch", "exports", "--only", "members", "--format", "json", "--format", "csv", "--wait", "1m")
     assert sorted(done.stdout.splitlines()) == ["exports/members.csv.gz", "exports/members.json.gz"]
@@ -107,36 +107,36 @@ def test_cron_needs_nothing_but_the_environment(service: Service, tmp_path: Path
     link = cron.run("link", "members").stdout.strip()
     assert "/download/v1/links/" in link
     assert "Sign in with email and password" in cron.run("accounts", code=1).stderr
-    assert "there are campaigns," in cron.run("fetch", "elsewhere", "--only", "member", code=2).stderr
+    assert "Use one of campaigns," in cron.run("fetch", "elsewhere", "--only", "member", code=2).stderr
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_an_api_token_can_be_kept(service: Service, shell: Shell) -> None:
-    secret, _ = service.world.mint_token(MAYA, NORTH)
+def test_api_token_is_saved_and_not_revoked_by_logout(service: Service, shell: Shell) -> None:
+    secret, _ = service.installation.create_token(MAYA, NORTH)
     shell.run("login", service.address, "--api-token", "--account", NORTH, typed=f"{secret}\n")
     assert len(shell.run("fetch", "exports").stdout.splitlines()) == 9
     shell.run("logout")
     assert service.get(f"/download/v1/files/{NORTH}", token=secret).status_code == 200
 
 
-def test_a_token_that_is_not_good_is_not_kept(service: Service, shell: Shell) -> None:
+def test_invalid_api_token_is_not_saved(service: Service, shell: Shell) -> None:
     done = shell.run("login", service.address, "--api-token", "--account", NORTH, typed="service_api_x\n", code=1)
     assert "token" in done.stderr
     assert not shell.profile.exists()
 
 
-def test_who_waits_for_files_in_vain_is_told_and_fails(service: Service, tmp_path: Path) -> None:
+def test_wait_without_new_files_fails_with_the_reason(service: Service, tmp_path: Path) -> None:
     shell = Shell(
         tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=service.token(MAYA), DAYBREAK_ACCOUNT=NOT_EXPORTED
     )
     done = shell.run("fetch", "exports", "--wait", "1s", code=1)
-    assert "Waiting for the files of today" in done.stderr
-    assert "not out yet" in done.stderr
+    assert "Waiting for today's files" in done.stderr
+    assert "not published yet" in done.stderr
     assert not (tmp_path / "exports").exists()
 
 
-def test_a_disk_that_takes_no_more_is_named(service: Service, tmp_path: Path) -> None:
-    secret, _ = service.world.mint_token(MAYA, NORTH)
+def test_full_disk_is_reported_with_the_path(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.installation.create_token(MAYA, NORTH)
     shell = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
     small = ("bash", "-c", 'ulimit -f 1; exec "$@"', "small")
     done = shell.run("fetch", "exports", before=small, code=1)
@@ -145,9 +145,9 @@ def test_a_disk_that_takes_no_more_is_named(service: Service, tmp_path: Path) ->
     assert shell.run("files", before=full, code=1).stderr == "daybreak: standard output: No space left on device\n"
 
 
-def test_an_account_that_is_not_clear_is_told_with_those_there_are(service: Service, shell: Shell) -> None:
+def test_ambiguous_account_name_lists_the_candidates(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
-    for text, told in (("nowhere", "No account has"), ("o", "Several accounts have")):
+    for text, message in (("nowhere", "No account has"), ("o", "Several accounts have")):
         done = shell.run("use", text, code=2)
-        assert told in done.stderr
+        assert message in done.stderr
         assert NORTH in done.stderr

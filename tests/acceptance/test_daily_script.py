@@ -1,4 +1,4 @@
-"""What the documented script for every day says when it gets nothing: why, in words, with an error's status."""
+"""The documented script for every day reports why it cannot fetch the files."""
 
 from __future__ import annotations
 
@@ -9,27 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.installation import FOREIGN, MAYA, NORTH, NOT_EXPORTED
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.acceptance.world import FOREIGN, MAYA, NORTH, NOT_EXPORTED
 from tests.parts.waiting import free_port
 
 
 @pytest.fixture
 def script(tmp_path: Path, project_folder: Path) -> Path:
-    """The script as the page has it."""
-    text = (project_folder / "docs/fetching.md").read_text("utf-8")
-    (found,) = re.findall(r"<<'END'\n(.*?)END\n", text, re.DOTALL)
+    """Return the path of a copy of the documented script."""
+    text = (project_folder / "docs/how-to/fetch-every-day.md").read_text("utf-8")
+    (found,) = re.findall(r"> fetch-exports\.sh <<'END'\n(.*?)END\n", text, re.DOTALL)
     path = tmp_path / "fetch-exports.sh"
     path.write_text(found)
     return path
 
 
-def fetch(script: Path, token: str, files: str) -> subprocess.CompletedProcess[str]:
+def fetch(script: Path, token: str, address: str, client_id: str) -> subprocess.CompletedProcess[str]:
     folder = script.parent / "exports"
     folder.mkdir()
+    settings = {
+        "DAYBREAK_TOKEN": token,
+        "DAYBREAK_SERVICE": address,
+        "DAYBREAK_ACCOUNT": client_id,
+        "WAIT_MINUTES": "0",
+    }
     return subprocess.run(
         ["bash", script, folder],
-        env={**os.environ, "TOKEN": token, "FILES": files, "WAIT_MINUTES": "0"},
+        env={**os.environ, **settings},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -38,25 +44,25 @@ def fetch(script: Path, token: str, files: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize(
-    ("client_id", "good", "told"),
+    ("client_id", "valid", "reason"),
     [
         (NORTH, False, "invalid_token"),
         (FOREIGN, True, "not_your_account"),
-        (NOT_EXPORTED, True, "does not know this account"),
+        (NOT_EXPORTED, True, "has no such account"),
     ],
 )
-def test_a_refusal_is_told_with_its_reason(
-    service: Service, script: Path, client_id: str, good: bool, told: str
+def test_refusal_is_reported_with_its_reason(
+    service: Service, script: Path, client_id: str, valid: bool, reason: str
 ) -> None:
-    token = service.token(MAYA, client_id if client_id != FOREIGN else None) if good else "service_api_x"
-    done = fetch(script, token, f"{service.address}/download/v1/files/{client_id}")
+    token = service.token(MAYA, client_id if client_id != FOREIGN else None) if valid else "service_api_x"
+    done = fetch(script, token, service.address, client_id)
     assert (done.returncode, done.stdout) == (1, "")
-    assert told in done.stderr
+    assert reason in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(path.name for path in (script.parent / "exports").iterdir()) == ["manifest.json"]
 
 
-def test_a_service_that_is_away_is_told(script: Path) -> None:
-    done = fetch(script, "service_api_x", f"http://127.0.0.1:{free_port()}/download/v1/files/{NORTH}")
-    assert done.returncode == 7, "curl's own for a connection that is refused"
+def test_unreachable_service_is_reported(script: Path) -> None:
+    done = fetch(script, "service_api_x", f"http://127.0.0.1:{free_port()}", NORTH)
+    assert done.returncode == 7, "the exit code of curl for a refused connection"
     assert "curl: (7)" in done.stderr

@@ -1,5 +1,6 @@
-"""What the dashboard takes from a browser: forms, cookies and the address to go on to. Every route that takes a post is
-tried; its pages are under `dashboard/`.
+"""Input from browsers: forms of every POST route, cookies, and the target of a redirect.
+
+Tests of the pages are in `dashboard/`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.identity import Grant, Seat
 from daybreak.ports.state import Stores
 from daybreak.web.dashboard import session_cookie
-from daybreak.web.dashboard.desk import open_desk
+from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
+from tests.acceptance.installation import NORTH, PASSWORD, SEED, seat_id
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.acceptance.test_waiting_login import form_token
-from tests.acceptance.world import NORTH, PASSWORD, SEED, seat_id
+from tests.acceptance.test_pending_login import form_token
 
 OLGA = "olga@example.org"  # an operator
 OTTO = "otto@example.org"  # has a second factor
@@ -37,18 +38,18 @@ FORMS = "application/x-www-form-urlencoded"
 
 
 def post_paths() -> list[str]:
-    """Every path that takes a post, on North."""
+    """Return the paths of all POST routes, for North."""
     named = {"client_id": NORTH, **dict.fromkeys(("token_id", "snapshot_id", "reference"), str(uuid.uuid4()))}
-    routes = dashboard_routes(open_desk(Mock()))
-    found = [route.path.format(**named) for route in routes if "POST" in route.handlers]
+    routes = dashboard_routes(create_dashboard_context(Mock()))
+    found = [route.path.format(**named) for route in routes if "POST" in (route.methods or ())]
     assert len(found) > 10
     return found
 
 
-def add_people(service: Service) -> None:
-    """Two seats of these tests' own."""
-    ring = keyring.load(service.world.keyring_file)
-    sealed = totp.seal(SEED, seat_id=seat_id(OTTO), keyring=ring, random=os.urandom)
+def add_seats(service: Service) -> None:
+    """Add two seats for these tests."""
+    ring = keyring.load(service.installation.keyring_file)
+    encrypted = totp.encrypt_seed(SEED, seat_id=seat_id(OTTO), keyring=ring, random=os.urandom)
     hashed = passwords.hash_password(PASSWORD)
     now = datetime.now(UTC)
 
@@ -56,23 +57,23 @@ def add_people(service: Service) -> None:
         for email in (OLGA, OTTO):
             stores.directory.put_seats(Seat(seat_id(email), email, hashed, operator=email == OLGA))
             stores.directory.put_grants(Grant(seat_id(email), NORTH, ("owner",), data_export=True, async_rest_api=True))
-        stores.seats.begin_second_factor(seat_id(OTTO), sealed, now)
+        stores.seats.begin_second_factor(seat_id(OTTO), encrypted, now)
         stores.seats.confirm_second_factor(
             seat_id(OTTO), 1, [totp.recovery_digest(c, seat_id=seat_id(OTTO)) for c in CODES], now
         )
 
-    service.world.change(add)
+    service.installation.change(add)
 
 
 @pytest.fixture(scope="module")
-def peopled(service: Service) -> Service:
-    """The shared service with these tests' people."""
-    add_people(service)
+def service_with_seats(service: Service) -> Service:
+    """Return the shared service with the seats of these tests."""
+    add_seats(service)
     return service
 
 
 class Browser:
-    """Holds cookies, follows no redirect, and says nothing of where a post comes from unless told."""
+    """Client with cookies that follows no redirect and sends no Origin header by default."""
 
     def __init__(self, service: Service) -> None:
         self.session = requests.Session()
@@ -97,55 +98,60 @@ class Browser:
 
 
 @pytest.fixture
-def browser(peopled: Service) -> Iterator[Browser]:
-    """Nobody is signed in."""
-    found = Browser(peopled)
+def browser(service_with_seats: Service) -> Iterator[Browser]:
+    """Return a browser that is not signed in."""
+    found = Browser(service_with_seats)
     with found.session:
         yield found
 
 
 @pytest.fixture
-def other_browser(peopled: Service) -> Iterator[Browser]:
-    """And one more."""
-    found = Browser(peopled)
+def other_browser(service_with_seats: Service) -> Iterator[Browser]:
+    """Return a second browser that is not signed in."""
+    found = Browser(service_with_seats)
     with found.session:
         yield found
 
 
-def test_every_post_has_to_come_from_an_own_page(browser: Browser, other_browser: Browser, peopled: Service) -> None:
+def test_every_form_requires_a_valid_csrf_token(
+    browser: Browser, other_browser: Browser, service_with_seats: Service
+) -> None:
     other_browser.sign_in(OLGA)
     foreign = form_token(other_browser.get(f"/dashboard/{NORTH}/settings/security"))
     own = {}
     for email, seen, opened in ((None, SIGN_IN, [SIGN_IN]), (OTTO, SECOND_FACTOR, [SECOND_FACTOR, "/dashboard/enrol"])):
-        visitor = Browser(peopled)
+        visitor = Browser(service_with_seats)
         if email is not None:
             assert visitor.sign_in(email).status_code == 303
         token = form_token(visitor.get(seen))
         own.update(dict.fromkeys(opened, (visitor, token)))
     assert browser.sign_in(OLGA).status_code == 303
     token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
-    taken = []
+    accepted = []
     for path in post_paths():
-        visitor, good = own.get(path, (browser, token))
+        visitor, valid = own.get(path, (browser, token))
         for csrf, headers in (
             ("", {}),
             (foreign, {}),
-            (good[:-1] + ("0" if good[-1] != "0" else "1"), {}),
-            (good, {"Origin": "https://evil.example"}),
-            (good, {"Origin": "null"}),
-            (good, {"Origin": f"https://{urlsplit(peopled.address).netloc}"}),
-            (good, {"Sec-Fetch-Site": "cross-site"}),
-            (good, {"Sec-Fetch-Site": "same-site"}),
-            (good, {"Sec-Fetch-Site": "cross-site", "Origin": peopled.address}),
+            (valid[:-1] + ("0" if valid[-1] != "0" else "1"), {}),
+            (valid, {"Origin": "https://evil.example"}),
+            (valid, {"Origin": "null"}),
+            (valid, {"Origin": f"https://{urlsplit(service_with_seats.address).netloc}"}),
+            (valid, {"Sec-Fetch-Site": "cross-site"}),
+            (valid, {"Sec-Fetch-Site": "same-site"}),
+            (valid, {"Sec-Fetch-Site": "cross-site", "Origin": service_with_seats.address}),
         ):
             fields = {"csrf": csrf, "email": OLGA, "password": PASSWORD, "name": "forged", "current": PASSWORD}
             found = visitor.post(path, fields, headers)
-            if found.status_code != 403 or "The form was not accepted" not in found.text:
-                taken.append((path, csrf[:8], headers, found.status_code))
-    assert taken == []
-    assert browser.get(f"/dashboard/{NORTH}/settings/security").status_code == 200, "nobody was signed out"
+            if found.status_code != 403 or "Form rejected" not in found.text:
+                accepted.append((path, csrf[:8], headers, found.status_code))
+    assert accepted == []
+    assert browser.get(f"/dashboard/{NORTH}/settings/security").status_code == 200, "the session has not ended"
     assert "forged" not in browser.get(f"/dashboard/{NORTH}/settings/tokens").text
-    for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": peopled.address}, {"Origin": peopled.address}):
+    for headers in (
+        {"Sec-Fetch-Site": "same-origin", "Origin": service_with_seats.address},
+        {"Origin": service_with_seats.address},
+    ):
         token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
         found = browser.post("/dashboard/sign-out", {"csrf": token}, headers)
         assert found.headers["Location"] == "/dashboard/sign-in?ended=out"
@@ -167,11 +173,11 @@ def test_every_post_has_to_come_from_an_own_page(browser: Browser, other_browser
         (b"email=a", {"Content-Type": "text/plain"}, 415),
         (b'{"email": "a"}', {"Content-Type": "application/json"}, 415),
         (b"email=a", {"Content-Type": "multipart/form-data; boundary=x"}, 415),
-        # Read to its end, and then without a token.
+        # Valid form without a token.
         (b"email=a", {}, 403),
     ],
 )
-def test_forms(browser: Browser, body: bytes, headers: dict[str, str], status: int) -> None:
+def test_malformed_forms_are_refused(browser: Browser, body: bytes, headers: dict[str, str], status: int) -> None:
     browser.get(SIGN_IN)
     found = browser.post(SIGN_IN, body, {"Content-Type": FORMS, **headers})
     assert found.status_code == status
@@ -203,61 +209,61 @@ def test_forms(browser: Browser, body: bytes, headers: dict[str, str], status: i
         "/dashboard/" + "a" * 1000,
     ],
 )
-def test_next_leads_nowhere_else(browser: Browser, other_browser: Browser, target: str) -> None:
+def test_next_ignores_foreign_targets(browser: Browser, other_browser: Browser, target: str) -> None:
     query = urlencode({"next": target})
     files = f"/dashboard/{NORTH}/files"
     assert 'name="next" value=""' in browser.get(f"{SIGN_IN}?{query}").text
     found = browser.sign_in(OLGA, target)
     assert (found.status_code, found.headers["Location"]) == (303, files)
-    # Signed in already: the page goes on at once.
+    # A signed-in user is redirected immediately.
     assert browser.get(f"{SIGN_IN}?{query}").headers["Location"] == "/dashboard/"
-    # And on the way through the second factor.
+    # The same with a second factor.
     assert other_browser.sign_in(OTTO, target).headers["Location"] == SECOND_FACTOR
     assert 'name="next" value=""' in other_browser.get(f"{SECOND_FACTOR}?{query}").text
     enrol = other_browser.get(f"/dashboard/enrol?{query}")
     assert enrol.headers["Location"] == f"{SECOND_FACTOR}?next="
 
 
-def test_next_leads_to_an_own_page(browser: Browser) -> None:
+def test_next_redirects_to_a_dashboard_page(browser: Browser) -> None:
     wanted = f"/dashboard/{NORTH}/activity?action=login"
     found = browser.sign_in(OLGA, wanted)
     assert found.headers["Location"] == wanted
     cookies = "; ".join(f"{name}={value}" for name, value in browser.session.cookies.items())
     forged = browser.get(f"{SIGN_IN}?{urlencode({'next': wanted})}", Host="evil.example", Cookie=cookies)
-    assert forged.headers["Location"] == wanted, "a path alone: the host is nobody's to choose"
+    assert forged.headers["Location"] == wanted, "a path without the host of the request"
 
 
-def test_cookies_are_for_the_server_alone(browser: Browser) -> None:
+def test_cookies_are_http_only_and_same_site(browser: Browser) -> None:
     page = browser.get(SIGN_IN)
     signed_in = browser.sign_in(OLGA)
-    given = [*cookie_lines(page), *cookie_lines(signed_in)]
-    assert {line.partition("=")[0] for line in given} == {"daybreak-form", "daybreak-session", "daybreak-device"}
-    for line in given:
+    cookies = [*cookie_lines(page), *cookie_lines(signed_in)]
+    assert {line.partition("=")[0] for line in cookies} == {"daybreak-form", "daybreak-session", "daybreak-device"}
+    for line in cookies:
         words = {word.strip().lower() for word in line.split(";")[1:]}
         assert {"httponly", "path=/", "samesite=lax"} <= words, line
-        # This one is reached by plain http, on the loopback.
+        # This service uses plain HTTP on the loopback interface.
         assert not {word for word in words if word.startswith(("domain", "secure"))}, line
 
 
 def cookie_lines(found: requests.Response) -> list[str]:
-    """The Set-Cookie lines of an answer, whole."""
+    """Return the Set-Cookie headers of a response."""
     return list(found.raw.headers.getlist("set-cookie"))
 
 
-def test_a_cookie_that_was_made_up_or_moved_is_nobodys(browser: Browser, other_browser: Browser) -> None:
+def test_forged_and_duplicate_cookies_are_refused(browser: Browser, other_browser: Browser) -> None:
     browser.sign_in(OLGA)
     files = f"/dashboard/{NORTH}/files"
     assert browser.get(files).status_code == 200
-    held = dict(browser.session.cookies.items())
-    good = held["daybreak-session"]
-    kid, payload, mac = good.split(".")
-    device = held["daybreak-device"].split(".")
+    cookies = dict(browser.session.cookies.items())
+    valid = cookies["daybreak-session"]
+    kid, payload, mac = valid.split(".")
+    device = cookies["daybreak-device"].split(".")
     for value in (
         f"{kid}.{payload}.{'0' * 64}",
         f"{kid}.{payload}.{mac[:-1]}{'0' if mac[-1] != '0' else '1'}",
         f"deadbeef.{payload}.{mac}",
         f"{kid}.{uuid.uuid4()}.{mac}",
-        # What the service wrote for another purpose.
+        # Signed by the service for another cookie.
         f"{device[0]}.{device[1]}.{device[2]}",
         f"{kid}.{payload}.{device[2]}",
         payload,
@@ -266,41 +272,46 @@ def test_a_cookie_that_was_made_up_or_moved_is_nobodys(browser: Browser, other_b
         found = other_browser.get(files, Cookie=f"daybreak-session={value}")
         assert found.status_code == 303, value
         assert urlsplit(found.headers["Location"]).path == SIGN_IN
-    # One of two: which counts is for nobody to choose.
-    for both in (f"daybreak-session={good}; daybreak-session=x", f"daybreak-session=x; daybreak-session={good}"):
+    # Two cookies of the same name are refused.
+    for both in (f"daybreak-session={valid}; daybreak-session=x", f"daybreak-session=x; daybreak-session={valid}"):
         assert other_browser.get(files, Cookie=both).status_code == 303
-    assert other_browser.get(files, Cookie=f"daybreak-session={good}").status_code == 200
+    assert other_browser.get(files, Cookie=f"daybreak-session={valid}").status_code == 200
 
 
-def test_a_session_of_the_api_is_none_of_the_dashboard(browser: Browser, peopled: Service) -> None:
-    """Even were its cookie ever written."""
-    claims = peopled.token(OLGA).split(".")[1]
+def test_api_session_is_not_a_dashboard_session(browser: Browser, service_with_seats: Service) -> None:
+    """The cookie is signed as if the dashboard had written it."""
+    claims = service_with_seats.token(OLGA).split(".")[1]
     sid = json.loads(base64.urlsafe_b64decode(claims + "=="))["sid"]
-    value = session_cookie.seal(sid, kind="session", keyring=keyring.load(peopled.world.keyring_file))
+    value = session_cookie.seal(sid, kind="session", keyring=keyring.load(service_with_seats.installation.keyring_file))
     for path in (f"/dashboard/{NORTH}/files", "/dashboard/"):
         found = browser.get(path, Cookie=f"daybreak-session={value}")
         assert urlsplit(found.headers["Location"]).path == SIGN_IN, path
 
 
-def test_an_operator_who_has_a_second_factor_shows_it(browser: Browser, peopled: Service) -> None:
+def test_enrolled_operator_must_use_the_second_factor(browser: Browser, service_with_seats: Service) -> None:
     browser.sign_in(OLGA)
     assert browser.get("/dashboard/operator/runs").status_code == 200
-    sealed = totp.seal(SEED, seat_id=seat_id(OLGA), keyring=keyring.load(peopled.world.keyring_file), random=os.urandom)
+    encrypted = totp.encrypt_seed(
+        SEED,
+        seat_id=seat_id(OLGA),
+        keyring=keyring.load(service_with_seats.installation.keyring_file),
+        random=os.urandom,
+    )
 
     def enrol(stores: Stores) -> None:
-        stores.seats.begin_second_factor(seat_id(OLGA), sealed, datetime.now(UTC))
+        stores.seats.begin_second_factor(seat_id(OLGA), encrypted, datetime.now(UTC))
         stores.seats.confirm_second_factor(seat_id(OLGA), 1, [], datetime.now(UTC))
 
-    peopled.world.change(enrol)
+    service_with_seats.installation.change(enrol)
     try:
         found = browser.get("/dashboard/operator/runs")
         assert found.status_code == 403
         assert "Sign in again with your second factor" in found.text
     finally:
-        peopled.world.change(lambda stores: stores.seats.reset_second_factor(seat_id(OLGA)))
+        service_with_seats.installation.change(lambda stores: stores.seats.reset_second_factor(seat_id(OLGA)))
 
 
-def test_secrets_change_after_the_password_alone(browser: Browser, peopled: Service) -> None:
+def test_changing_secrets_requires_the_password(browser: Browser, service_with_seats: Service) -> None:
     browser.sign_in(OLGA)
     settings = f"/dashboard/{NORTH}/settings"
     page = browser.get(f"{settings}/security")
@@ -308,14 +319,14 @@ def test_secrets_change_after_the_password_alone(browser: Browser, peopled: Serv
     factor = f"{settings}/security/second-factor"
     assert browser.post(factor, {"csrf": token}).headers["Location"] == factor
     assert browser.get(factor).status_code == 200
-    peopled.world.change(_forget_passwords_shown)
+    service_with_seats.installation.change(_age_authentication)
     asked = [
         browser.get(factor),
         browser.get(f"{settings}/tokens/new"),
         browser.post(factor, {"csrf": token}),
         browser.post(f"{factor}/confirm", {"csrf": token, "code": "000000"}),
-        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "once": once}),
-        browser.post(f"{settings}/tokens/new", {"csrf": token, "once": once, "name": "unseen", "expiry": "30"}),
+        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "form_id": once}),
+        browser.post(f"{settings}/tokens/new", {"csrf": token, "form_id": once, "name": "unseen", "expiry": "30"}),
     ]
     for found in asked:
         assert found.status_code == 303, found.url
@@ -323,27 +334,25 @@ def test_secrets_change_after_the_password_alone(browser: Browser, peopled: Serv
     assert "unseen" not in browser.get(f"{settings}/tokens").text
 
 
-def _forget_passwords_shown(stores: Stores) -> None:
+def _age_authentication(stores: Stores) -> None:
     for session, _ in stores.sessions.list_open(seat_id(OLGA), datetime.now(UTC)):
         stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))
 
 
-def test_a_waiting_login_is_completed_once_however_many_good_codes_come(each_service: Service) -> None:
-    add_people(each_service)
+def test_parallel_codes_complete_a_pending_login_once(each_service: Service) -> None:
+    add_seats(each_service)
     browser = Browser(each_service)
     with browser.session:
         browser.sign_in(OTTO)
         token = form_token(browser.get(SECOND_FACTOR))
         cookies = "; ".join(f"{name}={value}" for name, value in browser.session.cookies.items())
 
-    answers = all_but_an_octet_then_the_rest(
-        each_service, [answer_of(each_service, cookies, token, code) for code in CODES]
-    )
+    answers = send_in_parallel(each_service, [recovery_request(each_service, cookies, token, code) for code in CODES])
     assert [f"location: /dashboard/{NORTH}/files".encode() in answer for answer in answers].count(True) == 1, answers
 
 
-def answer_of(service: Service, cookies: str, token: str, code: str) -> bytes:
-    """A whole request with a recovery code."""
+def recovery_request(service: Service, cookies: str, token: str, code: str) -> bytes:
+    """Return a request that submits a recovery code."""
     body = urlencode({"csrf": token, "code": code, "kind": "recovery", "next": ""})
     return (
         f"POST {SECOND_FACTOR} HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nCookie: {cookies}\r\n"
@@ -351,15 +360,15 @@ def answer_of(service: Service, cookies: str, token: str, code: str) -> bytes:
     ).encode()
 
 
-def all_but_an_octet_then_the_rest(service: Service, requests_sent: Sequence[bytes]) -> list[bytes]:
-    """The heads of the answers to requests that end at one moment."""
+def send_in_parallel(service: Service, requests_sent: Sequence[bytes]) -> list[bytes]:
+    """Send all requests but their last byte, then the last bytes together. Return the heads of the responses."""
     with contextlib.ExitStack() as stack:
         connections = []
         for octets in requests_sent:
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE_SECONDS))
             connection.sendall(octets[:-1])
             connections.append(connection)
-        # A round trip, in which what came is read as far as it goes.
+        # By the end of this request, the service has read the others up to their last byte.
         assert service.get("/healthz").status_code == 200
         for connection, octets in zip(connections, requests_sent, strict=True):
             connection.sendall(octets[-1:])

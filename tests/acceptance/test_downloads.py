@@ -1,4 +1,4 @@
-"""A download request, its link, and the octets behind it."""
+"""Requests for files, signed links and the content that they serve."""
 
 import base64
 import gzip
@@ -18,8 +18,8 @@ import requests
 
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
+from tests.acceptance.installation import LARGE_ROWS, MAYA, NORTH, NOT_EXPORTED, SOUTH, VIC, rows_of_csv
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.acceptance.world import LARGE_ROWS, MAYA, NORTH, NOT_EXPORTED, SOUTH, VIC, rows_of_csv
 from tests.parts.waiting import wait_until
 
 PATHS = [
@@ -29,19 +29,19 @@ PATHS = [
 
 @pytest.fixture(scope="module")
 def north(service: Service) -> str:
-    """A session token on North."""
+    """Return a session token for North."""
     return service.token(MAYA, NORTH)
 
 
 @pytest.fixture(scope="module")
 def large(service: Service, north: str) -> str:
-    """A link to a file of more than a megabyte."""
+    """Return a link to a file of more than 1 MB."""
     return service.link(north, NORTH, "members.csv.gz")
 
 
 @pytest.fixture(scope="module")
 def small(service: Service, north: str) -> str:
-    """A link to a file of less than a kilobyte."""
+    """Return a link to a file of less than 1 kB."""
     return service.link(north, NORTH, "campaign_links.csv.gz")
 
 
@@ -50,7 +50,7 @@ def large_content(large: str) -> bytes:
     return requests.get(large, timeout=PATIENCE_SECONDS).content
 
 
-def test_the_documented_paths_are_the_nine() -> None:
+def test_download_paths_are_the_documented_ones() -> None:
     assert [resource.download_path for resource in RESOURCES] == [
         "campaigns.csv.gz",
         "outbound_message_type_usage.csv.gz/segment-based-subscription",
@@ -65,8 +65,8 @@ def test_the_documented_paths_are_the_nine() -> None:
 
 
 @pytest.mark.parametrize(("resource", "kind", "path"), PATHS)
-def test_every_path_gives_its_file(service: Service, north: str, resource: str, kind: str, path: str) -> None:
-    asked = service.ask(north, NORTH, path)
+def test_every_path_returns_its_file(service: Service, north: str, resource: str, kind: str, path: str) -> None:
+    asked = service.request_file(north, NORTH, path)
     assert asked.status_code == 302
     assert asked.headers["Cache-Control"] == "no-store"
     data = asked.json()["data"]
@@ -101,11 +101,11 @@ def test_every_path_gives_its_file(service: Service, north: str, resource: str, 
         assert all(list(record) == names for record in records)
 
 
-def test_each_request_gives_another_link(service: Service, north: str) -> None:
+def test_each_request_returns_another_link(service: Service, north: str) -> None:
     assert service.link(north, NORTH) != service.link(north, NORTH)
 
 
-def test_replacing_csv_by_json_in_the_link_gives_json(service: Service, large: str) -> None:
+def test_replacing_csv_by_json_in_a_link_returns_json(service: Service, large: str) -> None:
     found = service.get(large.replace("csv", "json"))
     assert found.headers["Content-Disposition"] == 'attachment; filename="members.json.gz"'
     assert len(json.loads(gzip.decompress(found.content))) == LARGE_ROWS
@@ -124,21 +124,21 @@ def test_replacing_csv_by_json_in_the_link_gives_json(service: Service, large: s
         "%2563ampaigns.csv.gz",
     ],
 )
-def test_other_files_are_not_there(service: Service, north: str, path: str) -> None:
-    found = service.ask(north, NORTH, path)
+def test_unknown_files_are_not_found(service: Service, north: str, path: str) -> None:
+    found = service.request_file(north, NORTH, path)
     assert (found.status_code, found.json()["code"]) == (404, "unknown_file")
 
 
 @pytest.mark.parametrize("path", ["campaigns%2Ecsv%2egz", "%63ampaigns.csv.gz", "campaigns.csv%2Egz?x=%2e"])
-def test_a_file_under_another_spelling_is_not_there(service: Service, north: str, path: str) -> None:
-    """Sent as it stands there: other clients write plain letters for it."""
+def test_percent_encoded_file_name_is_not_found(service: Service, north: str, path: str) -> None:
+    """The path is sent unchanged: most clients decode it first."""
     with closing(HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("GET", f"/download/v1/files/{NORTH}/{path}", headers={"Authorization": f"Bearer {north}"})
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["code"]) == (404, "unknown_file")
 
 
-def test_no_snapshot_of_a_leader_is_told_with_the_time_to_come_back(service: Service) -> None:
+def test_missing_snapshot_has_a_retry_time(service: Service) -> None:
     token = service.token(MAYA, NOT_EXPORTED)
     for path in (f"/download/v1/files/{NOT_EXPORTED}/campaigns.csv.gz", f"/download/v1/files/{NOT_EXPORTED}"):
         found = service.get(path, token=token)
@@ -146,7 +146,7 @@ def test_no_snapshot_of_a_leader_is_told_with_the_time_to_come_back(service: Ser
         assert 0 < int(found.headers["Retry-After"]) <= 86_400
 
 
-def test_a_leader_without_rows_gets_the_header(service: Service) -> None:
+def test_account_without_rows_gets_a_header_only_file(service: Service) -> None:
     token = service.token(MAYA, SOUTH)
     found = service.get(service.link(token, SOUTH, "campaigns.csv.gz"))
     assert found.headers["X-Row-Count"] == "0"
@@ -154,7 +154,7 @@ def test_a_leader_without_rows_gets_the_header(service: Service) -> None:
     assert json.loads(gzip.decompress(service.get(service.link(token, SOUTH, "campaigns.json.gz")).content)) == []
 
 
-def test_the_manifest(service: Service, north: str) -> None:
+def test_manifest_lists_every_file_and_freshness(service: Service, north: str) -> None:
     found = service.get(f"/download/v1/files/{NORTH}", token=north)
     assert found.status_code == 200
     data = found.json()["data"]
@@ -169,13 +169,13 @@ def test_the_manifest(service: Service, north: str) -> None:
     assert denied.status_code == 403
 
 
-# --- What tools hold in their hands ---------------------------------------------------------------
+# --- Clients --------------------------------------------------------------------------------------
 
 
-def test_curl_wget_requests_and_urllib_hold_a_gzip_file(service: Service, north: str, tmp_path: Path) -> None:
+def test_curl_wget_requests_and_urllib_receive_gzip(service: Service, north: str, tmp_path: Path) -> None:
     url = f"{service.address}/download/v1/files/{NORTH}/members.csv.gz"
     authorization = f"Authorization: Bearer {north}"
-    expected = service.ask(north, NORTH, "members.csv.gz").json()["data"]["sha256"]
+    expected = service.request_file(north, NORTH, "members.csv.gz").json()["data"]["sha256"]
     with_urllib = (
         "import sys, urllib.request as u; q = u.Request(sys.argv[1], headers={'Authorization': sys.argv[2]});"
         "open('urllib.gz', 'wb').write(u.urlopen(q).read())"
@@ -209,7 +209,7 @@ def test_curl_resumes_a_broken_download(service: Service, large: str, large_cont
 
 
 @pytest.mark.parametrize("name", ["large", "small"])
-def test_who_asks_for_the_content_gets_it(service: Service, name: str, request: pytest.FixtureRequest) -> None:
+def test_accept_headers_select_the_decoded_content(service: Service, name: str, request: pytest.FixtureRequest) -> None:
     url: str = request.getfixturevalue(name)
     file = service.get(url)
     content = service.get(url, headers={"Accept": "text/csv", "Accept-Encoding": "gzip"})
@@ -236,7 +236,7 @@ def test_head_has_the_headers_of_get(service: Service, name: str, request: pytes
         assert _plain(head) == _plain(get)
 
 
-def test_head_of_a_download_request(service: Service, north: str) -> None:
+def test_head_of_a_file_request_redirects(service: Service, north: str) -> None:
     found = service.request("HEAD", f"/download/v1/files/{NORTH}/campaigns.csv.gz", token=north)
     assert (found.status_code, found.content) == (302, b"")
     assert found.headers["Location"].startswith(service.base_url)
@@ -245,26 +245,28 @@ def test_head_of_a_download_request(service: Service, north: str) -> None:
 # --- Conditions and ranges ------------------------------------------------------------------------
 
 
-def test_what_the_client_holds_is_not_sent_again(service: Service, small: str) -> None:
-    held = service.get(small)
+def test_unchanged_file_is_not_sent_again(service: Service, small: str) -> None:
+    first = service.get(small)
     for headers in (
-        {"If-None-Match": held.headers["ETag"]},
-        {"If-None-Match": f'"x", W/{held.headers["ETag"]}'},
-        {"If-Modified-Since": held.headers["Last-Modified"]},
+        {"If-None-Match": first.headers["ETag"]},
+        {"If-None-Match": f'"x", W/{first.headers["ETag"]}'},
+        {"If-Modified-Since": first.headers["Last-Modified"]},
     ):
         found = service.get(small, headers=headers)
         assert (found.status_code, found.content) == (304, b"")
-        assert found.headers["ETag"] == held.headers["ETag"]
-        assert found.headers["Vary"] == held.headers["Vary"]
+        assert found.headers["ETag"] == first.headers["ETag"]
+        assert found.headers["Vary"] == first.headers["Vary"]
     assert service.get(small, headers={"If-None-Match": '"x"'}).status_code == 200
-    as_content = {"Accept": "text/csv", "Accept-Encoding": "gzip", "If-None-Match": held.headers["ETag"]}
+    as_content = {"Accept": "text/csv", "Accept-Encoding": "gzip", "If-None-Match": first.headers["ETag"]}
     assert service.get(small, headers=as_content).status_code == 200
     failed = service.get(small, headers={"If-Match": '"x"'})
     assert (failed.status_code, failed.json()["code"]) == (412, "precondition_failed")
 
 
 @pytest.mark.parametrize(("name", "first", "status"), [("If-None-Match", '"x"', 304), ("If-Match", '"x"', 200)])
-def test_a_condition_in_two_lines_is_one_list(service: Service, small: str, name: str, first: str, status: int) -> None:
+def test_condition_in_two_header_lines_is_one_list(
+    service: Service, small: str, name: str, first: str, status: int
+) -> None:
     etag = service.request("HEAD", small).headers["ETag"]
     with closing(HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.putrequest("GET", small.removeprefix(service.address))
@@ -284,7 +286,7 @@ def test_a_condition_in_two_lines_is_one_list(service: Service, small: str, name
         ("70000-900000", slice(70_000, 900_001)),
     ],
 )
-def test_a_range(service: Service, large: str, large_content: bytes, asked: str, part: slice) -> None:
+def test_single_range(service: Service, large: str, large_content: bytes, asked: str, part: slice) -> None:
     found = service.get(large, headers={"Range": f"bytes={asked}"})
     assert found.status_code == 206
     assert found.content == large_content[part]
@@ -294,7 +296,7 @@ def test_a_range(service: Service, large: str, large_content: bytes, asked: str,
     assert found.headers["Content-Length"] == str(stop - first)
 
 
-def test_several_ranges(service: Service, large: str, large_content: bytes) -> None:
+def test_multiple_ranges(service: Service, large: str, large_content: bytes) -> None:
     found = service.get(large, headers={"Range": "bytes=0-9,500000-500099,-7"})
     assert found.status_code == 206
     kind, _, boundary = found.headers["Content-Type"].partition("; boundary=")
@@ -312,7 +314,7 @@ def test_several_ranges(service: Service, large: str, large_content: bytes) -> N
     assert int(found.headers["Content-Length"]) == len(found.content)
 
 
-def test_a_part_is_sent_once_however_often_it_is_asked_for(service: Service, large: str, large_content: bytes) -> None:
+def test_overlapping_ranges_are_merged(service: Service, large: str, large_content: bytes) -> None:
     asked = "bytes=" + ",".join(["0-"] * 8)
     found = service.get(large, headers={"Range": asked})
     assert (found.status_code, found.content) == (206, large_content)
@@ -320,7 +322,7 @@ def test_a_part_is_sent_once_however_often_it_is_asked_for(service: Service, lar
     assert (overlapping.status_code, overlapping.content) == (206, large_content[100:400])
 
 
-def test_ranges_that_cannot_be_given(service: Service, large: str, large_content: bytes) -> None:
+def test_unsatisfiable_and_malformed_ranges(service: Service, large: str, large_content: bytes) -> None:
     size = len(large_content)
     for asked in (f"bytes={size}-", "bytes=-0", "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(9))):
         found = service.get(large, headers={"Range": asked})
@@ -338,61 +340,61 @@ def test_ranges_that_cannot_be_given(service: Service, large: str, large_content
 
 
 def test_if_range(service: Service, large: str, large_content: bytes) -> None:
-    held = service.request("HEAD", large).headers
-    for validator in (held["ETag"], held["Last-Modified"]):
+    validators = service.request("HEAD", large).headers
+    for validator in (validators["ETag"], validators["Last-Modified"]):
         found = service.get(large, headers={"Range": "bytes=5-9", "If-Range": validator})
         assert (found.status_code, found.content) == (206, large_content[5:10])
-    for validator in ('"x"', f"W/{held['ETag']}", "Sun, 22 Nov 2020 04:00:00 GMT"):
+    for validator in ('"x"', f"W/{validators['ETag']}", "Sun, 22 Nov 2020 04:00:00 GMT"):
         assert service.get(large, headers={"Range": "bytes=5-9", "If-Range": validator}).content == large_content
 
 
-def test_an_authorization_header_on_a_link_is_ignored(service: Service, small: str) -> None:
+def test_authorization_header_on_a_link_is_ignored(service: Service, small: str) -> None:
     assert service.get(small, token="nonsense").status_code == 200
 
 
 def _fetches(service: Service, token: str) -> list[str]:
-    """The ids of the requests on North's trail that fetched a file."""
+    """Return the request ids of the downloads in North's audit trail."""
     found = service.get(f"/download/v1/audit/{NORTH}?action=file.fetched", token=token)
     return [json.loads(line)["request_id"] for line in found.text.splitlines()]
 
 
-def test_whoever_gets_octets_is_on_the_trail_however_they_are_asked_for(service: Service, north: str) -> None:
-    def asked(method: str, status: int, headers: dict[str, str]) -> str:
+def test_every_response_with_content_is_audited(service: Service, north: str) -> None:
+    def send(method: str, status: int, headers: dict[str, str]) -> str:
         link = service.link(north, NORTH, "members.csv.gz")
         found = service.request(method, link, headers=headers)
         assert found.status_code == status, headers
         return found.headers["X-Request-Id"]
 
     etag = service.request("HEAD", service.link(north, NORTH, "members.csv.gz")).headers["ETag"]
-    without = {
-        asked("HEAD", 200, {}),
-        asked("GET", 304, {"If-None-Match": etag}),
-        asked("GET", 412, {"If-Match": '"another"'}),
-        asked("GET", 416, {"Range": "bytes=999999999-"}),
+    without_content = {
+        send("HEAD", 200, {}),
+        send("GET", 304, {"If-None-Match": etag}),
+        send("GET", 412, {"If-Match": '"another"'}),
+        send("GET", 416, {"Range": "bytes=999999999-"}),
     }
-    with_octets = {
-        asked("GET", 200, {}),
-        asked("GET", 200, {"If-None-Match": '"another"'}),
-        asked("GET", 200, {"If-Modified-Since": "Sun, 22 Nov 2020 04:00:00 GMT"}),
-        asked("GET", 206, {"Range": "bytes=1-"}),
-        asked("GET", 206, {"Range": "bytes=-5"}),
-        asked("GET", 200, {"Range": "bytes=1-", "If-Range": '"another"'}),
+    with_content = {
+        send("GET", 200, {}),
+        send("GET", 200, {"If-None-Match": '"another"'}),
+        send("GET", 200, {"If-Modified-Since": "Sun, 22 Nov 2020 04:00:00 GMT"}),
+        send("GET", 206, {"Range": "bytes=1-"}),
+        send("GET", 206, {"Range": "bytes=-5"}),
+        send("GET", 200, {"Range": "bytes=1-", "If-Range": '"another"'}),
     }
-    # Each worker writes what it has a quarter of a second later.
-    wait_until(lambda: with_octets <= set(_fetches(service, north)), what="the fetches on the trail")
-    assert not without & set(_fetches(service, north))
+    # Each worker writes its events after a quarter of a second.
+    wait_until(lambda: with_content <= set(_fetches(service, north)), what="the audit events of the downloads")
+    assert not without_content & set(_fetches(service, north))
 
 
-def test_the_parts_of_one_download_are_on_the_trail_once(service: Service, north: str) -> None:
+def test_ranges_of_one_download_are_audited_once(service: Service, north: str) -> None:
     link = service.link(north, NORTH, "members.csv.gz")
     parts = {
         service.get(link, headers={"Range": f"bytes={start}-{start + 9}"}).headers["X-Request-Id"]
         for start in range(0, 200, 10)
     }
     last = service.get(service.link(north, NORTH, "members.csv.gz")).headers["X-Request-Id"]
-    wait_until(lambda: last in _fetches(service, north), what="a later fetch on the trail")
-    wait_until(lambda: not parts.isdisjoint(_fetches(service, north)), what="a part on the trail")
-    # Each worker remembers for itself.
+    wait_until(lambda: last in _fetches(service, north), what="the audit event of a later download")
+    wait_until(lambda: not parts.isdisjoint(_fetches(service, north)), what="the audit event of a range")
+    # Each of the two workers records the download once.
     assert len(parts.intersection(_fetches(service, north))) <= 2
 
 

@@ -1,4 +1,4 @@
-"""Every format over HTTP, read by the tools that people use: all four say the same rows."""
+"""Every format over HTTP, read by common tools: all four have the same rows."""
 
 import csv
 import gzip
@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from daybreak.catalogue.formats import FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.cli.main import run
 from daybreak.demo.directory import OWNER_EMAIL, make_directory
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
 from tests.parts.processes import running
@@ -37,7 +37,7 @@ AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Consumer:
-    """An API token, and the address of the files of its account: that of the service, and of one that serves text."""
+    """API token, and URLs of its account's files: served as gzip files, and as gzip-encoded text."""
 
     token: str
     files: str
@@ -48,7 +48,7 @@ class Consumer:
         return {"Authorization": f"Bearer {self.token}"}
 
     def get(self, url: str, **headers: str) -> requests.Response:
-        """What `requests` makes of it: the redirect is followed."""
+        """Send a request and follow its redirect."""
         found = requests.get(url, headers={**self.headers, **headers}, timeout=PATIENCE_SECONDS)
         assert found.ok, found.text
         return found
@@ -59,9 +59,9 @@ class Consumer:
 
 @pytest.fixture(scope="module")
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
-    """A platform with strange texts, all four formats of it, and two services: as files, and as encoded texts."""
+    """Publish a demo platform in all formats and serve it twice: as gzip files, and as gzip-encoded text."""
     folder = tmp_path_factory.mktemp("formats")
-    make_platform(folder / "platform", leaders=6, members=400, messages=1_000, as_of=AS_OF)
+    make_platform(folder / "platform", PlatformSizes(leaders=6, members=400, messages=1_000), as_of=AS_OF)
     directory = make_directory(folder / "platform", seed=7)
     (folder / "directory.json").write_text(directory.document, "utf-8")
     assert run(["init", str(folder)]) == 0
@@ -69,12 +69,12 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     formats = ",".join(format.name for format in FORMATS)
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("DAYBREAK_SNAPSHOT__FORMATS", formats)
-        # The tests' own process would keep it.
+        # It would change the priority of the test process.
         environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
         assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
     owner = directory.seat(OWNER_EMAIL)
-    minted = subprocess.run(
+    created = subprocess.run(
         [*DAYBREAKD, "token", "create", "--seat", owner.email, "--account", owner.client_ids[0], *config],
         capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
@@ -91,15 +91,15 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
         return address, running([*DAYBREAKD, "serve", "--no-builder", *config], environment=environment)
 
     (files, first), (texts, second) = serve("file"), serve("encoding")
-    below = f"/download/v1/files/{owner.client_ids[0]}"
+    path = f"/download/v1/files/{owner.client_ids[0]}"
     with first as one, second as two:
         one.wait_for_log('"ready"', PATIENCE_SECONDS)
         two.wait_for_log('"ready"', PATIENCE_SECONDS)
-        yield Consumer(minted.stdout.strip(), f"http://{files}{below}", f"http://{texts}{below}")
+        yield Consumer(created.stdout.strip(), f"http://{files}{path}", f"http://{texts}{path}")
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.name))
-def test_the_four_formats_say_the_same(consumer: Consumer, resource: Resource) -> None:
+def test_all_formats_have_the_same_rows(consumer: Consumer, resource: Resource) -> None:
     got = {format.name: consumer.get(consumer.url(resource, format.name)) for format in FORMATS}
     for format in FORMATS:
         found = got[format.name]
@@ -117,8 +117,8 @@ def test_the_four_formats_say_the_same(consumer: Consumer, resource: Resource) -
     assert {int(found.headers["X-Row-Count"]) for found in got.values()} == {len(records)}
 
 
-def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) -> None:
-    """The lines that the documentation gives."""
+def test_pandas_polars_and_duckdb_read_the_files(consumer: Consumer, tmp_path: Path) -> None:
+    """The same calls as in the documentation."""
     members = resource_named("members")
     count = len(json.loads(gzip.decompress(consumer.get(consumer.url(members, "json")).content)))
     url = consumer.url(members, "csv")
@@ -126,67 +126,39 @@ def test_pandas_polars_and_duckdb_read_them(consumer: Consumer, tmp_path: Path) 
     assert list(frame.columns) == list(members.column_names)
     assert len(frame) == count
     assert frame["PHONE_NUMBER"].dropna().str.startswith("+").all()
-    kept = tmp_path / "members.csv.gz"
-    kept.write_bytes(consumer.get(url).content)
-    assert pl.read_csv(kept, schema_overrides={"PHONE_NUMBER": pl.String}).height == count
-    assert _duckdb_count(kept) == count
-    kept = tmp_path / "members.ndjson.gz"
-    kept.write_bytes(consumer.get(consumer.url(members, "ndjson")).content)
-    assert _duckdb_count(kept) == count
+    file = tmp_path / "members.csv.gz"
+    file.write_bytes(consumer.get(url).content)
+    assert pl.read_csv(file, schema_overrides={"PHONE_NUMBER": pl.String}).height == count
+    assert _duckdb_count(file) == count
+    file = tmp_path / "members.ndjson.gz"
+    file.write_bytes(consumer.get(consumer.url(members, "ndjson")).content)
+    assert _duckdb_count(file) == count
     typed = pl.read_parquet(io.BytesIO(consumer.get(consumer.url(members, "parquet")).content))
     assert typed.schema["FIRST_ACTIVATED_AT"] == pl.Datetime("us", "UTC")
     assert typed.schema["DATE_OF_BIRTH"] == pl.Date
 
 
-def test_the_lines_of_the_documentation(consumer: Consumer, tmp_path: Path, project_folder: Path) -> None:
-    text = (project_folder / "docs/fetching.md").read_text("utf-8")
-    blocks = re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python"] + ["sh"] * 6 + ["python"] * 3
-    address, _, client_id = consumer.files.partition("/download/v1/files/")
-    environment = {
-        **os.environ,
-        "TOKEN": consumer.token,
-        "FILES": consumer.files,
-        "WAIT_MINUTES": "0",
-        "DAYBREAK_SERVICE": address,
-        "DAYBREAK_TOKEN": consumer.token,
-        "DAYBREAK_ACCOUNT": client_id,
-    }
-    printed = ""
-    for kind, block in blocks:
-        command = ["bash", "-euo", "pipefail", "-c", block] if kind == "sh" else [sys.executable, "-c", block]
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, block + done.stderr
-        printed += done.stdout
-    assert printed.count(": OK\n") == len(RESOURCES)
-    assert "200\n304\n" in printed
-    assert '"COMMUNITY_ID","COMMUNITY_NAME"' in printed
-    with duckdb.connect(tmp_path / "exports.duckdb") as connection:
-        made = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    assert made == {resource.name for resource in RESOURCES}
-
-
-def test_the_script_for_every_day_fetches_what_changed_and_finds_what_is_damaged(
+def test_daily_script_fetches_changed_and_damaged_files(
     consumer: Consumer, tmp_path: Path, project_folder: Path
 ) -> None:
-    text = (project_folder / "docs/fetching.md").read_text("utf-8")
-    (script,) = re.findall(r"<<'END'\n(.*?)END\n", text, re.DOTALL)
+    text = (project_folder / "docs/how-to/fetch-every-day.md").read_text("utf-8")
+    (script,) = re.findall(r"> fetch-exports\.sh <<'END'\n(.*?)END\n", text, re.DOTALL)
     (tmp_path / "fetch-exports.sh").write_text(script)
     folder = tmp_path / "exports"
     folder.mkdir()
 
-    def fetch(files: str = consumer.files) -> subprocess.CompletedProcess[str]:
+    address, _, account = consumer.files.partition("/download/v1/files/")
+
+    def fetch(client_id: str = account) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-x", str(tmp_path / "fetch-exports.sh"), str(folder)],
-            env={**os.environ, "TOKEN": consumer.token, "FILES": files, "WAIT_MINUTES": "0"},
+            env={
+                **os.environ,
+                "DAYBREAK_TOKEN": consumer.token,
+                "DAYBREAK_SERVICE": address,
+                "DAYBREAK_ACCOUNT": client_id,
+                "WAIT_MINUTES": "0",
+            },
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
@@ -202,7 +174,7 @@ def test_the_script_for_every_day_fetches_what_changed_and_finds_what_is_damaged
     (folder / "members.csv.gz").write_bytes(b"cut")
     (folder / "campaigns.csv.gz").unlink()
     assert sorted(fetched(fetch())) == ["campaigns.csv.gz", "members.csv.gz"]
-    assert fetch(consumer.files + "x").returncode != 0
+    assert fetch(account + "x").returncode != 0
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))
@@ -226,10 +198,10 @@ def test_head_and_ranges_of_each_format(consumer: Consumer, format: Format) -> N
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_service_that_gives_the_text_to_whoever_takes_gzip(consumer: Consumer) -> None:
-    """`files.serve_gzip_as = "encoding"`: HTTP clients unpack it, ranges are those of the packed octets."""
+def test_gzip_is_served_as_content_encoding(consumer: Consumer) -> None:
+    """`files.serve_gzip_as = "encoding"`: HTTP clients decompress the content; ranges select compressed bytes."""
     name = resource_named("custom_member_data").file_name
-    packed = consumer.get(f"{consumer.files}/{name(format_named('csv'))}")
+    compressed = consumer.get(f"{consumer.files}/{name(format_named('csv'))}")
     for kind, content_type in (
         ("csv", "text/csv; charset=utf-8; header=present"),
         ("json", "application/json"),
@@ -240,13 +212,13 @@ def test_a_service_that_gives_the_text_to_whoever_takes_gzip(consumer: Consumer)
         assert found.headers["Content-Type"] == content_type
         assert found.headers["Content-Disposition"] == f'attachment; filename="custom_member_data.{kind}"'
     text = consumer.get(f"{consumer.texts}/{name(format_named('csv'))}")
-    assert text.content == gzip.decompress(packed.content)
-    assert text.headers["Content-Length"] == str(len(packed.content))
-    assert text.headers["ETag"] != packed.headers["ETag"]
+    assert text.content == gzip.decompress(compressed.content)
+    assert text.headers["Content-Length"] == str(len(compressed.content))
+    assert text.headers["ETag"] != compressed.headers["ETag"]
     part = consumer.get(text.url, Range="bytes=0-9", **{"If-Range": text.headers["ETag"]})
-    assert (part.status_code, part.raw.headers["Content-Range"]) == (206, f"bytes 0-9/{len(packed.content)}")
+    assert (part.status_code, part.raw.headers["Content-Range"]) == (206, f"bytes 0-9/{len(compressed.content)}")
     plain = consumer.get(f"{consumer.texts}/{name(format_named('csv'))}", **{"Accept-Encoding": "identity"})
-    assert plain.content == packed.content
+    assert plain.content == compressed.content
     assert plain.headers["Content-Type"] == "application/gzip"
     parquet = consumer.get(f"{consumer.texts}/{name(format_named('parquet'))}")
     assert "Content-Encoding" not in parquet.headers
@@ -269,7 +241,7 @@ def _as_json(value: object) -> object:
 
 
 def _csv_records(resource: Resource, stored: bytes) -> list[dict[str, object]]:
-    """The records of a CSV file with their types; what stands unquoted and empty is NULL."""
+    """Parse the records of a CSV file with their types. An unquoted empty cell is NULL."""
     text = gzip.decompress(stored).decode("utf-8")
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert tuple(header) == resource.column_names
@@ -292,7 +264,7 @@ def _typed(cell: str, kind: ColumnType, *, empty: bool) -> object:
 
 
 def _quoted_empties(text: str, width: int) -> set[tuple[int, int]]:
-    """Where `""` stands as a whole cell, by record (header not counted) and place: `csv` cannot tell."""
+    """Return the positions of quoted empty cells as (record without header, column): `csv` does not report them."""
     found, place, start, inside = set(), 0, 0, False
     for at, sign in enumerate(text):
         if sign == '"':

@@ -1,4 +1,4 @@
-"""The headers that protect, on every kind of answer there is: pages, JSON, files, redirects, errors."""
+"""Security headers on every kind of response: pages, JSON, files, redirects, errors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 import pytest
 import requests
 
+from tests.acceptance.installation import FOREIGN, MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
-from tests.acceptance.test_waiting_login import form_token
-from tests.acceptance.world import FOREIGN, MAYA, NORTH, PASSWORD
+from tests.acceptance.test_pending_login import form_token
 
 ALWAYS = {
     "X-Content-Type-Options": "nosniff",
@@ -31,23 +31,22 @@ STATIC = "public, max-age=31536000, immutable"
 
 
 def check_headers(found: requests.Response, policy: str = NOTHING, cache: str = "no-store") -> None:
-    """Each header once, with its one value."""
+    """Check that each header has its expected value."""
     case = f"{found.request.method} {found.request.url}: {found.status_code}"
-    said = {name: found.headers.get(name) for name in ALWAYS}
-    assert said == ALWAYS, case
+    values = {name: found.headers.get(name) for name in ALWAYS}
+    assert values == ALWAYS, case
     assert found.headers["Content-Security-Policy"] == policy, case
     assert found.headers["Cache-Control"] == cache, case
     assert re.fullmatch(r"[0-9a-f]{24}", found.headers["X-Request-Id"]), case
 
 
-def test_what_programs_get(service: Service) -> None:
+def test_security_headers_on_api_responses(service: Service) -> None:
     token = service.token(MAYA, NORTH)
     login = f"{AUTH}/login"
     json_type = {"Content-Type": "application/json"}
     for status, found in (
         (200, service.get("/healthz")),
         (200, service.get("/readyz")),
-        (200, service.get("/metrics")),
         (200, service.get("/openapi.json")),
         (200, service.get("/download/v1/schema")),
         (200, service.log_in(MAYA)),
@@ -55,37 +54,37 @@ def test_what_programs_get(service: Service) -> None:
         (200, service.get(f"/download/v1/files/{NORTH}", token=token)),
         (200, service.get(f"/download/v1/audit/{NORTH}", token=token)),
         (204, service.request("DELETE", f"{AUTH}/logout", token=service.token(MAYA))),
-        (302, service.ask(token, NORTH)),
+        (302, service.request_file(token, NORTH)),
         (400, service.request("POST", login, data=b"{", headers=json_type)),
         (400, service.get("/healthz", headers={"Host": "a b"})),
         (401, service.log_in("nobody@example.org")),
-        (401, service.ask("x", NORTH)),
-        (403, service.ask(token, FOREIGN)),
+        (401, service.request_file("x", NORTH)),
+        (403, service.request_file(token, FOREIGN)),
         (403, service.get(f"/download/v1/links/{NORTH}/x/campaigns.csv.gz")),
         (404, service.get("/nowhere")),
         (404, service.get("/healthz?a=%00")),
-        (404, service.ask(token, NORTH, "passwords.csv.gz")),
+        (404, service.request_file(token, NORTH, "passwords.csv.gz")),
         (405, service.request("POST", "/healthz")),
         (413, service.request("POST", login, data=b" " * 17_000, headers=json_type)),
         (415, service.request("POST", login, data=b"x")),
     ):
         assert found.status_code == status, (found.request.url, found.text)
         check_headers(found)
-        assert "Strict-Transport-Security" not in found.headers, "this one is reached by plain http"
+        assert "Strict-Transport-Security" not in found.headers, "this service uses plain HTTP"
 
 
 @pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
-def test_what_comes_with_a_file(service: Service, file: str) -> None:
-    """Large ones are sent in another way than small ones."""
+def test_security_headers_on_files(service: Service, file: str) -> None:
+    """Large files are sent in another way than small ones."""
     link = service.link(service.token(MAYA, NORTH), NORTH, file)
-    held = service.get(link)
+    first = service.get(link)
     for status, found in (
-        (200, held),
+        (200, first),
         (200, service.request("HEAD", link)),
         (200, service.get(link, headers={"Accept": "text/csv", "Accept-Encoding": "gzip"})),
         (206, service.get(link, headers={"Range": "bytes=0-9"})),
         (206, service.get(link, headers={"Range": "bytes=0-9,20-29"})),
-        (304, service.get(link, headers={"If-None-Match": held.headers["ETag"]})),
+        (304, service.get(link, headers={"If-None-Match": first.headers["ETag"]})),
     ):
         assert found.status_code == status
         check_headers(found, cache=FILE)
@@ -97,7 +96,7 @@ def test_what_comes_with_a_file(service: Service, file: str) -> None:
         check_headers(found)
 
 
-def test_what_people_get(service: Service) -> None:
+def test_security_headers_on_pages(service: Service) -> None:
     with requests.Session() as browser:
 
         def get(path: str) -> requests.Response:
@@ -132,7 +131,9 @@ def test_what_people_get(service: Service) -> None:
         ):
             assert found.status_code == status
             check_headers(found, DASHBOARD)
-            assert re.search(r"<(style|script)[^>]*>[^<]|\sstyle=|\son[a-z]+=", found.text) is None, "something inline"
+            assert re.search(r"<(style|script)[^>]*>[^<]|\sstyle=|\son[a-z]+=", found.text) is None, (
+                "inline style or script"
+            )
         (style,) = re.findall(r'href="([^"]+/static/[^"]+\.css)"', page.text)
         script = re.findall(r'src="([^"]+/static/[^"]+\.js)"', page.text)[0]
         for path in (style, script):
@@ -144,4 +145,3 @@ def test_what_people_get(service: Service) -> None:
         assert unwanted.status_code == 405
         check_headers(unwanted)
         check_headers(get("/docs"), DESCRIPTION)
-        check_headers(get("/docs/style.css"), cache="public, max-age=3600")

@@ -1,4 +1,4 @@
-"""Keys that rotate under load, and secrets that are found nowhere."""
+"""Key rotation under load, and searches for secrets in logs, responses and storage."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from psycopg import sql
 from daybreak.credentials import keyring, totp
 from daybreak.credentials.keyring import Purpose
 from daybreak.state.database import sqlite_path
-from tests.acceptance.conftest import new_world
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, Installation, totp_code
 from tests.acceptance.service import AUTH, DAYBREAKD, PATIENCE_SECONDS, Service, serving
-from tests.acceptance.test_waiting_login import form_token
-from tests.acceptance.world import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, World, totp_code
+from tests.acceptance.test_pending_login import form_token
 from tests.parts.waiting import free_port
 
 
 @pytest.fixture
-def own(make_world: Callable[[], World]) -> World:
-    """A world of the test's own: its keys and logs are looked into."""
-    return make_world()
+def own(make_installation: Callable[[], Installation]) -> Installation:
+    """Return an installation whose keys and logs the test reads."""
+    return make_installation()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def dumped(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """The same, on either database: all that it holds is read."""
-    return new_world(tmp_path, None if request.param == "sqlite" else request.getfixturevalue("postgresql_url"))
+def dumped(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
+    """Return an installation on each state database, for a search of its content."""
+    return new_installation(tmp_path, None if request.param == "sqlite" else request.getfixturevalue("postgresql_url"))
 
 
-def test_keys_rotate_and_no_request_fails(own: World) -> None:
+def test_key_rotation_fails_no_request(own: Installation) -> None:
     with serving(own, workers=2) as service:
-        tokens = [service.token(MAYA, NORTH), own.mint_token(MAYA, NORTH)[0]]
+        tokens = [service.token(MAYA, NORTH), own.create_token(MAYA, NORTH)[0]]
         links = [service.link(token, NORTH) for token in tokens]
         rotated = threading.Event()
         statuses: list[int] = []
 
         def use(number: int) -> None:
-            # On, and once more after the last rotation.
+            # Until the last rotation, and once after it.
             last = False
             while not last:
                 last = rotated.is_set()
@@ -64,63 +64,62 @@ def test_keys_rotate_and_no_request_fails(own: World) -> None:
         try:
             for _ in range(2):
                 _daybreakd(own, "keys", "rotate")
-                # What the key that signs now has signed is read by every worker.
+                # Every worker accepts a token of the new signing key.
                 fresh = service.token(MAYA, NORTH)
                 for _ in range(10):
-                    assert service.ask(fresh, NORTH).status_code == 302
+                    assert service.request_file(fresh, NORTH).status_code == 302
         finally:
             rotated.set()
             for thread in threads:
                 thread.join(PATIENCE_SECONDS)
         assert len(statuses) >= 8
         assert set(statuses) == {200}
-        # A seed that was sealed under the first key is still read, now under the last one.
-        waiting = service.log_in(CARL).json()["token"]
-        assert service.answer_second_factor(waiting, totp_code(ahead=1)).status_code == 200
+        # A seed that was encrypted with the first key is encrypted with the last one now.
+        pending = service.log_in(CARL).json()["token"]
+        assert service.answer_second_factor(pending, totp_code(ahead=1)).status_code == 200
     states = [key.state for key in keyring.load(own.keyring_file).keys]
     assert states == ["verify_only", "verify_only", "signing", "next"]
 
 
-def test_what_was_signed_with_a_keyring_ends_with_it(own: World) -> None:
-    """A keyring that others have read is replaced while the service runs; what workers have seen as good is good no
-    longer.
-    """
+def test_replaced_keyring_ends_all_signatures(own: Installation) -> None:
+    """A leaked keyring is replaced while the service runs. Workers do not accept tokens that they accepted before."""
     with serving(own, workers=2) as service, requests.Session() as browser:
-        session, waiting = service.token(MAYA, NORTH), service.log_in(CARL).json()["token"]
-        secret, _ = own.mint_token(MAYA, NORTH)
+        session, pending = service.token(MAYA, NORTH), service.log_in(CARL).json()["token"]
+        secret, _ = own.create_token(MAYA, NORTH)
         link = service.link(session, NORTH)
         _sign_in(service, browser)
         files = f"{service.address}/dashboard/{NORTH}/files"
 
-        def asked() -> list[tuple[int, ...]]:
-            """Often enough that both workers are asked."""
+        def statuses() -> list[tuple[int, ...]]:
+            """Send each credential often enough to reach both workers."""
             return [
                 (
-                    service.ask(session, NORTH).status_code,
-                    service.request("POST", f"{AUTH}/login/callback/mfa", token=waiting, json={}).status_code,
+                    service.request_file(session, NORTH).status_code,
+                    service.request("POST", f"{AUTH}/login/callback/mfa", token=pending, json={}).status_code,
                     service.get(link).status_code,
                     service.get(files, headers={"Cookie": cookies}).status_code,
-                    service.ask(secret, NORTH).status_code,
+                    service.request_file(secret, NORTH).status_code,
                 )
                 for _ in range(6)
             ]
 
         cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
-        assert set(asked()) == {(302, 400, 200, 200, 302)}
+        assert set(statuses()) == {(302, 400, 200, 200, 302)}
         new = own.keyring_file.with_name("new.json")
         keyring.create(new, datetime.now(UTC), os.urandom)
         new.replace(own.keyring_file)
-        assert set(asked()) == {(401, 401, 403, 303, 302)}, "an API token is not signed"
+        assert set(statuses()) == {(401, 401, 403, 303, 302)}, "an API token is not signed"
         fresh = service.token(MAYA, NORTH)
-        assert {service.ask(fresh, NORTH).status_code for _ in range(6)} == {302}
+        assert {service.request_file(fresh, NORTH).status_code for _ in range(6)} == {302}
 
 
-def test_no_secret_is_in_the_log_the_database_or_an_error(dumped: World) -> None:
+def test_no_secret_is_in_log_database_or_errors(dumped: Installation) -> None:
     mistyped = "a password that was mistyped"
     seen: list[str] = []
     with serving(dumped, workers=2) as service:
         secrets = _use_everything(service, mistyped, seen)
-        seen += [service.get(path).text for path in ("/metrics", "/docs", "/openapi.json", "/readyz")]
+        seen += [service.get(path).text for path in ("/docs", "/openapi.json", "/readyz")]
+        seen.append(service.metrics())
         log = service.program.log()
     stored = _dump(dumped)
     ring = keyring.load(dumped.keyring_file)
@@ -134,63 +133,67 @@ def test_no_secret_is_in_the_log_the_database_or_an_error(dumped: World) -> None
     assert found == set()
     assert SEED not in stored
     assert re.search(r"signature=|expires=\d", log) is None, "query strings are not logged"
-    # The search finds what is there: hosts, paths and addresses of the same requests.
+    # The search itself works: it finds paths and emails of the same requests.
     assert f"/download/v1/files/{NORTH}" in log
     assert MAYA.encode() in stored
     hashes = set(re.findall(rb"\$argon2id\$v=19\$m=19456,t=2,p=1\$", stored))
-    assert len(hashes) == 1, "what is kept of passwords"
+    assert len(hashes) == 1, "passwords are stored as Argon2 hashes"
 
 
-def _dump(world: World) -> bytes:
-    """All that lies in the world's folder and in its database, but for the keyring."""
-    lying = [path.read_bytes() for path in world.folder.rglob("*") if path.is_file() and path != world.keyring_file]
-    assert lying
-    if sqlite_path(world.state_url) is None:
-        with psycopg.connect(world.state_url) as connection:
+def _dump(installation: Installation) -> bytes:
+    """Return the content of the folder and the database, without the keyring."""
+    contents = [
+        path.read_bytes()
+        for path in installation.folder.rglob("*")
+        if path.is_file() and path != installation.keyring_file
+    ]
+    assert contents
+    if sqlite_path(installation.state_url) is None:
+        with psycopg.connect(installation.state_url) as connection:
             tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
             for (table,) in tables:
                 rows = connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table)))
-                lying += [row.encode() for (row,) in rows]
-    return b"\n".join(lying)
+                contents += [row.encode() for (row,) in rows]
+    return b"\n".join(contents)
 
 
 def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str]:
-    """Uses every kind of secret, well and badly; the secrets. Error bodies go into `seen`."""
+    """Use every kind of secret, validly and invalidly. Return the secrets; add error bodies to `seen`."""
     secrets = {PASSWORD, mistyped, base64.b32encode(SEED).decode(), SEED.hex()}
-    # People type the password where the email belongs.
+    # Users type the password in place of the email.
     for email, password in ((MAYA, mistyped), (PASSWORD, PASSWORD), (PASSWORD + "@x", mistyped)):
         refused = service.log_in(email, password=password)
         assert refused.status_code == 401
         seen.append(refused.text)
     session, other = service.token(MAYA, NORTH), service.token(MAYA)
-    api, _ = service.world.mint_token(MAYA, NORTH)
-    waiting = service.log_in(CARL).json()["token"]
+    api, _ = service.installation.create_token(MAYA, NORTH)
+    pending = service.log_in(CARL).json()["token"]
     code = totp_code(ahead=1)
     wrong = f"{(int(code) + 500_001) % 10**6:06d}"
-    seen.append(service.answer_second_factor(waiting, wrong).text)
-    strong = service.answer_second_factor(waiting, code).json()["token"]
+    seen.append(service.answer_second_factor(pending, wrong).text)
+    strong = service.answer_second_factor(pending, code).json()["token"]
     link = service.link(session, NORTH)
     assert service.get(link).status_code == 200
     changed = (link[:-1], link.replace("campaigns", "members"), link + "&x=1")
     seen.extend(service.get(text).text for text in changed)
-    # A token in the address is nobody's idea, and must not be logged either.
+    # A token in the URL must not be logged either.
     seen.append(service.get(f"/download/v1/files/{NORTH}/campaigns.csv.gz?token={api}").text)
-    seen.extend(service.ask(session, secret).text for secret in (api, other))
-    seen.append(service.ask(api[:-1] + "~", NORTH).text)
-    seen.append(service.ask(session, VAULT).text)
-    seen.append(service.ask(strong + "x", VAULT).text)
+    seen.extend(service.request_file(session, secret).text for secret in (api, other))
+    seen.append(service.request_file(api[:-1] + "~", NORTH).text)
+    seen.append(service.request_file(session, VAULT).text)
+    seen.append(service.request_file(strong + "x", VAULT).text)
     seen.append(service.request("PUT", f"{AUTH}/context", token=session, json={"context": api}).text)
     assert service.request("DELETE", f"{AUTH}/logout", token=other).status_code == 204
-    seen.append(service.ask(other, NORTH).text)
+    seen.append(service.request_file(other, NORTH).text)
     signature = re.search(r"signature=([0-9a-f]{64})", link)
     assert signature is not None
-    secrets |= {session, other, waiting, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
+    secrets |= {session, other, pending, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
     with requests.Session() as browser:
         return secrets | _enrol(service) | _sign_in(service, browser)
 
 
 def _enrol(service: Service) -> set[str]:
-    """Sets up a second factor: its seed, the code that confirmed it, the recovery codes."""
+    """Enrol a second factor. Return its seed, the code that confirmed it and the recovery codes."""
     token = service.token(VIC)
     shown = service.request("POST", f"{AUTH}/second-factor", token=token).json()["data"]
     seed = base64.b32decode(shown["manual_key"])
@@ -203,7 +206,7 @@ def _enrol(service: Service) -> set[str]:
 
 
 def _sign_in(service: Service, browser: requests.Session) -> set[str]:
-    """Signs in to the dashboard: its cookies and what protects its forms."""
+    """Sign in to the dashboard. Return its cookies and the CSRF token."""
     address = f"{service.address}/dashboard/sign-in"
     token = form_token(browser.get(address, timeout=PATIENCE_SECONDS))
     sent = {"csrf": token, "email": MAYA, "password": PASSWORD, "next": ""}
@@ -214,16 +217,16 @@ def _sign_in(service: Service, browser: requests.Session) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("secret", "mode", "said"),
+    ("secret", "mode", "message"),
     [
-        pytest.param(None, 0o644, "can be read by others", id="open"),
-        pytest.param(None, 0o640, "can be read by others", id="open to a group"),
-        # Random to look at, so that each is refused for the one reason.
-        pytest.param(hashlib.sha512(b"short").digest()[:31], 0o600, "is 31 bytes long", id="short"),
-        pytest.param(b"correct horse battery staple, thrice", 0o600, "is a text", id="text"),
-        pytest.param(hashlib.sha512(b"again").digest()[:11] * 3, 0o600, "repeats itself", id="repeated"),
-        pytest.param(bytes(range(100, 164)), 0o600, "is a plain sequence", id="sequence"),
-        # Of the JSON Web Signature vectors that everybody has.
+        pytest.param(None, 0o644, "is readable by other users", id="world-readable"),
+        pytest.param(None, 0o640, "is readable by other users", id="group-readable"),
+        # Pseudo-random bytes, so that each is refused for one reason only.
+        pytest.param(hashlib.sha512(b"short").digest()[:31], 0o600, "has 31 bytes", id="short"),
+        pytest.param(b"correct horse battery staple, thrice", 0o600, "is text", id="text"),
+        pytest.param(hashlib.sha512(b"again").digest()[:11] * 3, 0o600, "is a repetition", id="repeated"),
+        pytest.param(bytes(range(100, 164)), 0o600, "is a sequence", id="sequence"),
+        # From published JSON Web Signature test vectors.
         pytest.param(
             base64.urlsafe_b64decode("-ebuDNsVZ2iJtoZ-akfXTSCt4UO2cruLCsbWlBinggE="),
             0o600,
@@ -237,12 +240,12 @@ def _sign_in(service: Service, browser: requests.Session) -> set[str]:
             ),
             0o600,
             "is a published example",
-            id="published with the standard",
+            id="published in RFC 7515",
         ),
     ],
 )
-def test_a_weak_or_open_keyring_keeps_the_service_from_starting(
-    tmp_path: Path, secret: bytes | None, mode: int, said: str
+def test_weak_or_readable_keyring_prevents_the_start(
+    tmp_path: Path, secret: bytes | None, mode: int, message: str
 ) -> None:
     file = tmp_path / "keyring.json"
     keyring.create(file, datetime.now(UTC), os.urandom)
@@ -257,12 +260,12 @@ def test_a_weak_or_open_keyring_keeps_the_service_from_starting(
     )
     done = _run(tmp_path, "serve")
     assert done.returncode > 0
-    assert said in done.stderr
+    assert message in done.stderr
     assert secret is None or secret.hex() not in done.stderr
 
 
-def _daybreakd(world: World, *arguments: str) -> None:
-    done = _run(world.folder, *arguments)
+def _daybreakd(installation: Installation, *arguments: str) -> None:
+    done = _run(installation.folder, *arguments)
     assert done.returncode == 0, done.stderr
 
 

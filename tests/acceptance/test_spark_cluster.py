@@ -1,4 +1,4 @@
-"""A snapshot from a Spark cluster of real processes is the embedded engine's, whatever becomes of an executor."""
+"""A Spark cluster of real processes builds the same snapshot as the embedded engine."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ON_A_CLUSTER = {
 }
 
 
-def house(folder: Path, platform: Path, spark: Mapping[str, str]) -> Path:
-    """The configuration of a service of its own on the platform, embedded when there is nothing about Spark."""
+def configuration(folder: Path, platform: Path, spark: Mapping[str, str]) -> Path:
+    """Create a configuration for the platform, on Spark if `spark` has settings. Return its path."""
     config = make_folder(folder, {"source.location": str(platform), "source.engine": "spark" if spark else "duckdb"})
     if spark:
         lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in spark.items()]
@@ -50,7 +50,7 @@ def house(folder: Path, platform: Path, spark: Mapping[str, str]) -> Path:
 
 
 def published(config: Path) -> tuple[list[ManifestEntry], list[str]]:
-    """The manifest of the snapshot that is served, and the files that lie in its folder; without the snapshot's id."""
+    """Return the manifest and the files of the published snapshot, without its snapshot_id."""
     state = open_state(load_settings(config, {}))
     try:
         current = state.read(lambda stores: stores.snapshots.current())
@@ -65,17 +65,17 @@ def published(config: Path) -> tuple[list[ManifestEntry], list[str]]:
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """What Spark has written down about the one application, once that has ended."""
+    """Return the events of Spark's log after the application has ended."""
 
     def ended() -> list[Path]:
         return [path for path in folder.iterdir() if path.suffix != ".inprogress"]
 
-    (log,) = wait_until(ended, PATIENCE_SECONDS, what="the end of Spark's own log")
+    (log,) = wait_until(ended, PATIENCE_SECONDS, what="the end of Spark's event log")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def tasks_at_work(port: int, program: Running) -> dict[str, int]:
-    """How many tasks each executor of the one application is at, as Spark says over HTTP."""
+def active_tasks(port: int, program: Running) -> dict[str, int]:
+    """Return the number of active tasks of each executor, from Spark's REST API."""
     assert program.alive(), program.log()
     address = f"http://127.0.0.1:{port}/api/v1/applications"
     found = requests.get(address, timeout=60).json()
@@ -83,26 +83,24 @@ def tasks_at_work(port: int, program: Running) -> dict[str, int]:
     return {one["id"]: one["activeTasks"] for one in each if one["id"] != "driver"}
 
 
-def test_a_cluster_gives_the_same_snapshot_though_one_executor_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshot_is_the_same_after_an_executor_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     platform, log, port = tmp_path / "platform", tmp_path / "log", free_port()
     text_platform(platform, leaders=6, members=900, messages=1500, as_of=datetime.fromisoformat(AS_OF))
-    embedded = house(tmp_path / "embedded", platform, {})
-    # The tests' own process would keep it.
+    embedded = configuration(tmp_path / "embedded", platform, {})
+    # It would change the priority of the test process.
     monkeypatch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
     assert run(["snapshot", "run", "--as-of", AS_OF, "--config", str(embedded)]) == 0
     log.mkdir()
     with cluster(tmp_path / "work", workers=2) as spark:
         own = {"spark.master": spark.url, "spark.ui.port": str(port), "spark.eventLog.dir": log.as_uri()}
-        config = house(tmp_path / "spark", platform, {**ON_A_CLUSTER, **own})
+        config = configuration(tmp_path / "spark", platform, {**ON_A_CLUSTER, **own})
         with running([*DAYBREAKD, "snapshot", "run", "--as-of", AS_OF, "--config", config]) as program:
 
             def busy() -> str | None:
                 written = any((tmp_path / "spark/files/staging").rglob("*.csv.gz"))
-                return next((name for name, active in tasks_at_work(port, program).items() if active and written), None)
+                return next((name for name, active in active_tasks(port, program).items() if active and written), None)
 
-            killed = wait_until(busy, PATIENCE_SECONDS, what="an executor at work", every=0.2)
+            killed = wait_until(busy, PATIENCE_SECONDS, what="an active executor", every=0.2)
             assert killed is not None
             executors = spark.executors()
             assert len(executors) == 2

@@ -2,20 +2,23 @@
 
 import gzip
 import hashlib
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from daybreak.filestore.clouds import BucketAddress
 from daybreak.filestore.object_store import ObjectStore
-from tests.acceptance.service import AUTH, Service, serving
-from tests.acceptance.world import CARL, MAYA, NORTH, SOUTH, World, rows_of_csv, totp_code
+from daybreak.settings import FilesSettings
+from tests.acceptance.installation import CARL, MAYA, NORTH, SOUTH, Installation, rows_of_csv, totp_code
+from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.buckets import KINDS, fresh_bucket
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.s3 import REGION
+from tests.parts.waiting import wait_until
 
 Nodes = tuple[Service, Service]
 
@@ -24,33 +27,39 @@ Nodes = tuple[Service, Service]
 def nodes(
     request: pytest.FixtureRequest, postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Nodes]:
-    """Two nodes with one worker each."""
+    """Start two nodes with one worker each."""
     bucket = fresh_bucket(request)
-    folder = Path(tmp_path_factory.mktemp("nodes")) / "world"
+    folder = Path(tmp_path_factory.mktemp("nodes")) / "installation"
     database = postgresql_server.fresh_database()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in bucket.environment().items():
             patch.setenv(name, value)
-        store = ObjectStore(BucketAddress(f"{bucket.url}/exports", bucket.server.endpoint, REGION, True))
-        world = World(folder, postgresql_server.url(database), store)
-        world.make()
+        url, endpoint = f"{bucket.url}/exports", bucket.server.endpoint
+        store = ObjectStore(FilesSettings(url=url, endpoint=endpoint, region=REGION, path_style=True))
+        # The file of members does not fit into the buffers of a connection.
+        installation = Installation(folder, postgresql_server.url(database), store, large_rows=17_000)
+        installation.create()
         settings = {
             "files.url": f"{bucket.url}/exports",
             "files.endpoint": bucket.server.endpoint,
             "files.region": REGION,
             "files.path_style": True,
-            # One address for both, as a balancer in front would have it.
+            "files.max_transfers": 2,
+            # One URL for both, as with a load balancer.
             "base_url": "http://export.example.org",
         }
-        with serving(world, settings=settings, workers=1) as one, serving(world, settings=settings, workers=1) as other:
+        with (
+            serving(installation, settings=settings, workers=1) as one,
+            serving(installation, settings=settings, workers=1) as other,
+        ):
             yield one, other
     postgresql_server.drop(database)
 
 
-def test_what_one_node_gave_the_other_takes_and_ends(nodes: Nodes) -> None:
+def test_tokens_and_links_are_valid_on_both_nodes(nodes: Nodes) -> None:
     one, other = nodes
     token = one.token(MAYA, NORTH)
-    south = other.switched(token, SOUTH)
+    south = other.switch_account(token, SOUTH)
     links = [one.link(south, SOUTH), other.link(token, NORTH)]
     assert [other.get(links[0].replace(one.address, other.address)).status_code, one.get(links[1]).status_code] == [
         302,
@@ -58,61 +67,108 @@ def test_what_one_node_gave_the_other_takes_and_ends(nodes: Nodes) -> None:
     ]
     assert other.request("DELETE", f"{AUTH}/logout", token=south).status_code == 204
     for node in nodes:
-        assert node.ask(token, NORTH).status_code == 401
+        assert node.request_file(token, NORTH).status_code == 401
         assert node.get(urlsplit(links[0])._replace(netloc=f"127.0.0.1:{node.port}").geturl()).status_code == 403
 
 
-def test_a_code_is_used_up_on_both(nodes: Nodes) -> None:
+def test_used_code_is_refused_on_both_nodes(nodes: Nodes) -> None:
     one, other = nodes
-    one.world.begin_again(CARL)
-    waiting = [one.log_in(CARL).json()["token"], other.log_in(CARL).json()["token"]]
+    one.installation.reset_attempts(CARL)
+    pending = [one.log_in(CARL).json()["token"], other.log_in(CARL).json()["token"]]
     code = totp_code()
-    assert one.answer_second_factor(waiting[0], code).status_code == 200
-    assert other.answer_second_factor(waiting[1], code).status_code == 401
+    assert one.answer_second_factor(pending[0], code).status_code == 200
+    assert other.answer_second_factor(pending[1], code).status_code == 401
 
 
-@pytest.mark.parametrize("accept", [None, "text/csv"])
-def test_the_bucket_answers_as_the_disk_does(nodes: Nodes, accept: str | None) -> None:
+def test_link_redirects_to_a_signed_url(nodes: Nodes) -> None:
     service = nodes[0]
     token = service.token(MAYA, NORTH)
-    data = service.ask(token, NORTH, "members.csv.gz").json()["data"]
+    data = service.request_file(token, NORTH, "members.csv.gz").json()["data"]
     link = data["url"].replace(service.base_url, service.address)
-    headers = {} if accept is None else {"Accept": accept}
-    redirect = service.get(link, headers=headers)
+    redirect = service.get(link)
     assert redirect.status_code == 302
     assert redirect.headers["Cache-Control"] == "no-store"
-    store_link = redirect.headers["Location"]
-    query = {name: values[0] for name, values in parse_qs(urlsplit(store_link).query).items()}
+    assert redirect.headers["Vary"] == "Accept, Accept-Encoding"
+    url = redirect.headers["Location"]
+    query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     if "X-Amz-Expires" in query:
         assert int(query["X-Amz-Expires"]) <= 60
     else:
         assert datetime.fromisoformat(query["se"]) <= datetime.now(UTC) + timedelta(seconds=60)
-    found = service.get(store_link)
+    found = service.get(url)
     assert found.status_code == 200
-    name = "members.csv.gz" if accept is None else "members.csv"
-    assert found.headers["Content-Disposition"] == f'attachment; filename="{name}"'
-    if accept is None:
-        assert found.headers["Content-Type"] == "application/gzip"
-        assert "Content-Encoding" not in found.headers
-        assert hashlib.sha256(found.content).hexdigest() == data["sha256"]
-        content = gzip.decompress(found.content)
-        part = service.get(store_link, headers={"Range": "bytes=10-19"})
-        assert (part.status_code, part.content) == (206, found.content[10:20])
-    else:
-        assert found.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
-        assert found.headers["Content-Encoding"] == "gzip"
-        content = found.content
-    assert len(rows_of_csv(content)) == data["rows"] + 1
-    head = service.request("HEAD", link, headers=headers)
+    assert found.headers["Content-Disposition"] == 'attachment; filename="members.csv.gz"'
+    assert found.headers["Content-Type"] == "application/gzip"
+    assert "Content-Encoding" not in found.headers
+    assert hashlib.sha256(found.content).hexdigest() == data["sha256"]
+    assert len(rows_of_csv(gzip.decompress(found.content))) == data["rows"] + 1
+    part = service.get(url, headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, found.content[10:20])
+    head = service.request("HEAD", link)
     assert head.status_code == 302
     assert service.request("HEAD", head.headers["Location"]).status_code == 200
-    assert service.get(link, allow_redirects=True, headers=headers).content == found.content
+    assert service.get(link, allow_redirects=True).content == found.content
 
 
-def test_both_are_ready_and_one_revocation_is_enough(nodes: Nodes) -> None:
+def test_other_representation_is_sent_by_the_service(nodes: Nodes) -> None:
+    """The store can send a file only with the headers of its upload."""
+    service = nodes[0]
+    token = service.token(MAYA, NORTH)
+    link = service.link(token, NORTH, "members.csv.gz").replace(service.base_url, service.address)
+    file = service.get(link, allow_redirects=True).content
+    assert len(file) > 1_000_000
+    accept = {"Accept": "text/csv", "Accept-Encoding": "gzip"}
+    found = service.get(link, headers=accept, stream=True)
+    assert found.status_code == 200
+    assert found.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
+    assert found.headers["Content-Encoding"] == "gzip"
+    assert found.headers["Content-Disposition"] == 'attachment; filename="members.csv"'
+    assert found.headers["Content-Length"] == str(len(file))
+    assert found.raw.read(decode_content=False) == file
+    head = service.request("HEAD", link, headers=accept)
+    assert (head.status_code, head.headers["ETag"]) == (200, found.headers["ETag"])
+    assert head.headers["Content-Length"] == str(len(file))
+    unchanged = service.get(link, headers=accept | {"If-None-Match": found.headers["ETag"]})
+    assert unchanged.status_code == 304
+    for asked, expected in (("bytes=10-19", file[10:20]), ("bytes=70000-", file[70_000:]), ("bytes=-5", file[-5:])):
+        part = service.get(link, headers=accept | {"Range": asked}, stream=True)
+        assert (part.status_code, part.raw.read(decode_content=False)) == (206, expected)
+    several = service.get(link, headers=accept | {"Range": "bytes=0-99999,200000-299999"}, stream=True)
+    body = several.raw.read(decode_content=False)
+    assert several.headers["Content-Type"].startswith("multipart/byteranges; boundary=")
+    assert file[:100_000] in body
+    assert file[200_000:300_000] in body
+    outside = service.get(link, headers=accept | {"Range": "bytes=999999999-"})
+    assert (outside.status_code, outside.json()["code"]) == (416, "range_not_satisfiable")
+    # A client that does not accept gzip cannot decompress the content.
+    plain = service.get(link, headers={"Accept": "text/csv", "Accept-Encoding": "identity"})
+    assert plain.status_code == 302
+
+
+def test_transfers_from_the_store_are_limited(nodes: Nodes) -> None:
+    service = nodes[0]
+    link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz").replace(service.base_url, service.address)
+    accept = {"Accept": "text/csv", "Accept-Encoding": "gzip"}
+    with ExitStack() as slow:
+        for _ in range(2):
+            reader = slow.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.settimeout(PATIENCE_SECONDS)
+            reader.connect(("127.0.0.1", service.port))
+            lines = [f"{name}: {value}" for name, value in {"Host": "a", **accept}.items()]
+            reader.sendall("\r\n".join([f"GET {link.removeprefix(service.address)} HTTP/1.1", *lines, "", ""]).encode())
+            assert reader.recv(1000).startswith(b"HTTP/1.1 200")
+        busy = service.get(link, headers=accept)
+        assert (busy.status_code, busy.json()["code"]) == (503, "busy")
+        assert service.get(link, headers=accept | {"Range": "bytes=0-9"}).status_code == 206, "small parts are sent"
+        assert service.get(link).status_code == 302, "redirects are not transfers"
+    wait_until(lambda: service.get(link, headers=accept).status_code == 200, what="the end of a transfer")
+
+
+def test_revocation_on_one_node_applies_to_both(nodes: Nodes) -> None:
     one, other = nodes
     assert [node.get("/readyz").status_code for node in nodes] == [200, 200]
-    secret, token_id = one.world.mint_token(MAYA, NORTH, expires_at=datetime.now(UTC) + timedelta(days=1))
-    assert [node.ask(secret, NORTH).status_code for node in nodes] == [302, 302]
-    one.world.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
-    assert [other.ask(secret, NORTH).status_code, one.ask(secret, NORTH).status_code] == [401, 401]
+    secret, token_id = one.installation.create_token(MAYA, NORTH, expires_at=datetime.now(UTC) + timedelta(days=1))
+    assert [node.request_file(secret, NORTH).status_code for node in nodes] == [302, 302]
+    one.installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
+    assert [other.request_file(secret, NORTH).status_code, one.request_file(secret, NORTH).status_code] == [401, 401]

@@ -22,10 +22,11 @@ from daybreak.domain.errors import Unavailable
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.snapshots.publish import publish
-from daybreak.snapshots.retention import clean
+from daybreak.snapshots.retention import LINK_MARGIN, clean
 from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
-from daybreak.snapshots.workshop import Workshop
+from tests.configured import configured
 from tests.small_platform import SmallSource, leader_ids, platform_of, write_platform
 
 
@@ -52,58 +53,59 @@ class WatchedDisk(LocalDisk):
 
     def stage(self, snapshot_id: str) -> FileSink:
         sink = super().stage(snapshot_id)
-        seal = sink.seal
+        commit = sink.commit
 
         def sealing() -> None:
-            seal()
+            commit()
             self._on_sealed()
 
-        sink.seal = sealing  # type: ignore[method-assign]
+        sink.commit = sealing  # type: ignore[method-assign]
         return sink
 
 
-def live(shop: Workshop, platform: Path, told: Path) -> None:
+def live(context: RunContext, platform: Path, told: Path) -> None:
     """Two days of a service: each has a run by hand and a scheduled one with its publication."""
     promises = Promises(told)
     over = threading.Event()
-    people = threading.Thread(target=_people, args=(shop, promises, over))
+    people = threading.Thread(target=_people, args=(context, promises, over))
     people.start()
-    shop = replace(
-        shop,
+    context = replace(
+        context,
         store=WatchedDisk(platform.parent / "files", lambda: promises.station("sealed")),
         source=SmallSource(
             platform,
             on_resource=[lambda resource: promises.station("halfway") if resource == "members" else None],
         ),
-        plan=replace(shop.plan, keep=1, link_lifetime=timedelta(0), link_margin=timedelta(0)),
+        settings=configured(context.settings, snapshot={"keep": 1}, access={"link_lifetime": -LINK_MARGIN}),
     )
-    first_day = shop.clock().date() + timedelta(days=1)
+    first_day = context.clock().date() + timedelta(days=1)
     for day in range(2):
         # One Leader stays as it is, so that its files are carried over by a link.
         changed = platform_of(mark=f"day {day}")
         changed[leader_ids(3)[0]] = platform_of()[leader_ids(3)[0]]
         write_platform(platform, changed)
-        done = run_by_hand(shop)
+        done = run_by_hand(context)
         promises.tell("published", done.snapshot_id)
         promises.station("published by hand")
-        made = run_day(shop, first_day + timedelta(days=day))
+        made = run_day(context, first_day + timedelta(days=day))
         assert made is not None
         promises.station("complete")
-        assert publish(shop.state, made, publication_of(first_day + timedelta(days=day), shop.plan.publish_at))
+        publication = publication_of(first_day + timedelta(days=day), context.settings.snapshot.publish_at)
+        assert publish(context.state, made, publication)
         promises.tell("published", made.snapshot_id)
         promises.station("published by the schedule")
-        clean(shop.state, shop.store, shop.plan, shop.clock() + timedelta(days=3))
+        clean(context.state, context.store, context.settings, context.clock() + timedelta(days=3))
         promises.station("cleaned")
     over.set()
     people.join()
 
 
-def _people(shop: Workshop, promises: Promises, over: threading.Event) -> None:
+def _people(context: RunContext, promises: Promises, over: threading.Event) -> None:
     """Somebody is told of one written event after the other."""
     for number in count():
         if over.is_set():
             return
-        event = AuditEvent(shop.clock(), "login", "ok", "someone@example.org", request_id=str(number))
+        event = AuditEvent(context.clock(), "login", "ok", "someone@example.org", request_id=str(number))
         with suppress(Unavailable):
-            shop.state.write(lambda stores, event=event: stores.audit.append(event))  # type: ignore[misc]
+            context.state.write(lambda stores, event=event: stores.audit.append(event))  # type: ignore[misc]
             promises.tell("event", str(number))

@@ -1,4 +1,4 @@
-"""Folders for fault tests, processes to torment, and the tracer that makes system calls fail."""
+"""Folders for fault tests, a fork server for processes under test, and strace for failing system calls."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ def folder(tmp_path: Path, empty_state: Path) -> Path:
 
 
 @dataclass
-class Victims:
-    """Processes forked from one that has everything loaded."""
+class ForkServer:
+    """Client of `fork_server.py`: starts processes without importing everything anew."""
 
     server: subprocess.Popen[str]
     answers: IO[str]
 
-    def start(self, what: str, folder: Path, **order: Any) -> int:
-        """Starts a process; its id."""
-        return int(self._ask({"start": what, "folder": str(folder), **order})["pid"])
+    def start(self, action: str, folder: Path, **options: Any) -> int:
+        """Start a process and return its id."""
+        return int(self._request({"start": action, "folder": str(folder), **options})["pid"])
 
     def wait(self, pid: int) -> int:
-        """Waits for a process: its exit status, or minus the signal that ended it."""
-        return int(self._ask({"wait": pid})["status"])
+        """Wait for a process and return its exit status, or minus the signal that ended it."""
+        return int(self._request({"wait": pid})["status"])
 
-    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(order) + "\n")
+        self.server.stdin.write(json.dumps(command) + "\n")
         self.server.stdin.flush()
         answer = self.answers.readline()
         assert answer, "the fork server ended"
@@ -68,14 +68,15 @@ class Victims:
 
 
 @contextlib.contextmanager
-def victims_under(words: Sequence[str]) -> Iterator[Victims]:
+def fork_server_under(prefix: Sequence[str]) -> Iterator[ForkServer]:
+    """Run the fork server with a command line before its own, such as a tracer's."""
     ours, theirs = socket.socketpair()
     server = subprocess.Popen(
-        [*words, sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+        [*prefix, sys.executable, str(Path(__file__).with_name("fork_server.py"))],
         stdin=subprocess.PIPE,
         stdout=theirs.fileno(),
         text=True,
-        # Byte code that is written on the way would be system calls of no interest here.
+        # Writing byte code would add system calls to the trace.
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
@@ -86,7 +87,7 @@ def victims_under(words: Sequence[str]) -> Iterator[Victims]:
     try:
         theirs.close()
         with server, ours, ours.makefile() as answers:
-            yield Victims(server, answers)
+            yield ForkServer(server, answers)
             assert server.stdin is not None
             server.stdin.close()
             server.wait(60)
@@ -96,31 +97,33 @@ def victims_under(words: Sequence[str]) -> Iterator[Victims]:
 
 
 @pytest.fixture(scope="session")
-def victims() -> Iterator[Victims]:
-    with victims_under([]) as found:
-        yield found
+def fork_server() -> Iterator[ForkServer]:
+    with fork_server_under([]) as server:
+        yield server
 
 
 @functools.cache
 def tracer() -> str:
-    """`strace`, once it is known to work here."""
+    """Return the path of `strace` after a check that it can trace processes."""
     path = shutil.which("strace")
     if path is None:
         absent("strace", "apt-get install strace")
-    tried = subprocess.run([path, "-qq", "-o", "/dev/null", "true"], capture_output=True, check=False)
-    if tried.returncode != 0:
-        absent("a working strace", "this machine lets nobody trace processes")
+    check = subprocess.run([path, "-qq", "-o", "/dev/null", "true"], capture_output=True, check=False)
+    if check.returncode != 0:
+        absent("a working strace", "this machine does not permit tracing")
     return path
 
 
 @contextlib.contextmanager
-def traced_victims(log: Path, options: Sequence[str]) -> Iterator[Victims]:
-    """Victims whose system calls are in `log`, one line each: thread, call, arguments with paths."""
-    with victims_under([tracer(), "-f", "-qq", "-y", "-s", "16", "-o", str(log), *options]) as found:
-        yield found
+def traced_fork_server(log: Path, options: Sequence[str]) -> Iterator[ForkServer]:
+    """Run a fork server whose processes write their system calls to `log`, one line each: thread, call, arguments
+    with paths.
+    """
+    with fork_server_under([tracer(), "-f", "-qq", "-y", "-s", "16", "-o", str(log), *options]) as server:
+        yield server
 
 
 def calls_of(log: Path, pid: int) -> list[tuple[str, str]]:
-    """A process's own system calls (not its other threads') as (call, the rest of its line), in order."""
-    found = (CALL.match(line) for line in log.read_text(errors="replace").splitlines())
-    return [(match[2], match[3]) for match in found if match and int(match[1]) == pid]
+    """Return the system calls of a process's main thread as (call, rest of the line), in order."""
+    matches = (CALL.match(line) for line in log.read_text(errors="replace").splitlines())
+    return [(match[2], match[3]) for match in matches if match and int(match[1]) == pid]

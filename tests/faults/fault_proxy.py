@@ -1,4 +1,4 @@
-"""A proxy between a client and a real server that breaks connections to order."""
+"""Proxy that injects faults between a client and a real server."""
 
 from __future__ import annotations
 
@@ -10,31 +10,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-_PIECE = 65536
+_BUFFER_BYTES = 65536
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to one connection. `amount` is a status, or the bytes that pass before it happens.
+    """Fault of one connection.
 
-    `status`: the request is answered with that status, the server never sees it. `accepted`: with 200 and an error as
-    its body. `reset`: the connection breaks after so many bytes of the request, `cut` after so many of the answer.
-    `silent`: nobody answers. `damage`: one byte of the answer is another.
+    `status`: response with the status `amount`; the server receives nothing.
+    `accepted`: response 200 with an error as its body; the server receives nothing.
+    `reset`: connection reset after `amount` bytes of the request.
+    `cut`: connection reset after `amount` bytes of the response.
+    `damage`: byte number `amount` of the response is changed.
+    `no_response`: the connection stays open without a response.
+
+    A fault applies only to requests whose first bytes contain `only`.
     """
 
-    kind: Literal["status", "accepted", "reset", "cut", "silent", "damage"]
+    kind: Literal["status", "accepted", "reset", "cut", "no_response", "damage"]
     amount: int = 0
     only: bytes = b""
 
 
 @dataclass
 class FaultProxy:
-    """Faults are used up in order, one by each connection whose first bytes hold `only`; then everything passes."""
+    """Proxy that applies each fault to one connection, in order, then forwards everything.
+
+    `forever` applies to every matching connection. `faulted` counts the faults applied.
+    """
 
     target: tuple[str, int]
     faults: list[Fault] = field(default_factory=list)
     forever: Fault | None = None
-    struck: int = 0
+    faulted: int = 0
 
     def __post_init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -61,7 +69,7 @@ class FaultProxy:
 
     def close(self) -> None:
         self._closed.set()
-        # shutdown wakes the thread that accepts, close alone does not.
+        # Only shutdown wakes the thread in accept().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -74,43 +82,43 @@ class FaultProxy:
 
     def _connection(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
-            # One request a connection: what is struck is then the request that the test means.
+            # One request per connection, so that a fault applies to a single request.
             request = self._request(client)
             if not request:
                 return
             fault = self._next_fault(request)
             if fault is None:
-                self._pass(client, request, None)
-            elif fault.kind == "silent":
+                self._forward(client, request, None)
+            elif fault.kind == "no_response":
                 self._closed.wait(600)
             elif fault.kind == "status":
-                self._answer(client, f"{fault.amount} Refused", b"")
+                self._respond(client, f"{fault.amount} Refused", b"")
             elif fault.kind == "accepted":
-                self._answer(client, "200 OK", b"<Error><Code>InternalError</Code><Message>no</Message></Error>")
+                self._respond(client, "200 OK", b"<Error><Code>InternalError</Code><Message>no</Message></Error>")
             elif fault.kind == "reset":
                 with socket.create_connection(self.target) as server:
                     server.sendall(request[: fault.amount])
-                self._break(client)
+                self._reset(client)
             else:
-                self._pass(client, request, fault)
+                self._forward(client, request, fault)
         with self._lock:
             self._open.discard(client)
 
     def _next_fault(self, request: bytes) -> Fault | None:
         with self._lock:
             if self.forever is not None and self.forever.only in request[:2000]:
-                self.struck += 1
+                self.faulted += 1
                 return self.forever
             if self.faults and self.faults[0].only in request[:2000]:
-                self.struck += 1
+                self.faulted += 1
                 return self.faults.pop(0)
         return None
 
     def _request(self, client: socket.socket) -> bytes:
-        """One whole request, marked to be the connection's last one."""
+        """Return one whole request with `Connection: close`, or nothing if the client closes the connection."""
         gathered = b""
         while b"\r\n\r\n" not in gathered:
-            piece = client.recv(_PIECE)
+            piece = client.recv(_BUFFER_BYTES)
             if not piece:
                 return b""
             gathered += piece
@@ -121,34 +129,34 @@ class FaultProxy:
             if name.lower() == b"content-length":
                 length = int(value)
         while len(body) < length:
-            piece = client.recv(_PIECE)
+            piece = client.recv(_BUFFER_BYTES)
             if not piece:
                 return b""
             body += piece
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
         return b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n" + body
 
-    def _pass(self, client: socket.socket, request: bytes, fault: Fault | None) -> None:
+    def _forward(self, client: socket.socket, request: bytes, fault: Fault | None) -> None:
         with socket.create_connection(self.target) as server:
             server.sendall(request)
             passed = 0
-            while piece := server.recv(_PIECE):
+            while piece := server.recv(_BUFFER_BYTES):
                 if fault is not None and passed <= fault.amount < passed + len(piece):
                     place = fault.amount - passed
                     if fault.kind == "cut":
                         client.sendall(piece[:place])
-                        self._break(client)
+                        self._reset(client)
                         return
                     piece = piece[:place] + bytes([piece[place] ^ 1]) + piece[place + 1 :]
                 client.sendall(piece)
                 passed += len(piece)
 
-    def _answer(self, client: socket.socket, status: str, body: bytes) -> None:
+    def _respond(self, client: socket.socket, status: str, body: bytes) -> None:
         head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         client.sendall(head.encode() + body)
 
-    def _break(self, client: socket.socket) -> None:
-        """Closes with a reset instead of an end."""
+    def _reset(self, client: socket.socket) -> None:
+        """Close with RST instead of FIN."""
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
 

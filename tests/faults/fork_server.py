@@ -32,10 +32,11 @@ from daybreak.snapshots.builder import run_builder, stop_on_signals
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
-from daybreak.snapshots.workshop import Workshop
+from tests.configured import DEFAULTS, configured
 from tests.faults.busy_life import live
-from tests.small_platform import QUICK, SmallSource, now, workshop_in
+from tests.small_platform import QUICK, SmallSource, context_in, now
 
 # Every call by which a process changes what is on a disk, or makes it last.
 CHANGING_CALLS = (
@@ -83,14 +84,14 @@ def use_up(calls: dict[str, int]) -> None:
     os.close(null)
 
 
-def publish_and_clean(shop: Workshop) -> None:
+def publish_and_clean(context: RunContext) -> None:
     """What a builder does at four and after: the complete snapshot is published, and the one before it goes."""
-    runs = shop.state.read(lambda stores: stores.snapshots.recent())
+    runs = context.state.read(lambda stores: stores.snapshots.recent())
     (made,) = [run for run in runs if run.state is SnapshotState.COMPLETE]
     assert made.day is not None
-    four = publication_of(made.day, shop.plan.publish_at)
-    assert publish(shop.state, made, four)
-    clean(shop.state, shop.store, replace(shop.plan, keep=1), four + timedelta(days=1))
+    four = publication_of(made.day, context.settings.snapshot.publish_at)
+    assert publish(context.state, made, four)
+    clean(context.state, context.store, configured(context.settings, snapshot={"keep": 1}), four + timedelta(days=1))
 
 
 def child(order: dict[str, Any]) -> None:
@@ -100,27 +101,27 @@ def child(order: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     source = SmallSource(folder / "platform.json", pause_seconds=float(order.get("pause", 0)))
-    plan = replace(
+    settings = configured(snapshot={"formats": tuple(order.get("formats", DEFAULTS.snapshot.formats))})
+    timings = replace(
         QUICK,
         attempts=1,
-        formats=tuple(order.get("formats", QUICK.formats)),
         lease_seconds=int(order.get("lease", QUICK.lease_seconds)),
         heartbeat_seconds=float(order.get("heartbeat", 1)),
     )
-    shop = workshop_in(folder, source=source, plan=plan, builder=f"builder {os.getpid()}")
+    context = context_in(folder, source=source, settings=settings, timings=timings, builder=f"builder {os.getpid()}")
     use_up(order.get("count_from", {}))
     if order["start"] == "run":
-        stop_on_signals(shop.stop)
-        run_by_hand(shop, full=order.get("full", False))
+        stop_on_signals(context.stop)
+        run_by_hand(context, full=order.get("full", False))
     elif order["start"] == "publish":
-        publish_and_clean(shop)
+        publish_and_clean(context)
     elif order["start"] == "claim":
         while not Path(order["barrier"]).exists():
             time.sleep(0.002)
-        done = run_day(shop, date.fromisoformat(order["day"]))
+        done = run_day(context, date.fromisoformat(order["day"]))
         (folder / f"{os.getpid()}.done").write_text("none" if done is None else done.snapshot_id)
     elif order["start"] == "live":
-        live(shop, folder / "platform.json", Path(order["told"]))
+        live(context, folder / "platform.json", Path(order["told"]))
     else:
         clock = folder / "clock"
 
@@ -129,8 +130,8 @@ def child(order: dict[str, Any]) -> None:
                 looks.write(b".")
             return now() + timedelta(seconds=float(clock.read_text() or 0) if clock.exists() else 0)
 
-        run_builder(replace(shop, clock=shifted))
-    shop.state.close()
+        run_builder(replace(context, clock=shifted))
+    context.state.close()
 
 
 def main() -> None:

@@ -12,29 +12,30 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.snapshots.workshop import Workshop
-from tests.faults.conftest import Victims
+from tests.configured import DEFAULTS
+from tests.faults.conftest import ForkServer
 from tests.parts.waiting import wait_until
-from tests.small_platform import now, workshop_in
+from tests.small_platform import context_in, now
 
-PUBLISH_AT = RunPlan().publish_at
+PUBLISH_AT = DEFAULTS.snapshot.publish_at
 
 
 @contextmanager
-def looking_at(folder: Path) -> Iterator[Workshop]:
-    shop = workshop_in(folder)
+def looking_at(folder: Path) -> Iterator[RunContext]:
+    context = context_in(folder)
     try:
-        yield shop
+        yield context
     finally:
-        shop.state.close()
+        context.state.close()
 
 
-def runs(shop: Workshop) -> list[Snapshot]:
-    return shop.state.read(lambda stores: stores.snapshots.recent(200))
+def runs(context: RunContext) -> list[Snapshot]:
+    return context.state.read(lambda stores: stores.snapshots.recent(200))
 
 
 def set_clock(folder: Path, seconds: float) -> None:
@@ -43,52 +44,54 @@ def set_clock(folder: Path, seconds: float) -> None:
     (folder / "clock.new").replace(folder / "clock")
 
 
-def test_of_many_schedulers_at_once_one_makes_the_day(folder: Path, victims: Victims) -> None:
+def test_of_many_schedulers_at_once_one_makes_the_day(folder: Path, fork_server: ForkServer) -> None:
     first_day = now().date() - timedelta(days=10)
-    with looking_at(folder) as shop:
+    with looking_at(folder) as context:
         for round_number in range(4):
             day = first_day + timedelta(days=round_number)
             barrier = folder / f"go-{round_number}"
-            pids = [victims.start("claim", folder, day=day.isoformat(), barrier=str(barrier)) for _ in range(8)]
+            pids = [fork_server.start("claim", folder, day=day.isoformat(), barrier=str(barrier)) for _ in range(8)]
             barrier.touch()
-            assert [victims.wait(pid) for pid in pids] == [0] * 8, (folder / "child.log").read_text()
+            assert [fork_server.wait(pid) for pid in pids] == [0] * 8, (folder / "child.log").read_text()
             said = Counter((folder / f"{pid}.done").read_text() for pid in pids)
             assert said["none"] == 7
-            made = [run for run in runs(shop) if run.day == day]
+            made = [run for run in runs(context) if run.day == day]
             assert [run.state for run in made] == [SnapshotState.PUBLISHED]
             assert made[0].snapshot_id in said
-        published = shop.state.read(lambda stores: stores.audit.read(action="snapshot.published"))
+        published = context.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.published")))
         assert len({event.subject for event in published}) == len(published) == 4
 
 
-def test_a_builder_that_slept_past_its_lease_writes_and_publishes_nothing(folder: Path, victims: Victims) -> None:
+def test_a_builder_that_slept_past_its_lease_writes_and_publishes_nothing(
+    folder: Path, fork_server: ForkServer
+) -> None:
     day = last_due(now(), PUBLISH_AT)
     barrier = folder / "go"
     barrier.touch()
     order = {"day": day.isoformat(), "barrier": str(barrier), "lease": 2, "heartbeat": 0.2}
-    sleeper = victims.start("claim", folder, pause=0.1, **order)
+    sleeper = fork_server.start("claim", folder, pause=0.1, **order)
     staging = folder / "files" / "staging"
     wait_until(lambda: any(staging.rglob("*.gz")), what="the first builder's first file")
     os.kill(sleeper, signal.SIGSTOP)
     try:
-        with looking_at(folder) as shop:
+        with looking_at(folder) as context:
 
             def lease_is_over() -> bool:
-                until = runs(shop)[0].lease_until
+                until = runs(context)[0].lease_until
                 return until is not None and until < now()
 
             wait_until(lease_is_over, what="the end of the lease")
-            other = victims.start("claim", folder, **order)
-            assert victims.wait(other) == 0, (folder / "child.log").read_text()
+            other = fork_server.start("claim", folder, **order)
+            assert fork_server.wait(other) == 0, (folder / "child.log").read_text()
             taken_over = (folder / f"{other}.done").read_text()
             os.kill(sleeper, signal.SIGCONT)
-            assert victims.wait(sleeper) == 1, "the sleeper finds out and fails"
+            assert fork_server.wait(sleeper) == 1, "the sleeper finds out and fails"
             assert not (folder / f"{sleeper}.done").exists()
             assert "RunFenced" in (folder / "child.log").read_text()
-            states = {run.snapshot_id: run.state for run in runs(shop)}
+            states = {run.snapshot_id: run.state for run in runs(context)}
             assert states.pop(taken_over) is SnapshotState.PUBLISHED
             assert set(states.values()) == {SnapshotState.FAILED}
-            verified = verify_snapshot(shop.state, shop.store, taken_over)
+            verified = verify_snapshot(context.state, context.store, taken_over)
             assert (verified.files, verified.damaged) == (50, ())
             assert {path.name for path in (folder / "files" / "snapshots").iterdir()} == {taken_over}
             assert list(staging.iterdir()) == []
@@ -98,52 +101,54 @@ def test_a_builder_that_slept_past_its_lease_writes_and_publishes_nothing(folder
             os.kill(sleeper, signal.SIGCONT)
 
 
-def published(shop: Workshop) -> list[Snapshot]:
+def published(context: RunContext) -> list[Snapshot]:
     """What was ever published, oldest first."""
-    return [run for run in reversed(runs(shop)) if run.published_at is not None]
+    return [run for run in reversed(runs(context)) if run.published_at is not None]
 
 
-def test_builders_publish_once_a_day_at_four_sharp_whatever_the_clock_does(folder: Path, victims: Victims) -> None:
+def test_builders_publish_once_a_day_at_four_sharp_whatever_the_clock_does(
+    folder: Path, fork_server: ForkServer
+) -> None:
     """Two builders on one database, their clock moved: to before four, over four, on by three days, back by two."""
     due = last_due(now(), PUBLISH_AT)
     four = publication_of(due + timedelta(days=1), PUBLISH_AT)
     # Long before the next run would start, with nothing served: the missed day is made up for at once.
     set_clock(folder, (four - timedelta(hours=12) - now()).total_seconds())
-    builders = [victims.start("build", folder) for _ in range(2)]
+    builders = [fork_server.start("build", folder) for _ in range(2)]
     try:
-        with looking_at(folder) as shop:
-            wait_until(lambda: len(published(shop)) == 1, 120, what="the missed publication")
-            assert published(shop)[0].day == due
+        with looking_at(folder) as context:
+            wait_until(lambda: len(published(context)) == 1, 120, what="the missed publication")
+            assert published(context)[0].day == due
 
             set_clock(folder, (four - timedelta(minutes=9) - now()).total_seconds())
             complete = wait_until(
-                lambda: [run for run in runs(shop) if run.state is SnapshotState.COMPLETE],
+                lambda: [run for run in runs(context) if run.state is SnapshotState.COMPLETE],
                 120,
                 what="tomorrow's snapshot before its hour",
             )
             assert complete[0].day == due + timedelta(days=1)
-            assert len(published(shop)) == 1, "it is not published early"
+            assert len(published(context)) == 1, "it is not published early"
             set_clock(folder, (four - timedelta(seconds=2) - now()).total_seconds())
-            wait_until(lambda: len(published(shop)) == 2, 120, what="the publication at four")
-            second = published(shop)[1]
+            wait_until(lambda: len(published(context)) == 2, 120, what="the publication at four")
+            second = published(context)[1]
             assert second.snapshot_id == complete[0].snapshot_id
             assert second.published_at is not None
             assert second.published_at >= four
 
             set_clock(folder, (four + timedelta(days=3, hours=2) - now()).total_seconds())
-            wait_until(lambda: len(published(shop)) == 3, 120, what="the catch-up")
-            assert published(shop)[2].day == due + timedelta(days=4)
+            wait_until(lambda: len(published(context)) == 3, 120, what="the catch-up")
+            assert published(context)[2].day == due + timedelta(days=4)
 
             set_clock(folder, (four + timedelta(days=1, hours=2) - now()).total_seconds())
-            beats = shop.state.read(lambda stores: len(stores.snapshots.recent(200)))
+            beats = context.state.read(lambda stores: len(stores.snapshots.recent(200)))
             looked = [_looks(folder)]
             wait_until(lambda: _looks(folder) >= looked[0] + 4, 120, what="the builders to look at the clock again")
-            assert shop.state.read(lambda stores: len(stores.snapshots.recent(200))) == beats
-            assert len(published(shop)) == 3
+            assert context.state.read(lambda stores: len(stores.snapshots.recent(200))) == beats
+            assert len(published(context)) == 3
     finally:
         for pid in builders:
             os.kill(pid, signal.SIGTERM)
-        ended = [victims.wait(pid) for pid in builders]
+        ended = [fork_server.wait(pid) for pid in builders]
     assert ended == [0, 0], (folder / "child.log").read_text()
 
 
@@ -153,11 +158,11 @@ def _looks(folder: Path) -> int:
     return looks.stat().st_size if looks.exists() else 0
 
 
-def test_a_builder_whose_database_goes_away_waits_and_goes_on(folder: Path, victims: Victims) -> None:
-    builder = victims.start("build", folder)
+def test_a_builder_whose_database_goes_away_waits_and_goes_on(folder: Path, fork_server: ForkServer) -> None:
+    builder = fork_server.start("build", folder)
     try:
-        with looking_at(folder) as shop:
-            wait_until(lambda: len(published(shop)) == 1, 120, what="the first publication")
+        with looking_at(folder) as context:
+            wait_until(lambda: len(published(context)) == 1, 120, what="the first publication")
             blocker = sqlite3.connect(folder / "state.db", isolation_level=None)
             blocker.execute("BEGIN EXCLUSIVE")
             set_clock(folder, timedelta(days=2).total_seconds())
@@ -165,21 +170,21 @@ def test_a_builder_whose_database_goes_away_waits_and_goes_on(folder: Path, vict
             wait_until(lambda: "state_unavailable" in log.read_text(), 120, what="the builder to notice")
             blocker.execute("ROLLBACK")
             blocker.close()
-            wait_until(lambda: len(published(shop)) == 2, 120, what="the publication after the outage")
+            wait_until(lambda: len(published(context)) == 2, 120, what="the publication after the outage")
     finally:
         os.kill(builder, signal.SIGTERM)
-        assert victims.wait(builder) == 0
+        assert fork_server.wait(builder) == 0
 
 
-def test_lateness_is_logged_while_the_run_that_is_late_goes_on(folder: Path, victims: Victims) -> None:
+def test_lateness_is_logged_while_the_run_that_is_late_goes_on(folder: Path, fork_server: ForkServer) -> None:
     # Longer than the test waits: the run is under way when the log is read.
-    builder = victims.start("build", folder, pause=20)
+    builder = fork_server.start("build", folder, pause=20)
     log = folder / "child.log"
     try:
-        wait_until(lambda: "still being made" in log.read_text(), 120, what="the builder to say that it is late")
-        with looking_at(folder) as shop:
-            assert [run.state for run in runs(shop)] == [SnapshotState.BUILDING]
+        wait_until(lambda: "still being built" in log.read_text(), 120, what="the builder to say that it is late")
+        with looking_at(folder) as context:
+            assert [run.state for run in runs(context)] == [SnapshotState.BUILDING]
         assert "files.late" in log.read_text()
     finally:
         os.kill(builder, signal.SIGKILL)
-        victims.wait(builder)
+        fork_server.wait(builder)

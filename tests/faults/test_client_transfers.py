@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daybreak_client import Daybreak, Unreachable, connection, copies
+from daybreak_client import Daybreak, Unreachable, connection, folder
+from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import Service, serving
-from tests.acceptance.world import MAYA, NORTH, World
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.parts.waiting import free_port
 
@@ -20,18 +20,18 @@ LINKS = b"/download/v1/links/"
 @pytest.fixture(autouse=True)
 def without_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(copies, "_FIRST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(folder, "_FIRST_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
 def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, FaultProxy]]:
     """A service whose links lead through the proxy, too."""
-    folder = Path(tmp_path_factory.mktemp("line")) / "world"
-    world = World(folder, f"sqlite:///{folder}/state.db")
-    world.make()
+    path = Path(tmp_path_factory.mktemp("line")) / "installation"
+    installation = Installation(path, f"sqlite:///{path}/state.db")
+    installation.create()
     with (
         fault_proxy("127.0.0.1", free_port()) as proxy,
-        serving(world, workers=1, settings={"base_url": proxy.endpoint}) as service,
+        serving(installation, workers=1, settings={"base_url": proxy.endpoint}) as service,
     ):
         proxy.target = ("127.0.0.1", service.port)
         yield service, proxy
@@ -52,12 +52,12 @@ def test_what_breaks_on_the_way_is_made_up_for(
     line: tuple[Service, FaultProxy], tmp_path: Path, faults: list[Fault]
 ) -> None:
     service, proxy = line
-    proxy.faults, proxy.struck = [], 0
+    proxy.faults, proxy.faulted = [], 0
     with Daybreak(proxy.endpoint, service.token(MAYA, NORTH)) as maya:
         account = maya.account(NORTH)
         proxy.faults = list(faults)
         fetched = account.fetch(tmp_path)
-    assert proxy.struck == len(faults)
+    assert proxy.faulted == len(faults)
     assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()} == {
         file.name: file.sha256 for file in fetched.files
     }
@@ -75,4 +75,4 @@ def test_a_line_that_brings_nothing_takes_nothing(line: tuple[Service, FaultProx
             account.fetch(tmp_path)
         proxy.forever = None
         assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
-        assert len(account.fetch(tmp_path).brought) == 9
+        assert len(account.fetch(tmp_path).downloaded) == 9

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import FileStoreError, StoreFull, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.snapshots.workshop import Workshop
 from daybreak.state.database import open_state
 from tests.faults.small_disks import memory_disk
-from tests.small_platform import QUICK, now, platform_of, workshop_in, write_platform
+from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 
 DISK_BYTES = 1 << 20
 ONE_TRY = replace(QUICK, attempts=1)
@@ -41,15 +41,15 @@ def event(number: int) -> AuditEvent:
     return AuditEvent(now(), "login", "ok", "someone@example.org", request_id=str(number))
 
 
-def write(shop: Workshop, number: int) -> None:
-    shop.state.write(lambda stores: stores.audit.append(event(number)))
+def write(context: RunContext, number: int) -> None:
+    context.state.write(lambda stores: stores.audit.append(event(number)))
 
 
-def write_until_refused(shop: Workshop) -> tuple[int, Unavailable]:
+def write_until_refused(context: RunContext) -> tuple[int, Unavailable]:
     """How many events were written, and what was said at the next one."""
     for number in range(10_000):
         try:
-            write(shop, number)
+            write(context, number)
         except Unavailable as error:
             return number, error
     raise AssertionError("the disk never was full")
@@ -74,11 +74,11 @@ def fills(folder: Path) -> Iterator[None]:
 
 def test_files_that_do_not_fit_fail_the_run_and_nothing_else(folder: Path, tmp_path: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
-        shop = workshop_in(folder, store=Unasked(tmp_path / "small"), plan=ONE_TRY)
+        context = context_in(folder, store=Unasked(tmp_path / "small"), timings=ONE_TRY)
         try:
-            due = last_due(now(), shop.plan.publish_at)
-            four = publication_of(due, shop.plan.publish_at)
-            yesterday = run_by_hand(replace(shop, clock=lambda: four - timedelta(hours=1)))
+            due = last_due(now(), context.settings.snapshot.publish_at)
+            four = publication_of(due, context.settings.snapshot.publish_at)
+            yesterday = run_by_hand(replace(context, clock=lambda: four - timedelta(hours=1)))
             rows = 200
             write_platform(
                 folder / "platform.json",
@@ -86,26 +86,28 @@ def test_files_that_do_not_fit_fail_the_run_and_nothing_else(folder: Path, tmp_p
                 {leader: {"members": [os.urandom(500).hex() for _ in range(rows)]} for leader in platform_of(6)},
             )
             with pytest.raises(FileStoreError) as caught:
-                run_day(shop, due)
+                run_day(context, due)
             assert caught.value.code == "disk_short"
-            failed = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+            failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
             assert (failed.state, failed.report["code"]) == (SnapshotState.FAILED, "disk_short")
             assert failed.failure is not None
-            assert "Make room" in failed.failure
+            assert "Free disk space" in failed.failure
             assert list((tmp_path / "small" / "staging").iterdir()) == []
             assert [path.name for path in (tmp_path / "small" / "snapshots").iterdir()] == [yesterday.snapshot_id]
-            assert verify_snapshot(shop.state, shop.store, yesterday.snapshot_id).damaged == ()
-            # Whoever asks is told, and whoever logs in gets in.
+            assert verify_snapshot(context.state, context.store, yesterday.snapshot_id).damaged == ()
+            # Whoever asks is told, and whoever signs in gets in.
             at = four + timedelta(hours=1)
-            fresh = shop.state.read(lambda stores: freshness(stores.snapshots, at, shop.plan.publish_at))
+            fresh = context.state.read(
+                lambda stores: freshness(stores.snapshots, at, context.settings.snapshot.publish_at)
+            )
             assert fresh.snapshot == yesterday
-            assert (fresh.late, fresh.reason) == (True, "Making today's snapshot failed; it is tried again.")
-            write(shop, 1)
+            assert (fresh.late, fresh.reason) == (True, "Today's files failed to build. Another attempt follows.")
+            write(context, 1)
             # Somebody makes room: the next run is like any other.
             write_platform(folder / "platform.json", platform_of(mark="after"))
-            assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+            assert run_by_hand(context).state is SnapshotState.PUBLISHED
         finally:
-            shop.state.close()
+            context.state.close()
 
 
 def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
@@ -115,29 +117,33 @@ def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
         small = tmp_path / "small"
         shutil.copy(empty_state, small / "state.db")
         write_platform(small / "platform.json", platform_of())
-        shop = workshop_in(small, store=LocalDisk(tmp_path / "files"), plan=ONE_TRY)
+        context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=ONE_TRY)
         try:
-            served = run_by_hand(shop)
+            served = run_by_hand(context)
 
             def events(stores: Stores) -> set[str | None]:
-                return {each.request_id for each in stores.audit.read(action="login", limit=1_000_000)}
+                return {each.request_id for each in stores.audit.read(AuditQuery(action="login", limit=1_000_000))}
 
             with fills(small):
                 # What the log still has room for is written; after that everybody is told, and nobody hangs.
-                written, error = write_until_refused(shop)
+                written, error = write_until_refused(context)
                 assert error.code == "state_unavailable"
                 assert "disk of the state database is full" in error.message
-                assert shop.state.read(lambda stores: stores.snapshots.current()) == served, "what only reads goes on"
-                assert shop.state.read(events) == {str(number) for number in range(written)}
+                assert context.state.read(lambda stores: stores.snapshots.current()) == served, (
+                    "what only reads goes on"
+                )
+                assert context.state.read(events) == {str(number) for number in range(written)}
                 with pytest.raises(Unavailable):
-                    run_by_hand(shop)
-            write(shop, written)
-            assert shop.state.read(events) == {str(number) for number in range(written + 1)}
-            assert verify_snapshot(shop.state, shop.store, served.snapshot_id).damaged == ()
-            shop.state.write(lambda stores: stores.snapshots.lapse(now() + timedelta(seconds=QUICK.lease_seconds + 1)))
-            assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+                    run_by_hand(context)
+            write(context, written)
+            assert context.state.read(events) == {str(number) for number in range(written + 1)}
+            assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
+            context.state.write(
+                lambda stores: stores.snapshots.lapse(now() + timedelta(seconds=QUICK.lease_seconds + 1))
+            )
+            assert run_by_hand(context).state is SnapshotState.PUBLISHED
         finally:
-            shop.state.close()
+            context.state.close()
 
 
 def test_who_looks_at_a_full_disk_is_told_so_and_leaves_nothing_on_it(empty_state: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cells that break careless programs: every reader that consumers use finds in a file exactly what the source holds."""
+"""Hostile cells: every reader that consumers use finds in a file exactly what the source holds."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ import pytest
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource, line_encoder
+from daybreak.export.line_encoder import runtime
+from daybreak.export.results import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
-from tests.integration.sources.engines import KeptFiles
+from tests.parts.export_rows import MemorySink, export_job
 from tests.reference.platforms import HOSTILE, LEADERS, MEMBERS, write_duckdb
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -41,7 +41,7 @@ Answers = dict[str, str | None]
 
 
 def answers_of(leader: str) -> Answers:
-    """The answer of one Member to each of a Leader's fields; the fields' names are no better than the answers."""
+    """Return one Member's answer to each field of a Leader. The names of the fields are hostile too."""
     hostile = [*HOSTILE, None, MEGABYTE, *MORE]
     named = {f"{number:03} {(value or '')[:50]}": value for number, value in enumerate(hostile)}
     return {name: value for name, value in named.items() if leader == ALL or "\0" not in f"{name}{value or ''}"}
@@ -49,7 +49,7 @@ def answers_of(leader: str) -> Answers:
 
 @pytest.fixture(scope="module", params=["compiled", "sql"])
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The files of each Leader, unpacked, by `{leader}.csv` and `{leader}.json`, from either of the two encoders."""
+    """The unpacked files of each Leader, by `{leader}.csv` and `{leader}.json`, from each of the two encoders."""
     folder = tmp_path_factory.mktemp("hostile")
     tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
     leaders = next(table for table in SOURCE_TABLES if table.name == "leaders")
@@ -69,17 +69,16 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     source = DuckdbSource(
         folder / "platform.duckdb", load_models(), memory_bytes=500_000_000, threads=2, temp_dir=folder / "spill"
     )
-    kept = KeptFiles()
-    entries: list[ManifestEntry] = []
+    sink = MemorySink()
     with pytest.MonkeyPatch.context() as patch, source.open(AS_OF) as reading:
         if request.param == "sql":
-            patch.setattr(line_encoder, "why_not", lambda: "this is about the other one")
-        export_resource(reading, RESOURCE, ("csv", "json"), kept, threads=2, on_entries=entries.extend)
+            patch.setattr(runtime, "unavailable_reason", lambda: "switched off by the test")
+        reading.export(export_job(RESOURCE.name), sink, ExportResults())
     found = {}
     for leader in (ALL, WITHOUT_NUL):
         for name in ("csv", "json"):
             found[f"{leader}.{name}"] = folder / f"{leader}.{name}"
-            found[f"{leader}.{name}"].write_bytes(gzip.decompress(kept.files[f"{leader}/{RESOURCE.name}.{name}"]))
+            found[f"{leader}.{name}"].write_bytes(gzip.decompress(sink.files[leader, RESOURCE.name, name]))
     return found
 
 

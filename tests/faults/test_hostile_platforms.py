@@ -1,5 +1,5 @@
-"""A platform of nothing but odd texts and times at the borders: its files are the same octets from every engine, in
-every format, and hold its texts.
+"""A platform of hostile texts and extreme times: its files have the same bytes from every engine, and every format
+holds its texts.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import pyarrow.parquet
 import pytest
 
 from daybreak.catalogue.models import load_models
-from daybreak.catalogue.resources import RESOURCES
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.export import export_resource
-from daybreak.ports.sources import EmbeddedReading
+from daybreak.export.results import ExportResults
+from daybreak.ports.sources import Reading
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.postgresql import PostgresqlSource
-from tests.integration.sources.engines import AS_OF, KeptFiles
-from tests.parts.export_rows import naughty_strings
+from daybreak.sources.postgresql.source import PostgresqlSource
+from tests.parts.export_rows import AS_OF, MemorySink, export_job, naughty_strings
 from tests.parts.postgresql_tables import fill_tables
 from tests.reference.platforms import HOSTILE, LEADERS, SQL_TYPES
 
 LEADER = LEADERS[0]
 BEFORE = datetime(2026, 11, 1, tzinfo=UTC)
 FORMATS = ("csv", "json", "ndjson", "parquet")
+Files = dict[tuple[str, str, str], bytes]
 NUMBERS_AS_TEXT = ("00123", "1e5", "1E400", "12345678901234567890", "0x1F", "1,234", "NaN", "Infinity", "TRUE", "#N/A")
 OTHERS = (
     "2026-11-20",
@@ -46,7 +46,7 @@ OTHERS = (
     "\\.",
 )
 LONG = ("long " * 20_000, '"' * 5_000, ",\n\r" * 3_000)
-# PostgreSQL holds no NUL.
+# PostgreSQL texts cannot contain NUL.
 TEXTS = tuple(
     dict.fromkeys(text for text in (*naughty_strings(), *HOSTILE, *NUMBERS_AS_TEXT, *OTHERS, *LONG) if "\0" not in text)
 )
@@ -66,7 +66,7 @@ def _id(kind: int, number: int) -> str:
 
 
 def _tables() -> dict[str, list[dict[str, Any]]]:
-    """Each text in each column of text."""
+    """Put each text into each text column."""
     tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
     columns = {table.name: [column.name for column in table.columns] for table in SOURCE_TABLES}
 
@@ -105,41 +105,41 @@ def _tables() -> dict[str, list[dict[str, Any]]]:
     return tables
 
 
-def _border_rows() -> list[str]:
-    """Statements that add a Member, a change and a message at each border, in the words of the embedded engine."""
+def _extreme_rows() -> list[str]:
+    """Return statements, in DuckDB's SQL, that add a Member, a change and a message at each extreme time."""
     statements: list[str] = []
     for number, (day, instant) in enumerate(zip(DAYS, INSTANTS, strict=True)):
         member = _id(7, number)
-        whose, when = f"'{member}', '{LEADER}'", f"date_of_birth = '{day}', first_activated_at = '{instant}'"
-        message = f"{whose}, '{member}', NULL, 'dm', 'sms', 1, 1, '{instant}'"
+        ids, times = f"'{member}', '{LEADER}'", f"date_of_birth = '{day}', first_activated_at = '{instant}'"
+        message = f"{ids}, '{member}', NULL, 'dm', 'sms', 1, 1, '{instant}'"
         columns = "member_id, leader_id, phone_number, subscription_state"
         statements += (
-            f"INSERT INTO members ({columns}) VALUES ({whose}, '', 'live')",
-            f"UPDATE members SET {when} WHERE member_id = '{member}'",
-            f"INSERT INTO member_state_changes VALUES ({whose}, 'live', '{instant}')",
+            f"INSERT INTO members ({columns}) VALUES ({ids}, '', 'live')",
+            f"UPDATE members SET {times} WHERE member_id = '{member}'",
+            f"INSERT INTO member_state_changes VALUES ({ids}, 'live', '{instant}')",
             f"INSERT INTO outbound_messages VALUES ({message})",
         )
     return statements
 
 
-def _files(reading: EmbeddedReading) -> dict[str, bytes]:
+def _files(reading: Reading) -> Files:
     reading.check()
-    kept = KeptFiles()
-    for resource in RESOURCES:
-        export_resource(reading, resource, FORMATS, kept, threads=2, on_entries=lambda _: None)
-    reading.confirm()
-    return kept.files
+    sink = MemorySink()
+    for resource in RESOURCE_NAMES:
+        reading.export(export_job(resource, FORMATS), sink, ExportResults())
+    reading.confirm_unchanged()
+    return sink.files
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`platform.duckdb`, and the same as Parquet in `parquet`; without the borders in `texts`."""
+    """`platform.duckdb`, the same as Parquet in `parquet`, and without the extreme times in `texts`."""
     folder = tmp_path_factory.mktemp("hostile")
     tables = _tables()
     with duckdb.connect(str(folder / "platform.duckdb")) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for table in SOURCE_TABLES:
-            # Row by row, as other tests fill tables, would take most of the time.
+            # Inserting row by row would take most of the test's time.
             rows = [
                 {name: None if cell is None else str(cell) for name, cell in row.items()} for row in tables[table.name]
             ]
@@ -152,32 +152,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for table in SOURCE_TABLES:
                 connection.execute(f"COPY {table.name} TO '{folder}/{name}/{table.name}.parquet' (FORMAT parquet)")
             if name == "texts":
-                for statement in _border_rows():
+                for statement in _extreme_rows():
                     connection.execute(statement)
     return folder
 
 
-def _embedded(location: Path, folder: Path) -> dict[str, bytes]:
+def _embedded(location: Path, folder: Path) -> Files:
     source = DuckdbSource(location, load_models(), memory_bytes=400_000_000, threads=2, temp_dir=folder / "spill")
     with source.open(AS_OF) as reading:
         return _files(reading)
 
 
 @pytest.fixture(scope="module")
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder: Path) -> Files:
     """The files of the DuckDB file."""
     return _embedded(folder / "platform.duckdb", folder)
 
 
-def test_parquet_gives_the_same(folder: Path, files: dict[str, bytes]) -> None:
+def test_parquet_source_gives_the_same_files(folder: Path, files: Files) -> None:
     other = _embedded(folder / "parquet", folder)
     assert {name for name in files if files[name] != other.get(name)} == set()
 
 
-def test_postgresql_gives_the_same(folder: Path, files: dict[str, bytes], postgresql_url: str) -> None:
+def test_postgresql_source_gives_the_same_files(folder: Path, files: Files, postgresql_url: str) -> None:
     fill_tables(postgresql_url, folder / "texts")
     with psycopg.connect(postgresql_url) as server:
-        for statement in _border_rows():
+        for statement in _extreme_rows():
             server.execute(re.sub(r"\(BC\)([^']*)", r"\1 BC", statement).encode())
     source = PostgresqlSource(
         postgresql_url, load_models(), memory_bytes=400_000_000, threads=2, temp_dir=folder / "spill"
@@ -187,8 +187,8 @@ def test_postgresql_gives_the_same(folder: Path, files: dict[str, bytes], postgr
     assert {name for name in files if files[name] != other.get(name)} == set()
 
 
-def test_every_format_holds_the_texts(files: dict[str, bytes]) -> None:
-    packed = {name: files[f"{LEADER}/custom_member_data.{name}"] for name in FORMATS}
+def test_every_format_holds_the_texts(files: Files) -> None:
+    packed = {name: files[LEADER, "custom_member_data", name] for name in FORMATS}
     expected = {(text, TEXTS[(number + 1) % len(TEXTS)]) for number, text in enumerate(TEXTS)}
 
     def cells(records: list[dict[str, str]]) -> set[tuple[str, str]]:
@@ -200,8 +200,8 @@ def test_every_format_holds_the_texts(files: dict[str, bytes]) -> None:
     assert cells(pyarrow.parquet.read_table(pa.BufferReader(packed["parquet"])).to_pylist()) == expected
 
 
-def test_times_at_the_borders_are_written_down(files: dict[str, bytes]) -> None:
-    records = json.loads(gzip.decompress(files[f"{LEADER}/members.json"]))
+def test_extreme_times_are_in_the_files(files: Files) -> None:
+    records = json.loads(gzip.decompress(files[LEADER, "members", "json"]))
     found = {record["DATE_OF_BIRTH"]: record["FIRST_ACTIVATED_AT"] for record in records if record["DATE_OF_BIRTH"]}
     assert found["9999-12-31"] == "9999-12-31T23:59:59.999999Z"
     assert found["0001-01-01"] == "0001-01-01T00:00:00.000000Z"

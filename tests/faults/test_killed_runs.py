@@ -7,7 +7,6 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,16 +14,17 @@ import pytest
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.snapshots.workshop import Workshop
-from tests.faults.conftest import Victims, calls_of, traced_victims
+from tests.configured import configured
+from tests.faults.conftest import ForkServer, calls_of, traced_fork_server
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
 from tests.parts.waiting import wait_until
-from tests.small_platform import QUICK, Platform, leader_ids, now, platform_of, workshop_in, write_platform
+from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
 
 # A run makes far fewer calls of each kind; the fault strikes a process at this count of its own.
 STRIKES_AT = 150
-SMALL = replace(QUICK, formats=("csv",))
+SMALL = configured(snapshot={"formats": ("csv",)})
 DATABASE_CALLS = frozenset({"pwrite64", "fdatasync", "ftruncate"})
 MADE = {
     "run": Counter(write=10, linkat=1, mkdir=2, syncfs=1, rename=1, fsync=2, pwrite64=10, fdatasync=6),
@@ -34,9 +34,9 @@ MADE = {
 
 def prepared(folder: Path) -> Snapshot:
     """A folder in which one snapshot is served and the platform has changed since."""
-    shop = workshop_in(folder)
-    served = run_by_hand(shop)
-    shop.state.close()
+    context = context_in(folder)
+    served = run_by_hand(context)
+    context.state.close()
     changed = platform_of(mark="b")
     first = min(changed)
     changed[first] = platform_of()[first]
@@ -50,62 +50,62 @@ def copy_of(folder: Path, target: Path) -> Path:
     return target
 
 
-def current(shop: Workshop) -> Snapshot:
-    found = shop.state.read(lambda stores: stores.snapshots.current())
+def current(context: RunContext) -> Snapshot:
+    found = context.state.read(lambda stores: stores.snapshots.current())
     assert found is not None
     return found
 
 
-def is_whole(shop: Workshop, snapshot: Snapshot) -> None:
-    verified = verify_snapshot(shop.state, shop.store, snapshot.snapshot_id)
+def is_whole(context: RunContext, snapshot: Snapshot) -> None:
+    verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
     assert verified.damaged == ()
     assert verified.files == snapshot.report["files"]
 
 
-def waiting(shop: Workshop) -> list[Snapshot]:
+def waiting(context: RunContext) -> list[Snapshot]:
     """Complete snapshots whose hour has not come."""
-    runs = shop.state.read(lambda stores: stores.snapshots.recent())
+    runs = context.state.read(lambda stores: stores.snapshots.recent())
     return [run for run in runs if run.state is SnapshotState.COMPLETE]
 
 
 def puts_things_right(folder: Path, served: Snapshot, *, restart: bool = True) -> None:
     """What readers find after a process that ended anywhere, and what a restart then does."""
-    shop = workshop_in(folder)
+    context = context_in(folder)
     try:
-        found = current(shop)
-        reachable = shop.state.read(lambda stores: stores.snapshots.served())
+        found = current(context)
+        reachable = context.state.read(lambda stores: stores.snapshots.served())
         assert found in reachable
         # Its files go when something newer is published, and not before.
         assert served.snapshot_id in {each.snapshot_id for each in reachable} or found.as_of > served.as_of
         for snapshot in reachable:
-            is_whole(shop, snapshot)
+            is_whole(context, snapshot)
         if not restart:
             return
-        for made in waiting(shop):
-            publish_and_clean(shop)
-            assert current(shop).snapshot_id == made.snapshot_id
-            is_whole(shop, current(shop))
+        for made in waiting(context):
+            publish_and_clean(context)
+            assert current(context).snapshot_id == made.snapshot_id
+            is_whole(context, current(context))
         # The dead builder's lease is over by the time somebody else takes the work up.
         later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
-        shop.state.write(lambda stores: stores.snapshots.lapse(later))
-        done = run_by_hand(shop)
+        context.state.write(lambda stores: stores.snapshots.lapse(later))
+        done = run_by_hand(context)
         assert done.state is SnapshotState.PUBLISHED
-        is_whole(shop, done)
+        is_whole(context, done)
         lying = {path.name for path in (folder / "files" / "snapshots").iterdir()}
-        known = shop.state.read(lambda stores: {s.snapshot_id for s in stores.snapshots.served()})
+        known = context.state.read(lambda stores: {s.snapshot_id for s in stores.snapshots.served()})
         assert lying == known, "nothing is left of the run that was killed"
         assert list((folder / "files" / "staging").iterdir()) == []
     finally:
-        shop.state.close()
+        context.state.close()
 
 
 @pytest.fixture(scope="module")
-def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Victims, Path]]:
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServer, Path]]:
     """Processes that are killed at their call number STRIKES_AT of any kind, and the trace of their calls."""
     log = tmp_path_factory.mktemp("trace") / "trace"
     options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
     options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={STRIKES_AT}")]
-    with traced_victims(log, options) as found:
+    with traced_fork_server(log, options) as found:
         yield found, log
 
 
@@ -116,40 +116,40 @@ def smallest(folder: Path, *, waiting: bool) -> Snapshot:
     first, last = leader_ids(2)
     platform: Platform = {first: {"members": ["a"]}, last: {"members": ["b"]}}
     write_platform(folder / "platform.json", platform)
-    shop = workshop_in(folder, plan=SMALL)
+    context = context_in(folder, settings=SMALL)
     try:
-        served = run_by_hand(shop)
+        served = run_by_hand(context)
         platform[first]["members"] = ["changed"]
         write_platform(folder / "platform.json", platform)
         if waiting:
-            assert run_day(shop, now().date() + timedelta(days=2)) is not None
+            assert run_day(context, now().date() + timedelta(days=2)) is not None
     finally:
-        shop.state.close()
+        context.state.close()
     return served
 
 
 @pytest.mark.parametrize("what", ["run", "publish"])
 def test_a_process_that_is_killed_at_any_call_leaves_what_is_served_whole(
-    what: str, folder: Path, tmp_path: Path, struck: tuple[Victims, Path]
+    what: str, folder: Path, tmp_path: Path, struck: tuple[ForkServer, Path]
 ) -> None:
     """A run to its publication, and the publication of one that waited with the clean-up after it: killed before each
     call that changes anything on the disk.
     """
     served = smallest(folder, waiting=what == "publish")
-    victims, log = struck
+    fork_server, log = struck
     # No renewal of the lease comes in between: it would make calls of its own.
-    order = {"formats": list(SMALL.formats), "heartbeat": 600}
+    order = {"formats": list(SMALL.snapshot.formats), "heartbeat": 600}
     whole = copy_of(folder, tmp_path / "whole")
-    pid = victims.start(what, whole, **order)
-    assert victims.wait(pid) == 0, (whole / "child.log").read_text()
+    pid = fork_server.start(what, whole, **order)
+    assert fork_server.wait(pid) == 0, (whole / "child.log").read_text()
     counts = Counter(call for call, _ in calls_of(log, pid))
     assert max(counts.values()) <= STRIKES_AT
     assert counts >= MADE[what], "the calls that this test is about"
     killed = 0
     for call, number in [(name, number) for name, count in counts.items() for number in range(1, count + 1)]:
         place = copy_of(folder, tmp_path / f"{call}-{number}")
-        pid = victims.start(what, place, count_from={call: STRIKES_AT - number}, **order)
-        status = victims.wait(pid)
+        pid = fork_server.start(what, place, count_from={call: STRIKES_AT - number}, **order)
+        status = fork_server.wait(pid)
         # Ids are random, so a database page more or less is written: a process may get through its last calls.
         assert status in {-signal.SIGKILL, 0}, (call, number, (place / "child.log").read_text())
         killed += status == -signal.SIGKILL
@@ -166,9 +166,9 @@ def test_files_are_durable_before_anybody_is_told_of_them(folder: Path, tmp_path
     """The order of one run's calls: data, sync, rename, sync of the names, and only then the manifest's completion."""
     prepared(folder)
     log = tmp_path / "trace"
-    with traced_victims(log, ["-e", f"trace={','.join(CHANGING_CALLS)}"]) as victims:
-        pid = victims.start("run", folder)
-        assert victims.wait(pid) == 0, (folder / "child.log").read_text()
+    with traced_fork_server(log, ["-e", f"trace={','.join(CHANGING_CALLS)}"]) as fork_server:
+        pid = fork_server.start("run", folder)
+        assert fork_server.wait(pid) == 0, (folder / "child.log").read_text()
     made = calls_of(log, pid)
     data = [place for place, (call, rest) in enumerate(made) if call == "write" and "/staging/" in rest]
     (sync,) = (place for place, (call, _) in enumerate(made) if call == "syncfs")
@@ -199,39 +199,41 @@ def test_a_disk_that_fails_fails_the_run_cleanly(folder: Path, tmp_path: Path) -
     options += [
         word for call, error in sorted(kinds) for word in ("-e", f"inject={call}:error={error}:when={STRIKES_AT}")
     ]
-    with traced_victims(log, options) as victims:
+    with traced_fork_server(log, options) as fork_server:
         for call, error, number, code in FAULTS:
             place = copy_of(folder, tmp_path / f"{call}-{number}")
-            pid = victims.start("run", place, count_from={call: STRIKES_AT - number})
+            pid = fork_server.start("run", place, count_from={call: STRIKES_AT - number})
             said = f"{call} {error} {number}"
-            assert victims.wait(pid) == 1, said
-            shop = workshop_in(place)
+            assert fork_server.wait(pid) == 1, said
+            context = context_in(place)
             try:
-                failed = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+                failed = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
                 assert failed.state is SnapshotState.FAILED, said
                 assert failed.report["code"] == code, (said, failed.failure)
-                assert current(shop).snapshot_id == served.snapshot_id
-                is_whole(shop, served)
+                assert current(context).snapshot_id == served.snapshot_id
+                is_whole(context, served)
                 lying = {path.name for path in (place / "files" / "snapshots").iterdir()}
                 assert lying == {served.snapshot_id}, said
                 assert list((place / "files" / "staging").iterdir()) == [], said
             finally:
-                shop.state.close()
+                context.state.close()
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-def test_a_run_that_is_asked_to_stop_leaves_nothing(folder: Path, sign: signal.Signals, victims: Victims) -> None:
+def test_a_run_that_is_asked_to_stop_leaves_nothing(
+    folder: Path, sign: signal.Signals, fork_server: ForkServer
+) -> None:
     served = prepared(folder)
-    pid = victims.start("run", folder, full=True, pause=0.2)
+    pid = fork_server.start("run", folder, full=True, pause=0.2)
     staging = folder / "files" / "staging"
     wait_until(lambda: any(staging.rglob("*.gz")), what="the first file")
     os.kill(pid, sign)
-    assert victims.wait(pid) == 1
+    assert fork_server.wait(pid) == 1
     assert list(staging.iterdir()) == []
-    shop = workshop_in(folder)
+    context = context_in(folder)
     try:
-        stopped = shop.state.read(lambda stores: stores.snapshots.recent(1))[0]
+        stopped = context.state.read(lambda stores: stores.snapshots.recent(1))[0]
         assert (stopped.state, stopped.report["code"]) == (SnapshotState.FAILED, "run_stopped")
     finally:
-        shop.state.close()
+        context.state.close()
     puts_things_right(folder, served)

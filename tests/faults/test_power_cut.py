@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
-from tests.faults.conftest import Victims
+from tests.faults.conftest import ForkServer
 from tests.faults.small_disks import format_image, memory_disk, mounted_image, what_a_power_cut_leaves
 from tests.parts.waiting import wait_until
-from tests.small_platform import QUICK, now, platform_of, workshop_in, write_platform
+from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 
 # A run wants some room to spare before it starts.
 STATE_BYTES = 32 << 20
@@ -70,7 +71,7 @@ def stopped_at(pid: int, told: Path, number: int) -> bool:
     return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
 
-def cuts_of_a_life(folder: Path, empty_state: Path, victims: Victims) -> list[Cut]:
+def cuts_of_a_life(folder: Path, empty_state: Path, fork_server: ForkServer) -> list[Cut]:
     """Lets a service live and keeps what its disks hold at each station."""
     state, files, place, told = (folder / name for name in ("state.img", "files.img", "place", "told"))
     format_image(state, STATE_BYTES)
@@ -80,7 +81,7 @@ def cuts_of_a_life(folder: Path, empty_state: Path, victims: Victims) -> list[Cu
         shutil.copy(empty_state, place / "state.db")
         write_platform(place / "platform.json", platform_of())
         os.sync()
-        pid = victims.start("live", place, told=str(told))
+        pid = fork_server.start("live", place, told=str(told))
         try:
             for number, station in enumerate(STATIONS):
                 wait_until(lambda number=number: stopped_at(pid, told, number), what=station, every=0.005)  # type: ignore[misc]
@@ -100,46 +101,51 @@ def cuts_of_a_life(folder: Path, empty_state: Path, victims: Victims) -> list[Cu
         except BaseException:
             # It may stand at a station, for good.
             os.kill(pid, signal.SIGKILL)
-            victims.wait(pid)
+            fork_server.wait(pid)
             raise
-        assert victims.wait(pid) == 0, (place / "child.log").read_text()
+        assert fork_server.wait(pid) == 0, (place / "child.log").read_text()
     return found
 
 
 def nothing_promised_is_lost(place: Path, cut: Cut) -> None:
     """What a machine finds and does that starts anew on what a power cut has left."""
     write_platform(place / "platform.json", platform_of(mark="after"))
-    shop = workshop_in(place)
+    context = context_in(place)
     try:
-        kept = {event.request_id for event in shop.state.read(lambda stores: stores.audit.read(limit=1_000_000))}
+        kept = {
+            event.request_id
+            for event in context.state.read(lambda stores: stores.audit.read(AuditQuery(limit=1_000_000)))
+        }
         assert cut.events <= kept, f"{len(cut.events - kept)} acknowledged events are lost"
-        current = shop.state.read(lambda stores: stores.snapshots.current())
+        current = context.state.read(lambda stores: stores.snapshots.current())
         if cut.published:
             assert current is not None
             # The moment itself belongs to the next promise already: it may have come true.
             assert current.snapshot_id == cut.published[-1]
-        served = shop.state.read(lambda stores: stores.snapshots.served())
-        waiting = [run for run in shop.state.read(lambda stores: stores.snapshots.recent()) if run.state == "complete"]
+        served = context.state.read(lambda stores: stores.snapshots.served())
+        waiting = [
+            run for run in context.state.read(lambda stores: stores.snapshots.recent()) if run.state == "complete"
+        ]
         for snapshot in [*served, *waiting]:
-            verified = verify_snapshot(shop.state, shop.store, snapshot.snapshot_id)
+            verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
             assert (verified.files, verified.damaged) == (50, ())
         later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
-        shop.state.write(lambda stores: stores.snapshots.lapse(later))
-        done = run_by_hand(shop)
+        context.state.write(lambda stores: stores.snapshots.lapse(later))
+        done = run_by_hand(context)
         assert done.state is SnapshotState.PUBLISHED
-        assert verify_snapshot(shop.state, shop.store, done.snapshot_id).damaged == ()
+        assert verify_snapshot(context.state, context.store, done.snapshot_id).damaged == ()
         assert list((place / "files" / "staging").iterdir()) == []
     finally:
-        shop.state.close()
+        context.state.close()
 
 
 def test_a_power_cut_anywhere_loses_nothing_that_was_promised(
-    tmp_path: Path, empty_state: Path, victims: Victims
+    tmp_path: Path, empty_state: Path, fork_server: ForkServer
 ) -> None:
     # The disks themselves are in memory: what is a disk here is the machine's own memory anyway.
     memory = tmp_path / "memory"
     with memory_disk(memory, MEMORY_BYTES):
-        cuts = cuts_of_a_life(memory, empty_state, victims)
+        cuts = cuts_of_a_life(memory, empty_state, fork_server)
         assert len(cuts[-1].events) > len(STATIONS)
         assert len(cuts[-1].published) == 4
         for number, cut in enumerate(cuts):

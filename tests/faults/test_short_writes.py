@@ -36,5 +36,5 @@ def test_a_file_that_is_cut_short_fails_and_leaves_nothing(tmp_path: Path) -> No
         sink.write(LEADER, "members", "csv", [content])
     assert caught.value.code == "disk_short"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{LEADER}.members.json.gz"]
-    sink.seal()
+    sink.commit()
     disk.check(small.key, 5, small.sha256)

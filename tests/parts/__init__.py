@@ -1,1 +1,1 @@
-"""Real parts for tests: PostgreSQL, S3, a browser. Each starts when first asked for, on 127.0.0.1 only."""
+"""Real servers and programs for tests. They start with the first test that needs them, on 127.0.0.1 only."""

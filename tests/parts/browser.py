@@ -1,20 +1,24 @@
-"""Chromium, driven by Playwright. The browser is the system's; Playwright downloads none.
+"""Chromium of the system, driven by Playwright.
 
-Playwright keeps an event loop in the thread that uses it, so ``asyncio.run`` does not work in a module that asks for
-these fixtures; they are put away when the module ends.
+Playwright runs an event loop in the thread that uses it, so `asyncio.run` fails in a module with these fixtures. They
+end with the module.
 """
+
+from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
 from tests.parts.presence import absent
 
-QUIET = [
-    "--no-sandbox",  # the kernel of a container seldom allows Chromium's own
+if TYPE_CHECKING:  # the plugin is loaded in the unit lane too, which has no Playwright
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Page
+
+CHROMIUM_OPTIONS = [
+    "--no-sandbox",  # containers rarely allow the sandbox of Chromium
     "--disable-dev-shm-usage",
     "--disable-gpu",
     "--disable-background-networking",
@@ -27,13 +31,13 @@ QUIET = [
     "--no-first-run",
     "--no-pings",
     "--no-proxy-server",
-    # The browser asks nobody outside, whatever a page or its own services want.
+    # Neither a page nor the browser itself can resolve other names.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
 ]
 
 
 def chromium_path() -> str:
-    """Return the path of the system's Chromium; end the test when there is none."""
+    """Return the path of Chromium. End the test if it is not installed."""
     for name in ("chromium", "chromium-browser", "chromium-headless-shell", "google-chrome"):
         path = shutil.which(name)
         if path is not None:
@@ -43,10 +47,12 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A headless browser for the tests of one module."""
+    """Return a headless browser for the tests of one module."""
+    from playwright.sync_api import sync_playwright
+
     path = chromium_path()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=120_000)
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_OPTIONS, timeout=120_000)
         try:
             yield browser
         finally:
@@ -55,37 +61,38 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def console_messages() -> list[str]:
-    """What pages of this test wrote to the console as a warning or error. Must be empty at the end; a test that
-    provokes a message takes it out itself, after looking at it.
+    """Return the warnings and errors on the console. The list must be empty at the end of the test.
+
+    A test that provokes a message removes it from the list.
     """
     return []
 
 
 @pytest.fixture
 def open_page(chromium: Browser, console_messages: list[str]) -> Iterator[Callable[..., Page]]:
-    """A function that opens a page in a context of its own (no cookies shared); its arguments are the context's.
+    """Return a function that opens a page in a separate context. Its arguments are those of the context.
 
-    Waits of the page are generous (60 s). The console is watched, see ``console_messages``.
+    Any console message fails the test, see `console_messages`.
     """
     contexts = []
 
-    def note(message: ConsoleMessage) -> None:
+    def record_message(message: ConsoleMessage) -> None:
         if message.type in {"warning", "error", "assert"}:
             console_messages.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
 
-    def fault(error: Error) -> None:
+    def record_exception(error: Error) -> None:
         console_messages.append(f"exception: {error}")
 
-    def open_one(**options: Any) -> Page:
+    def open_context(**options: Any) -> Page:
         context = chromium.new_context(**options)
         contexts.append(context)
         context.set_default_timeout(60_000)
         page = context.new_page()
-        page.on("console", note)
-        page.on("pageerror", fault)
+        page.on("console", record_message)
+        page.on("pageerror", record_exception)
         return page
 
-    yield open_one
+    yield open_context
     for context in contexts:
         context.close()
     assert console_messages == []
@@ -93,5 +100,5 @@ def open_page(chromium: Browser, console_messages: list[str]) -> Iterator[Callab
 
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
-    """One page in a fresh context."""
+    """Return a page in a new context."""
     return open_page()

@@ -1,4 +1,4 @@
-"""A bucket of each kind of server, for tests that hold for all of them."""
+"""Buckets on each kind of server."""
 
 import pytest
 
@@ -10,7 +10,7 @@ KINDS = ("s3", "azure")
 
 
 def fresh_bucket(request: pytest.FixtureRequest) -> Bucket:
-    """An empty bucket of the kind that is the parameter of the fixture that asks."""
+    """Return an empty bucket of the kind in `request.param`."""
     if request.param == "s3":
         s3_server: S3Server = request.getfixturevalue("s3_server")
         return S3Bucket(s3_server, s3_server.fresh_bucket())
@@ -20,5 +20,5 @@ def fresh_bucket(request: pytest.FixtureRequest) -> Bucket:
 
 @pytest.fixture(params=KINDS)
 def bucket(request: pytest.FixtureRequest) -> Bucket:
-    """An empty bucket, of one kind after the other."""
+    """Return an empty bucket. The test runs once with each kind."""
     return fresh_bucket(request)

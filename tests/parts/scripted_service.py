@@ -1,4 +1,4 @@
-"""An HTTP server that answers as a test says and keeps what it was asked: for what the service seldom answers."""
+"""HTTP server with scripted replies, for answers that the real service rarely gives."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HANG_UP = 0
-"""The status of an answer that is none: the connection ends."""
+DISCONNECT = 0
+"""Status of a reply that closes the connection instead."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request; the names of headers in lower case."""
+class Request:
+    """Received request. Names of headers are lower-case."""
 
     method: str
     path: str
@@ -24,8 +24,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Said:
-    """One answer. What is no octets goes out as JSON."""
+class Reply:
+    """Scripted reply. A body other than bytes is sent as JSON."""
 
     status: int
     body: object = b""
@@ -34,35 +34,35 @@ class Said:
 
 @dataclass
 class ScriptedService:
-    """`asked` so far, in order. Without a script it has nothing at any path."""
+    """The script, and the requests so far. Without a script every reply is 404."""
 
-    script: Callable[[Asked], Said] = lambda _: Said(404)
-    asked: list[Asked] = field(default_factory=list)
+    script: Callable[[Request], Reply] = lambda _: Reply(404)
+    requests: list[Request] = field(default_factory=list)
     url: str = ""
 
 
 @contextmanager
 def scripted_service() -> Iterator[ScriptedService]:
-    """One on a free port of 127.0.0.1."""
+    """Run a server on a free port."""
     service = ScriptedService()
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(self.command, self.path, headers, body)
-            service.asked.append(asked)
-            said = service.script(asked)
-            if said.status == HANG_UP:
+            request = Request(self.command, self.path, headers, body)
+            service.requests.append(request)
+            reply = service.script(request)
+            if reply.status == DISCONNECT:
                 return
-            octets = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
-            self.send_response(said.status)
-            for name, value in {"Content-Length": str(len(octets)), **said.headers}.items():
+            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(octets)
+            self.wfile.write(content)
 
-        do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - the library's names
+        do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - names of http.server
 
         def log_message(self, format: str, *args: object) -> None:
             pass

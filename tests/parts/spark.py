@@ -1,4 +1,4 @@
-"""Spark for tests: a platform that it can read, a Java machine that starts cheaply, and a cluster of real processes."""
+"""Spark for tests: a readable platform, settings for a fast start, and a cluster of separate processes."""
 
 import contextlib
 import re
@@ -15,13 +15,14 @@ import pyspark
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.parts.presence import absent
 from tests.parts.processes import Running, running
 
 PATIENCE_SECONDS = 300
 _HOME = Path(pyspark.__file__).parent
-# A test is over before Java's second compiler and parallel collectors have paid for themselves.
+# Tests are too short for the optimizing compiler and parallel garbage collectors of Java to pay off.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -35,14 +36,14 @@ SETTINGS = {
 
 
 def require_java() -> None:
-    """Ends the test on a machine without Java."""
+    """End the test if Java is not installed."""
     if shutil.which("java") is None:
         absent("Java", "apt-get install default-jre-headless")
 
 
 def text_platform(folder: Path, *, leaders: int, members: int, messages: int, as_of: datetime) -> None:
-    """The demo platform as Parquet with identifiers as text: Spark knows no UUID there."""
-    make_platform(folder, leaders=leaders, members=members, messages=messages, as_of=as_of)
+    """Write the demo platform as Parquet with identifiers as text, because Spark reads no Parquet UUIDs."""
+    make_platform(folder, PlatformSizes(leaders=leaders, members=members, messages=messages), as_of=as_of)
     with closing(duckdb.connect()) as engine:
         for table in SOURCE_TABLES:
             columns = ", ".join(
@@ -55,17 +56,17 @@ def text_platform(folder: Path, *, leaders: int, members: int, messages: int, as
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and workers. `url` is for `spark.master`."""
+    """Running cluster. `url` is the value of `spark.master`."""
 
     url: str
     workers: list[Running]
 
     def executors(self) -> dict[str, int]:
-        """The process ids of the workers' executors, by Spark's own ids."""
+        """Return the process ids of the executors by their Spark ids."""
         found: dict[str, int] = {}
         for worker in self.workers:
             for child in psutil.Process(worker.pid).children():
-                # A worker also starts what is over at once: that has no command line any more.
+                # A worker also starts short-lived processes, which may have exited.
                 with contextlib.suppress(psutil.NoSuchProcess):
                     words = child.cmdline()
                     if "--executor-id" in words:
@@ -75,8 +76,9 @@ class Cluster:
 
 @contextlib.contextmanager
 def cluster(folder: Path, *, workers: int) -> Iterator[Cluster]:
-    """A standalone cluster of `pyspark`'s own programs: each worker has a core and, as on a host of its own, an address
-    of this machine to itself. `folder` takes what executors write.
+    """Run a standalone cluster. Each worker has one core and its own loopback address, as on a separate host.
+
+    Executors write to `folder`.
     """
     require_java()
     start, deploy = _HOME / "bin/spark-class", "org.apache.spark.deploy"

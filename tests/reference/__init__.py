@@ -1,1 +1,1 @@
-"""The nine resources once more, in plain Python and without any SQL: what the engine's files are held against."""
+"""The nine resources in plain Python without SQL, to compare the files of the engine with."""

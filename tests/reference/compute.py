@@ -25,11 +25,12 @@ PERSONAL = (
 
 
 def compute(tables: Tables, as_of: datetime) -> dict[str, list[Cells]]:
-    """Rows of every resource, of known Leaders alone, in no particular order. Cells are str, int, bool, date,
-    aware datetime or None, in the order of the file's columns.
+    """Return the rows of every resource for known Leaders, unordered.
+
+    Cells are str, int, bool, date, aware datetime or None, in the order of the file's columns.
     """
     facts = _Facts(tables, as_of)
-    makers: dict[str, Callable[[_Facts], Iterable[Cells]]] = {
+    functions: dict[str, Callable[[_Facts], Iterable[Cells]]] = {
         "campaigns": _campaigns,
         "outbound_message_type_usage": _usage,
         "campaign_links": _campaign_links,
@@ -41,17 +42,17 @@ def compute(tables: Tables, as_of: datetime) -> dict[str, list[Cells]]:
         "member_communities": _member_communities,
     }
     return {
-        resource: [row for row in make(facts) if row[_LEADER_AT[resource]] in facts.leaders]
-        for resource, make in makers.items()
+        resource: [row for row in rows_of(facts) if row[_LEADER_COLUMN[resource]] in facts.leaders]
+        for resource, rows_of in functions.items()
     }
 
 
 def rows_of_leader(rows: Iterable[Cells], resource: str, leader_id: str) -> list[Cells]:
-    """The rows that go into one Leader's file."""
-    return [row for row in rows if row[_LEADER_AT[resource]] == leader_id]
+    """Return the rows of one Leader."""
+    return [row for row in rows if row[_LEADER_COLUMN[resource]] == leader_id]
 
 
-_LEADER_AT = {
+_LEADER_COLUMN = {
     "campaigns": 1,
     "outbound_message_type_usage": 0,
     "campaign_links": 1,
@@ -65,7 +66,7 @@ _LEADER_AT = {
 
 
 class _Facts:
-    """The tables without what had not happened yet, and a few things looked up by id."""
+    """The tables up to `as_of`, with lookups by id."""
 
     def __init__(self, tables: Tables, as_of: datetime) -> None:
         self.tables = tables
@@ -73,11 +74,11 @@ class _Facts:
         self.leaders = {row["leader_id"]: row for row in tables["leaders"]}
         self.deleted = {row["member_id"] for row in tables["members"] if row["subscription_state"] == "deleted"}
         self.sent_to: dict[str, list[Row]] = defaultdict(list)
-        for row in self.happened("outbound_messages", "sent_at"):
+        for row in self.events_until("outbound_messages", "sent_at"):
             if row["campaign_id"] is not None:
                 self.sent_to[row["campaign_id"]].append(row)
 
-    def happened(self, table: str, column: str) -> list[Row]:
+    def events_until(self, table: str, column: str) -> list[Row]:
         return [row for row in self.tables[table] if row[column] <= self.as_of]
 
     def billing_entity(self, leader_id: str) -> str | None:
@@ -91,10 +92,10 @@ class _Facts:
     def recipients(self, campaign_id: str) -> int:
         return len({row["member_id"] for row in self.sent_to[campaign_id]})
 
-    def belonging(self) -> dict[tuple[str, str], datetime]:
-        """(community, Member) of everybody who belongs to one now, and when they first joined it."""
+    def memberships(self) -> dict[tuple[str, str], datetime]:
+        """Return the first time of joining by (community_id, member_id), for current memberships."""
         joined: dict[tuple[str, str], list[Row]] = defaultdict(list)
-        for row in self.happened("community_memberships", "joined_at"):
+        for row in self.events_until("community_memberships", "joined_at"):
             joined[row["community_id"], row["member_id"]].append(row)
         return {
             pair: min(row["joined_at"] for row in rows)
@@ -105,10 +106,10 @@ class _Facts:
 
 def _campaigns(facts: _Facts) -> Iterable[Cells]:
     answers: dict[str, list[Row]] = defaultdict(list)
-    for row in facts.happened("inbound_messages", "received_at"):
+    for row in facts.events_until("inbound_messages", "received_at"):
         if row["campaign_id"] is not None:
             answers[row["campaign_id"]].append(row)
-    for campaign in facts.happened("campaigns", "sent_at"):
+    for campaign in facts.events_until("campaigns", "sent_at"):
         sent, answered = facts.sent_to[campaign["campaign_id"]], answers[campaign["campaign_id"]]
         yield (
             campaign["campaign_id"],
@@ -134,7 +135,7 @@ def _campaigns(facts: _Facts) -> Iterable[Cells]:
 
 def _usage(facts: _Facts) -> Iterable[Cells]:
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in facts.happened("outbound_messages", "sent_at"):
+    for row in facts.events_until("outbound_messages", "sent_at"):
         day = row["sent_at"].astimezone(UTC).date()
         groups[row["leader_id"], day, row["usage_channel"], row["outbound_message_type"]].append(row)
     for (leader_id, *rest), rows in groups.items():
@@ -143,9 +144,9 @@ def _usage(facts: _Facts) -> Iterable[Cells]:
 
 
 def _campaign_links(facts: _Facts) -> Iterable[Cells]:
-    campaigns = {row["campaign_id"]: row for row in facts.happened("campaigns", "sent_at")}
+    campaigns = {row["campaign_id"]: row for row in facts.events_until("campaigns", "sent_at")}
     hits: dict[str, int] = defaultdict(int)
-    for row in facts.happened("link_hits", "hit_at"):
+    for row in facts.events_until("link_hits", "hit_at"):
         hits[row["link_id"]] += 1
     groups: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for link in facts.tables["campaign_links"]:
@@ -158,21 +159,21 @@ def _campaign_links(facts: _Facts) -> Iterable[Cells]:
 
 def _members(facts: _Facts) -> Iterable[Cells]:
     for row in facts.tables["members"]:
-        gone = row["subscription_state"] == "deleted"
-        personal = [None if gone else row[column] for column in PERSONAL]
-        phone = None if gone else row["phone_number"]
+        deleted = row["subscription_state"] == "deleted"
+        personal = [None if deleted else row[column] for column in PERSONAL]
+        phone = None if deleted else row["phone_number"]
         identity = (row["member_id"], row["leader_id"], phone, row["subscription_state"])
         yield (*identity, *personal, row["first_activated_at"])
 
 
 def _member_state_changes(facts: _Facts) -> Iterable[Cells]:
-    for row in facts.happened("member_state_changes", "state_changed_at"):
+    for row in facts.events_until("member_state_changes", "state_changed_at"):
         yield (row["member_id"], row["leader_id"], row["subscription_state"], row["state_changed_at"])
 
 
 def _member_term_accepts(facts: _Facts) -> Iterable[Cells]:
     terms = {row["term_id"]: row for row in facts.tables["terms"]}
-    for row in facts.happened("member_term_accepts", "accepted_at"):
+    for row in facts.events_until("member_term_accepts", "accepted_at"):
         if row["accepted_at"] < facts.as_of - timedelta(days=90):
             continue
         leader = facts.leaders.get(row["leader_id"])
@@ -210,7 +211,7 @@ def _custom_member_data(facts: _Facts) -> Iterable[Cells]:
 
 def _communities(facts: _Facts) -> Iterable[Cells]:
     counts: dict[str, int] = defaultdict(int)
-    for community_id, _ in facts.belonging():
+    for community_id, _ in facts.memberships():
         counts[community_id] += 1
     for row in facts.tables["communities"]:
         yield (row["community_id"], row["community_name"], row["leader_id"], counts[row["community_id"]])
@@ -218,7 +219,7 @@ def _communities(facts: _Facts) -> Iterable[Cells]:
 
 def _member_communities(facts: _Facts) -> Iterable[Cells]:
     communities = {row["community_id"]: row for row in facts.tables["communities"]}
-    for (community_id, member_id), joined_at in facts.belonging().items():
+    for (community_id, member_id), joined_at in facts.memberships().items():
         community = communities.get(community_id)
         if community is not None:
             yield (community_id, community["community_name"], community["leader_id"], member_id, joined_at)

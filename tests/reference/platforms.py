@@ -48,7 +48,7 @@ instants = st.sampled_from(
 
 
 def _ids(kind: int) -> list[str]:
-    # Values whose order as text and as numbers must agree: first digits below and above 8, and neighbours.
+    # Texts and numbers must sort in the same order: first digits below and above 8, and consecutive values.
     heads = ("00000000", "7fffffff", "80000000", "a0000000", "fffffffe", "ffffffff", "0000000a", "12345678")
     return [str(UUID(f"{head}-000{kind}-4000-8000-00000000000{kind}")) for head in heads]
 
@@ -57,19 +57,19 @@ LEADERS, MEMBERS, CAMPAIGNS, LINKS, TERMS, COMMUNITIES = (_ids(kind) for kind in
 
 
 def times_around(as_of: datetime) -> st.SearchStrategy[datetime]:
-    """Instants at, just before and just after `as_of`, the start of the 90 days, midnight; and any within 200 days."""
+    """Return instants around `as_of`, the start of the 90 days and midnight, and any within 200 days."""
     micro = timedelta(microseconds=1)
     window = as_of - timedelta(days=90)
     midnight = as_of.replace(hour=0, minute=0, second=0, microsecond=0)
     edges = [edge + step for edge in (as_of, window, midnight) for step in (-micro, timedelta(0), micro)]
     anywhere = st.integers(-200 * 86_400_000_000, 3 * 86_400_000_000).map(lambda micros: as_of + micros * micro)
-    # The instant itself is where a wrong comparison shows, so it comes often.
+    # Frequent, because a wrong comparison fails at the instant itself.
     return st.one_of(st.just(as_of), st.sampled_from(edges), anywhere)
 
 
 @st.composite
 def platforms(draw: Draw) -> tuple[dict[str, Table], datetime]:
-    """(rows of the thirteen tables, as_of). Some rows point at Leaders, Members or campaigns that are not there."""
+    """Return the rows of the thirteen tables and `as_of`. Some rows refer to missing Leaders, Members or campaigns."""
     as_of = draw(instants)
     times = times_around(as_of)
     leaders = LEADERS[: draw(st.integers(1, 4))]
@@ -78,7 +78,7 @@ def platforms(draw: Draw) -> tuple[dict[str, Table], datetime]:
     flags, counts = st.booleans(), st.integers(0, 2**40)
 
     def rows(most: int, make: Callable[[int], dict[str, Any]]) -> Table:
-        # Mostly full: an empty table is one case, not half of them.
+        # Mostly filled: an empty table is one case of many.
         count = draw(st.sampled_from([0, most // 2, most, most, most]))
         return [make(number) for number in range(count)]
 
@@ -170,13 +170,13 @@ SQL_TYPES = {
 
 
 def write_duckdb(tables: dict[str, Table], file: Path) -> None:
-    """A DuckDB file with the thirteen tables."""
+    """Write a DuckDB file with the thirteen tables."""
     with duckdb.connect(str(file)) as connection:
         _fill(connection, tables)
 
 
 def write_parquet(tables: dict[str, Table], folder: Path) -> None:
-    """A folder with one Parquet file per table."""
+    """Write a folder with one Parquet file per table."""
     folder.mkdir(parents=True, exist_ok=True)
     with duckdb.connect() as connection:
         _fill(connection, tables)

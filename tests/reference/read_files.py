@@ -1,4 +1,4 @@
-"""Strict readers of finished files: they take what the contract allows and nothing else."""
+"""Strict readers of files: they accept only what the contract allows."""
 
 import json
 import re
@@ -18,18 +18,18 @@ _QUOTED_TYPES = {ColumnType.TEXT, ColumnType.UUID}
 
 
 def unpack(stored: bytes) -> bytes:
-    """The content of a single gzip member whose time of modification is zero. AssertionError for anything else."""
+    """Return the content of a single gzip member with mtime 0. Raises AssertionError for anything else."""
     assert stored[:4] == b"\x1f\x8b\x08\x00", "not gzip, or with a file name or comment"
     assert stored[4:8] == b"\0\0\0\0", "mtime is not zero"
     reader = zlib.decompressobj(wbits=31)
     content = reader.decompress(stored) + reader.flush()
-    assert reader.eof, "the stream is cut short"
-    assert not reader.unused_data, "something follows the first member"
+    assert reader.eof, "the stream is truncated"
+    assert not reader.unused_data, "data after the first member"
     return content
 
 
 def read_csv_gz(stored: bytes, resource: Resource) -> list[Cells]:
-    """The typed rows of a CSV file. AssertionError when a byte is not as the contract has it."""
+    """Return the typed rows of a CSV file. Raises AssertionError if a byte violates the contract."""
     text = unpack(stored).decode("utf-8")
     header = ",".join(f'"{column.name}"' for column in resource.columns) + "\n"
     assert text.startswith(header), text[:200]
@@ -41,7 +41,10 @@ def read_csv_gz(stored: bytes, resource: Resource) -> list[Cells]:
 
 
 def read_json_gz(stored: bytes, resource: Resource) -> list[Cells]:
-    """The typed rows of a JSON file. AssertionError when it is not one array, one record a line, keys in order."""
+    """Return the typed rows of a JSON file.
+
+    Raises AssertionError unless it is one array with one record per line and ordered keys.
+    """
     text = unpack(stored).decode("utf-8")
     assert text.startswith("[")
     assert text.endswith("]")
@@ -59,7 +62,7 @@ def read_json_gz(stored: bytes, resource: Resource) -> list[Cells]:
 
 
 def _records(text: str) -> Iterator[list[tuple[str, bool]]]:
-    """Records of (text, was quoted). LF ends each record; a quoted cell may hold anything, quotes doubled."""
+    """Yield records of (text, was quoted). LF ends a record; a quoted cell may contain any text, quotes doubled."""
     at, record = 0, []
     while at < len(text):
         if text[at] == '"':
@@ -85,13 +88,13 @@ def _records(text: str) -> Iterator[list[tuple[str, bool]]]:
             yield record
             record = []
         elif text[at + 1 :] == "":
-            raise AssertionError("the last record has no end")
+            raise AssertionError("the last record is not terminated")
         at += 1
         if record and text[at - 1] == "," and text[at : at + 1] == "\n":
             record.append(("", False))
             yield record
             record, at = [], at + 1
-    assert not record, "the last record has no end"
+    assert not record, "the last record is not terminated"
 
 
 def _csv_cell(cell: tuple[str, bool], column: Column) -> Any:

@@ -1,4 +1,4 @@
-"""Downloads: links for those who may, files for links that stand, and how fresh they are."""
+"""Downloads: issuing links, opening them, and the freshness of the files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace as changed_to
 
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
-from daybreak.access.trail import TrailBuffer
+from daybreak.access.audit_trail import AuditBuffer
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
@@ -22,7 +22,6 @@ from daybreak.domain.identity import Grant, Principal
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import (
     DownloadServices,
-    DownloadSettings,
     IssuedLink,
     OpenedFile,
     file_at,
@@ -30,15 +29,16 @@ from daybreak.downloads import (
 )
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
-from tests.unit.access.house import (
+from tests.configured import DEFAULTS, configured
+from tests.unit.access.instance import (
     ALPHA,
     BRAVO,
     CALLER,
     FOREIGN,
     ROSA,
     UNKNOWN,
-    House,
-    open_house,
+    Instance,
+    open_instance,
 )
 
 FORMATS = ("csv", "json")
@@ -46,25 +46,25 @@ RUN = "20000000-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with open_house(tmp_path) as opened:
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with open_instance(tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
-def services(house: House) -> DownloadServices:
+def services(instance: Instance) -> DownloadServices:
     return DownloadServices(
-        settings=DownloadSettings(base_url="https://data.example.org"),
-        state=house.state,
-        keyring=house.services.keyring,
-        trail=TrailBuffer(house.state),
-        clock=house.services.clock,
+        settings=instance.services.settings,
+        state=instance.state,
+        keyring=instance.services.keyring,
+        audit_buffer=AuditBuffer(instance.state),
+        clock=instance.services.clock,
         random=secrets.token_bytes,
     )
 
 
-def publish(house: House, snapshot_id: str = RUN, leaders: tuple[str, ...] = (ALPHA, BRAVO)) -> None:
-    """Puts a snapshot of `campaigns` in place: some rows of Alpha, none of the others."""
+def publish(instance: Instance, snapshot_id: str = RUN, leaders: tuple[str, ...] = (ALPHA, BRAVO)) -> None:
+    """Publish a snapshot of `campaigns` with rows of Alpha only."""
 
     def entry(client_id: str) -> ManifestEntry:
         formats = {
@@ -73,7 +73,7 @@ def publish(house: House, snapshot_id: str = RUN, leaders: tuple[str, ...] = (AL
         return ManifestEntry(client_id, "campaigns", 3 if client_id else 0, "ff" * 16, formats)
 
     def work(stores: Stores) -> None:
-        now = house.now[0]
+        now = instance.now[0]
         run = stores.snapshots.begin_manual(
             Snapshot(snapshot_id, SnapshotState.BUILDING, as_of=now, started_at=now), now, 60
         )
@@ -82,133 +82,124 @@ def publish(house: House, snapshot_id: str = RUN, leaders: tuple[str, ...] = (AL
         stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report={})
         stores.snapshots.publish(snapshot_id, run.fence, now)
 
-    house.write(work)
+    instance.write(work)
 
 
-async def principal(house: House) -> Principal:
-    return await sessions.authenticate(house.services, (await house.start()).token)
+async def principal(instance: Instance) -> Principal:
+    return await sessions.authenticate(instance.services, (await instance.log_in()).token)
 
 
 def link(
-    house: House,
+    instance: Instance,
     services: DownloadServices,
     who: Principal | None = None,
     name: str = "campaigns.csv.gz",
     client_id: str = ALPHA,
 ) -> IssuedLink:
-    async def story() -> IssuedLink:
-        asker = who or await principal(house)
-        issued = await downloads.issue_link(services, asker, client_id, file_at(name, FORMATS), CALLER)
-        await services.trail.flush()
+    async def scenario() -> IssuedLink:
+        credential = who or await principal(instance)
+        issued = await downloads.issue_link(services, credential, client_id, file_at(name, FORMATS), CALLER)
+        await services.audit_buffer.flush()
         return issued
 
-    return house.run(story())
+    return instance.run(scenario())
 
 
-def follow(house: House, services: DownloadServices, url: str) -> OpenedFile:
+def follow(instance: Instance, services: DownloadServices, url: str) -> OpenedFile:
     parts = urlsplit(url)
     *_, client_id, snapshot_id, file_name = parts.path.split("/")
 
-    async def story() -> OpenedFile:
+    async def scenario() -> OpenedFile:
         try:
-            opened = await downloads.open_link(
-                services,
-                client_id=client_id,
-                snapshot_id=snapshot_id,
-                file_name=file_name,
-                parameters=parse_qsl(parts.query, keep_blank_values=True),
-                caller=CALLER,
-            )
+            parameters = parse_qsl(parts.query, keep_blank_values=True)
+            request = downloads.LinkRequest(client_id, snapshot_id, file_name, parameters)
+            opened = await downloads.open_link(services, request, CALLER)
             await downloads.record_fetch(services, opened, CALLER)
             return opened
         finally:
-            await services.trail.flush()
+            await services.audit_buffer.flush()
 
-    return house.run(story())
-
-
-def refusal(house: House, services: DownloadServices, url: str) -> str:
-    with pytest.raises(RequestError) as told:
-        follow(house, services, url)
-    return told.value.code
+    return instance.run(scenario())
 
 
-def test_a_link_opens_its_file_and_json_in_the_place_of_csv_opens_the_other(
-    house: House, services: DownloadServices
-) -> None:
-    publish(house)
-    issued = link(house, services)
+def error_code(instance: Instance, services: DownloadServices, url: str) -> str:
+    with pytest.raises(RequestError) as caught:
+        follow(instance, services, url)
+    return caught.value.code
+
+
+def test_link_opens_its_csv_and_its_json_file(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    issued = link(instance, services)
     assert issued.url.startswith(f"https://data.example.org/download/v1/links/{ALPHA}/{RUN}/campaigns.csv.gz?expires=")
-    assert issued.expires_at == house.now[0] + timedelta(minutes=15)
-    assert follow(house, services, issued.url).file == issued.file
-    other = follow(house, services, issued.url.replace("csv", "json"))
+    assert issued.expires_at == instance.now[0] + timedelta(minutes=15)
+    assert follow(instance, services, issued.url).file == issued.file
+    other = follow(instance, services, issued.url.replace("csv", "json"))
     assert other.named.name == "campaigns.json.gz"
     assert (other.file.format, other.file.rows) == ("json", 3)
-    assert link(house, services).url != issued.url
+    assert link(instance, services).url != issued.url
 
 
-def test_a_leader_without_rows_gets_the_header_only_file(house: House, services: DownloadServices) -> None:
-    publish(house)
+def test_account_without_rows_gets_the_header_only_file(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
 
     async def bravo() -> Principal:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
-        switched = await sessions.switch(house.services, who, BRAVO, CALLER)
-        return await sessions.authenticate(house.services, switched.token)
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        return await sessions.authenticate(instance.services, switched.token)
 
-    issued = link(house, services, house.run(bravo()), client_id=BRAVO)
-    assert follow(house, services, issued.url).file.rows == 0
+    issued = link(instance, services, instance.run(bravo()), client_id=BRAVO)
+    assert follow(instance, services, issued.url).file.rows == 0
 
 
 @pytest.mark.parametrize("client_id", [BRAVO, FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
-def test_other_accounts_foreign_and_unknown_get_one_answer(
-    house: House, services: DownloadServices, client_id: str
+def test_foreign_and_unknown_accounts_get_the_same_error(
+    instance: Instance, services: DownloadServices, client_id: str
 ) -> None:
-    publish(house)
-    with pytest.raises(Forbidden) as told:
-        link(house, services, client_id=client_id)
-    assert (told.value.code, told.value.message) == (
+    publish(instance)
+    with pytest.raises(Forbidden) as caught:
+        link(instance, services, client_id=client_id)
+    assert (caught.value.code, caught.value.message) == (
         "not_your_account",
-        "This credential gives no access to that account.",
+        "This credential does not give access to that account.",
     )
 
 
-def test_data_export_is_needed(house: House, services: DownloadServices) -> None:
-    publish(house)
-    house.grant(ROSA, ALPHA, data_export=False)
-    with pytest.raises(Forbidden) as told:
-        link(house, services)
-    assert told.value.code == "data_export_required"
+def test_data_export_is_required(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    instance.put_grant(ROSA, ALPHA, data_export=False)
+    with pytest.raises(Forbidden) as caught:
+        link(instance, services)
+    assert caught.value.code == "data_export_required"
 
 
-def test_no_snapshot_and_no_such_leader_are_told_with_the_time_to_wait(
-    house: House, services: DownloadServices
-) -> None:
-    with pytest.raises(NotFound) as told:
-        link(house, services)
-    assert told.value.code == "snapshot_not_ready"
+def test_missing_files_have_a_retry_time(instance: Instance, services: DownloadServices) -> None:
+    with pytest.raises(NotFound) as caught:
+        link(instance, services)
+    assert caught.value.code == "snapshot_not_ready"
     # From 09:00:05 to 04:00 of the next day.
-    assert told.value.retry_after_seconds == 19 * 3600 - 5
-    house.now[0] += timedelta(microseconds=1)
-    with pytest.raises(NotFound) as told:
-        link(house, services)
-    # Whoever comes back when told must not be too early.
-    assert told.value.retry_after_seconds == 19 * 3600 - 5
-    publish(house, leaders=(BRAVO,))
-    house.now[0] += timedelta(seconds=1)
-    who = house.run(principal(house))
-    with pytest.raises(NotFound, match="does not know this account"):
-        link(house, services, changed_to(who, account=changed_to(who.account, client_id=FOREIGN)), client_id=FOREIGN)
+    assert caught.value.retry_after_seconds == 19 * 3600 - 5
+    instance.now[0] += timedelta(microseconds=1)
+    with pytest.raises(NotFound) as caught:
+        link(instance, services)
+    # A client that returns at that time must not be too early.
+    assert caught.value.retry_after_seconds == 19 * 3600 - 5
+    publish(instance, leaders=(BRAVO,))
+    instance.now[0] += timedelta(seconds=1)
+    who = instance.run(principal(instance))
+    with pytest.raises(NotFound, match="has no such account"):
+        link(instance, services, changed_to(who, account=changed_to(who.account, client_id=FOREIGN)), client_id=FOREIGN)
 
 
 @pytest.mark.parametrize(
-    ("take_away", "code"),
+    ("revoke", "code"),
     [
-        (lambda h: h.later(minutes=14, seconds=59), None),
-        (lambda h: h.later(minutes=15), "link_expired"),
+        (lambda h: h.advance(minutes=14, seconds=59), None),
+        (lambda h: h.advance(minutes=15), "link_expired"),
         (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "link_revoked"),
-        (lambda h: h.grant(ROSA, ALPHA, data_export=False), "link_revoked"),
-        (lambda h: h.account(ALPHA, active=False), "link_revoked"),
-        (lambda h: h.account(ALPHA, second_factor_required=True), "link_revoked"),
+        (lambda h: h.put_grant(ROSA, ALPHA, data_export=False), "link_revoked"),
+        (lambda h: h.change_account(ALPHA, active=False), "link_revoked"),
+        (lambda h: h.change_account(ALPHA, second_factor_required=True), "link_revoked"),
         (lambda h: h.write(lambda s: s.seats.set_disabled(ROSA, disabled=True)), "link_revoked"),
         (lambda h: h.write(lambda s: s.sessions.end_all(ROSA, h.now[0], "logout")), "link_revoked"),
         (
@@ -230,72 +221,70 @@ def test_no_snapshot_and_no_such_leader_are_told_with_the_time_to_wait(
         "password",
     ],
 )
-def test_a_link_ends_with_its_time_and_with_what_it_came_from(
-    house: House,
+def test_link_expires_and_is_revoked_with_its_credential(
+    instance: Instance,
     services: DownloadServices,
-    take_away: Callable[[House], object],
+    revoke: Callable[[Instance], object],
     code: str | None,
 ) -> None:
-    publish(house)
-    url = link(house, services).url
-    take_away(house)
+    publish(instance)
+    url = link(instance, services).url
+    revoke(instance)
     if code is None:
-        follow(house, services, url)
+        follow(instance, services, url)
     else:
-        assert refusal(house, services, url) == code
+        assert error_code(instance, services, url) == code
 
 
-def test_a_link_does_not_outlive_its_session(house: House, services: DownloadServices) -> None:
-    publish(house)
-    settings = replace(house.services.settings, session_lifetime=timedelta(minutes=5))
-    house.services = replace(house.services, settings=settings)
-    url = link(house, services).url
-    house.later(minutes=4, seconds=59)
-    follow(house, services, url)
-    house.later(seconds=1)
-    assert refusal(house, services, url) == "link_revoked"
+def test_link_ends_with_its_session(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    settings = configured(instance.services.settings, access={"session_lifetime": timedelta(minutes=5)})
+    instance.services = replace(instance.services, settings=settings)
+    url = link(instance, services).url
+    instance.advance(minutes=4, seconds=59)
+    follow(instance, services, url)
+    instance.advance(seconds=1)
+    assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_a_link_of_an_api_token_ends_with_the_token(house: House, services: DownloadServices) -> None:
-    publish(house)
+def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
 
-    async def story() -> tuple[Principal, Principal]:
-        person = await principal(house)
-        minted = await api_tokens.create(house.services, person, name="job", expires_at=None, caller=CALLER)
-        return person, await api_tokens.authenticate(house.services, minted.secret)
+    async def scenario() -> tuple[Principal, Principal]:
+        person = await principal(instance)
+        created = await api_tokens.create(instance.services, person, name="job", expires_at=None, caller=CALLER)
+        return person, await api_tokens.authenticate(instance.services, created.secret)
 
-    person, who = house.run(story())
-    url = link(house, services, who).url
-    house.write(lambda stores: stores.sessions.end_all(ROSA, house.now[0], "logout"))
-    follow(house, services, url)
+    person, who = instance.run(scenario())
+    url = link(instance, services, who).url
+    instance.write(lambda stores: stores.sessions.end_all(ROSA, instance.now[0], "logout"))
+    follow(instance, services, url)
     assert who.token is not None
     token_id = who.token.token_id
-    house.run(api_tokens.revoke(house.services, person, token_id, CALLER))
-    assert refusal(house, services, url) == "link_revoked"
+    instance.run(api_tokens.revoke(instance.services, person, token_id, CALLER))
+    assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_a_link_to_an_account_that_the_credential_is_not_of_opens_nothing(
-    house: House, services: DownloadServices
-) -> None:
-    publish(house, leaders=(ALPHA, BRAVO, FOREIGN))
+def test_link_beyond_the_credentials_account_is_refused(instance: Instance, services: DownloadServices) -> None:
+    publish(instance, leaders=(ALPHA, BRAVO, FOREIGN))
 
     async def token() -> str:
-        minted = await api_tokens.create(
-            house.services, await principal(house), name="job", expires_at=None, caller=CALLER
+        created = await api_tokens.create(
+            instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
         )
-        return f"token:{minted.token.token_id}"
+        return f"token:{created.token.token_id}"
 
-    # As if the service had signed it by mistake: the seat reaches Bravo, its token does not.
-    for subject, client_id in ((house.run(token()), BRAVO), (house.run(principal(house)).subject, FOREIGN)):
-        target = LinkTarget(client_id, RUN, "campaigns", subject, int(house.now[0].timestamp()) + 60)
+    # Signed by the service, but the token is for Alpha, and the seat has no grant on Foreign.
+    for subject, client_id in ((instance.run(token()), BRAVO), (instance.run(principal(instance)).subject, FOREIGN)):
+        target = LinkTarget(client_id, RUN, "campaigns", subject, int(instance.now[0].timestamp()) + 60)
         query = signed_link.sign(target, keyring=services.keyring.current(), random=secrets.token_bytes)
         url = f"https://data.example.org/download/v1/links/{client_id}/{RUN}/campaigns.csv.gz?{query}"
-        assert refusal(house, services, url) == "link_revoked"
+        assert error_code(instance, services, url) == "link_revoked"
 
 
-def test_changed_links_are_refused(house: House, services: DownloadServices) -> None:
-    publish(house)
-    url = link(house, services).url
+def test_changed_links_are_refused(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    url = link(instance, services).url
     for changed, code in (
         (url.replace(ALPHA, BRAVO), "invalid_link"),
         (url.replace(RUN, UNKNOWN), "invalid_link"),
@@ -309,34 +298,34 @@ def test_changed_links_are_refused(house: House, services: DownloadServices) -> 
         (url + "&extra=1", "invalid_link"),
         (url.partition("?")[0], "invalid_link"),
     ):
-        assert refusal(house, services, changed) == code, changed
+        assert error_code(instance, services, changed) == code, changed
 
 
-def test_a_snapshot_that_is_gone_is_told_as_such(house: House, services: DownloadServices) -> None:
-    publish(house)
-    url = link(house, services).url
-    house.later(minutes=1)
-    publish(house, UNKNOWN)
-    assert follow(house, services, url).file.snapshot_id == RUN
-    house.write(lambda stores: stores.snapshots.forget(RUN))
-    assert refusal(house, services, url) == "file_gone"
+def test_link_to_a_deleted_snapshot_is_gone(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    url = link(instance, services).url
+    instance.advance(minutes=1)
+    publish(instance, UNKNOWN)
+    assert follow(instance, services, url).file.snapshot_id == RUN
+    instance.write(lambda stores: stores.snapshots.forget(RUN))
+    assert error_code(instance, services, url) == "file_gone"
 
 
-def test_links_survive_a_rotation_of_the_keys(house: House, services: DownloadServices) -> None:
-    publish(house)
-    url = link(house, services).url
-    path = house.path / "keyring.json"
+def test_links_work_after_a_key_rotation(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    url = link(instance, services).url
+    path = instance.path / "keyring.json"
     for _ in range(2):
-        ring = keyring.load(path).rotate(house.now[0], secrets.token_bytes, lifetime=timedelta(days=7))
+        ring = keyring.load(path).rotate(instance.now[0], secrets.token_bytes, lifetime=timedelta(days=7))
         keyring.save(path, ring)
-        follow(house, services, url)
+        follow(instance, services, url)
 
 
-def test_the_trail_says_who_got_which_link_and_file(house: House, services: DownloadServices) -> None:
-    publish(house)
-    url = link(house, services).url
-    follow(house, services, url)
-    events = [event for event in house.audit() if event.action in {"link.issued", "file.fetched"}]
+def test_audit_trail_records_links_and_downloads(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    url = link(instance, services).url
+    follow(instance, services, url)
+    events = [event for event in instance.audit() if event.action in {"link.issued", "file.fetched"}]
     assert [event.action for event in events] == ["link.issued", "file.fetched"]
     for event in events:
         assert (event.actor, event.client_id, event.result) == ("rosa@example.org", ALPHA, "ok")
@@ -348,7 +337,7 @@ def test_the_trail_says_who_got_which_link_and_file(house: House, services: Down
     assert events[1].details["bytes"] == 7
 
 
-def test_every_documented_path_and_short_name_is_a_file() -> None:
+def test_documented_and_short_paths_name_files() -> None:
     usage = "outbound_message_type_usage"
     assert file_at(f"{usage}.csv.gz/segment-based-subscription", FORMATS).resource.name == usage
     assert file_at(f"{usage}.json.gz/segment-based-subscription", FORMATS).format.name == "json"
@@ -371,37 +360,36 @@ def at(hour: int, minute: int = 0, day: int = 20) -> datetime:
     return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
 
 
-def fresh(house: House, now: datetime) -> Freshness:
-    settings = DownloadSettings(base_url="x")
-    return house.state.read(lambda stores: freshness(stores.snapshots, now, settings.publish_at))
+def fresh(instance: Instance, now: datetime) -> Freshness:
+    return instance.state.read(lambda stores: freshness(stores.snapshots, now, DEFAULTS.snapshot.publish_at))
 
 
-def test_freshness_is_told_to_the_minute(house: House) -> None:
-    house.now[0] = at(4)
-    publish(house)
-    on_time = fresh(house, at(12))
+def test_files_are_late_one_minute_after_publication(instance: Instance) -> None:
+    instance.now[0] = at(4)
+    publish(instance)
+    on_time = fresh(instance, at(12))
     assert (on_time.late, on_time.reason) == (False, None)
     assert on_time.next_expected_at == at(4, day=21)
-    assert fresh(house, at(3, 59, day=21)).next_expected_at == at(4, day=21)
-    assert not fresh(house, at(4, 1, day=21)).late
-    late = fresh(house, at(4, 2, day=21))
+    assert fresh(instance, at(3, 59, day=21)).next_expected_at == at(4, day=21)
+    assert not fresh(instance, at(4, 1, day=21)).late
+    late = fresh(instance, at(4, 2, day=21))
     assert late.late
     assert late.snapshot is not None
     assert late.next_expected_at == at(4, day=22)
     assert late.reason is not None
-    assert "not been started" in late.reason
+    assert "has not started" in late.reason
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "expected"),
     [
-        (None, "still being made"),
+        (None, "still being built"),
         (SnapshotState.COMPLETE, "about to be published"),
-        (SnapshotState.HELD, "held back"),
-        (SnapshotState.FAILED, "failed; it is tried again"),
+        (SnapshotState.HELD, "held until"),
+        (SnapshotState.FAILED, "failed to build"),
     ],
 )
-def test_a_late_publication_says_why_without_internals(house: House, state: SnapshotState | None, said: str) -> None:
+def test_reason_for_lateness_has_no_internals(instance: Instance, state: SnapshotState | None, expected: str) -> None:
     def work(stores: Stores) -> None:
         run = stores.snapshots.claim_day(
             Snapshot(RUN, SnapshotState.BUILDING, at(4), at(3), day=date(2026, 11, 20)),
@@ -412,23 +400,23 @@ def test_a_late_publication_says_why_without_internals(house: House, state: Snap
         if state is not None:
             stores.snapshots.finish(RUN, run.fence, state, at(4), report={}, failure="/secret/path: no space")
 
-    house.write(work)
-    told = fresh(house, at(4, 5))
-    assert told.late
-    assert told.reason is not None
-    assert said in told.reason
-    assert "secret" not in told.reason
+    instance.write(work)
+    late = fresh(instance, at(4, 5))
+    assert late.late
+    assert late.reason is not None
+    assert expected in late.reason
+    assert "secret" not in late.reason
 
 
-def test_the_manifest_is_for_those_who_may_download(house: House, services: DownloadServices) -> None:
-    publish(house)
+def test_manifest_requires_data_export(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
 
-    async def story() -> downloads.Manifest:
-        return await downloads.manifest(services, await principal(house), ALPHA)
+    async def scenario() -> downloads.Manifest:
+        return await downloads.manifest(services, await principal(instance), ALPHA)
 
-    found = house.run(story())
+    found = instance.run(scenario())
     assert [(entry.resource, entry.rows) for entry in found.entries] == [("campaigns", 3)]
     assert found.freshness.snapshot is not None
-    house.grant(ROSA, ALPHA, data_export=False)
+    instance.put_grant(ROSA, ALPHA, data_export=False)
     with pytest.raises(Forbidden):
-        house.run(story())
+        instance.run(scenario())

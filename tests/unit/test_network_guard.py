@@ -1,4 +1,4 @@
-"""Tests cannot reach another machine, not even by mistake."""
+"""Tests cannot reach another machine."""
 
 import asyncio
 import socket
@@ -8,36 +8,36 @@ import pytest
 
 from tests.parts.network_guard import ForbiddenAddressError, is_local
 
-OUTSIDE = "192.0.2.1"  # RFC 5737: reserved for examples, nobody is there
+OTHER_MACHINE = "192.0.2.1"  # RFC 5737: reserved for documentation
 
 
-def test_a_connection_to_another_machine_is_refused() -> None:
+def test_connection_to_another_machine_is_refused() -> None:
     with socket.socket() as connection, pytest.raises(ForbiddenAddressError):
-        connection.connect((OUTSIDE, 80))
+        connection.connect((OTHER_MACHINE, 80))
 
 
-def test_a_datagram_to_another_machine_is_refused() -> None:
+def test_datagram_to_another_machine_is_refused() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as connection, pytest.raises(ForbiddenAddressError):
-        connection.sendto(b"", (OUTSIDE, 53))
+        connection.sendto(b"", (OTHER_MACHINE, 53))
 
 
-def test_a_name_of_another_machine_is_not_looked_up() -> None:
+def test_name_of_another_machine_is_not_resolved() -> None:
     with pytest.raises(ForbiddenAddressError):
         socket.getaddrinfo("example.com", 80)
 
 
-def test_libraries_are_held_too() -> None:
+def test_libraries_are_refused_too() -> None:
     with pytest.raises(ForbiddenAddressError):
-        httpx.get(f"http://{OUTSIDE}/", trust_env=False)
+        httpx.get(f"http://{OTHER_MACHINE}/", trust_env=False)
 
     async def connect() -> None:
-        await asyncio.open_connection(OUTSIDE, 80)
+        await asyncio.open_connection(OTHER_MACHINE, 80)
 
     with pytest.raises(ForbiddenAddressError):
         asyncio.run(connect())
 
 
-def test_this_machine_is_reached() -> None:
+def test_loopback_is_allowed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
         assert connection.getpeername() == server.getsockname()
 
@@ -57,5 +57,5 @@ def test_this_machine_is_reached() -> None:
         ("localhost.example.com", False),
     ],
 )
-def test_what_counts_as_this_machine(host: object, local: bool) -> None:
+def test_local_names_and_addresses(host: object, local: bool) -> None:
     assert is_local(host) is local

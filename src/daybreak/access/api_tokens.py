@@ -1,4 +1,4 @@
-"""API tokens: made once, shown once, judged on each request by one statement."""
+"""API tokens: creation, authentication by one statement per request, and revocation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.services import AccessServices, new_id
-from daybreak.access.trail import event_of
 from daybreak.credentials import api_token
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import (
@@ -23,44 +23,44 @@ from daybreak.domain.errors import (
 from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, is_id
 from daybreak.ports.state import Stores
 
-MAXIMUM_NAME_LENGTH = 80
-MAXIMUM_LIVE_TOKENS = 20
-_LAST_USED_EVERY = timedelta(minutes=1)
+MAX_NAME_LENGTH = 80
+MAX_LIVE_TOKENS = 20
+_LAST_USED_INTERVAL = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Minted:
-    """A new token. `secret` is what its owner gets to see, once; it is stored nowhere."""
+class NewToken:
+    """A new token. `secret` is shown to its owner once and never stored."""
 
     secret: str
     token: ApiToken
 
 
 async def authenticate(services: AccessServices, secret: str) -> Principal:
-    """Whoever an API token stands for. A bad checksum is refused without asking the database.
+    """Return the principal of an API token. A wrong checksum is refused without a database query.
 
-    Raises Unauthenticated, or Forbidden when account or permissions are gone.
+    Raises Unauthenticated, or Forbidden when the account is inactive or a permission is missing.
     """
-    if not api_token.well_formed(secret):
-        raise Unauthenticated("This token is not good.", code="invalid_token")
+    if not api_token.is_well_formed(secret):
+        raise Unauthenticated("Invalid token.", code="invalid_token")
     now = services.clock()
     digest = api_token.digest(secret)
-    standing = await services.state.aread(lambda stores: stores.api_tokens.standing(digest))
-    fault = token_fault(standing, now)
+    resolved = await services.state.aread(lambda stores: stores.api_tokens.resolve(digest))
+    fault = token_fault(resolved, now)
     if fault is not None:
         raise fault
-    assert standing is not None
-    assert standing.account is not None
-    assert standing.grant is not None
-    token = standing.token
-    if token.last_used_at is None or token.last_used_at + _LAST_USED_EVERY <= now:
-        await _touch(services, token.token_id, now)
+    assert resolved is not None
+    assert resolved.account is not None
+    assert resolved.grant is not None
+    token = resolved.token
+    if token.last_used_at is None or token.last_used_at + _LAST_USED_INTERVAL <= now:
+        await _record_use(services, token.token_id, now)
     return Principal(
         kind="api_token",
         subject=f"token:{token.token_id}",
-        seat=standing.seat,
-        account=standing.account,
-        grant=standing.grant,
+        seat=resolved.seat,
+        account=resolved.account,
+        grant=resolved.grant,
         token=token,
     )
 
@@ -72,15 +72,15 @@ async def create(
     name: str,
     expires_at: datetime | None,
     caller: Caller,
-) -> Minted:
-    """A token of the principal's seat on its account. The caller has asked for the password again.
+) -> NewToken:
+    """Create a token of the principal's seat on its account. The caller must have verified the password recently.
 
-    Raises Forbidden when account or seat may not have any, InvalidRequest, Conflict when the seat
-    has too many on this account.
+    Raises Forbidden when account or seat may not have tokens, InvalidRequest, Conflict when the seat has too many on
+    this account.
     """
     require(principal, "manage_api_tokens", principal.account.client_id)
     now = services.clock()
-    minted = mint(
+    created = new_token(
         principal.seat,
         principal.account.client_id,
         now=now,
@@ -89,53 +89,51 @@ async def create(
         expires_at=expires_at,
     )
 
-    def work(stores: Stores) -> bool:
-        if not _add(stores, minted.token, now):
+    def write(stores: Stores) -> bool:
+        if not _add(stores, created.token, now):
             return False
-        stores.audit.append(
-            event_of(principal, "token.created", "ok", at=now, caller=caller, details=_described(minted.token))
-        )
+        origin = EventOrigin.of(principal, now, caller)
+        stores.audit.append(origin.event("token.created", "ok", _details(created.token)))
         return True
 
-    if not await services.state.awrite(work):
+    if not await services.state.awrite(write):
         raise _too_many()
-    return minted
+    return created
 
 
 async def list_of_account(services: AccessServices, principal: Principal) -> list[ApiToken]:
-    """The tokens on the principal's account: the seat's own, everybody's for owners and admins."""
+    """Return the tokens on the principal's account: the seat's own, or those of all seats for owners and admins."""
     require(principal, "manage_api_tokens", principal.account.client_id)
-    seat_id = None if _sees_all(principal) else principal.seat.seat_id
+    seat_id = None if _manages_all(principal) else principal.seat.seat_id
     return await services.state.aread(
         lambda stores: stores.api_tokens.list_for(client_id=principal.account.client_id, seat_id=seat_id)
     )
 
 
 async def revoke(services: AccessServices, principal: Principal, token_id: str, caller: Caller) -> None:
-    """Ends a token that `list_of_account` shows, and every link that came from it.
+    """Revoke a token that `list_of_account` returns, and with it every link issued with it.
 
-    Raises NotFound when it is not one of them; a revoked one stays revoked.
+    Raises NotFound for other tokens. Revoking a revoked token changes nothing.
     """
     require(principal, "manage_api_tokens", principal.account.client_id)
     now = services.clock()
 
-    def work(stores: Stores) -> bool:
-        standing = stores.api_tokens.standing_by_id(token_id) if is_id(token_id) else None
-        if standing is None or standing.token.client_id != principal.account.client_id:
+    def write(stores: Stores) -> bool:
+        resolved = stores.api_tokens.resolve_by_id(token_id) if is_id(token_id) else None
+        if resolved is None or resolved.token.client_id != principal.account.client_id:
             return False
-        if standing.token.seat_id != principal.seat.seat_id and not _sees_all(principal):
+        if resolved.token.seat_id != principal.seat.seat_id and not _manages_all(principal):
             return False
         if stores.api_tokens.revoke(token_id, now, "revoked in the dashboard"):
-            stores.audit.append(
-                event_of(principal, "token.revoked", "ok", at=now, caller=caller, details=_described(standing.token))
-            )
+            origin = EventOrigin.of(principal, now, caller)
+            stores.audit.append(origin.event("token.revoked", "ok", _details(resolved.token)))
         return True
 
-    if not await services.state.awrite(work):
-        raise NotFound("There is no such token on this account.")
+    if not await services.state.awrite(write):
+        raise NotFound("This account has no such token.")
 
 
-def mint(
+def new_token(
     seat: Seat,
     client_id: str,
     *,
@@ -143,85 +141,85 @@ def mint(
     random: Callable[[int], bytes],
     name: str,
     expires_at: datetime | None,
-) -> Minted:
-    """A new secret and the row for it, not stored yet. Raises InvalidRequest."""
-    shown_name = _checked_name(name)
+) -> NewToken:
+    """Create a secret and its row, without storing it. Raises InvalidRequest."""
+    normalized_name = _normalize_name(name)
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.",
-            faults=(FieldFault("/expires_at", "Choose a time that is still to come."),),
+            faults=(FieldFault("/expires_at", "Use a time in the future."),),
         )
-    secret = api_token.mint(random)
+    secret = api_token.generate(random)
     token = ApiToken(
         token_id=new_id(random),
         digest=api_token.digest(secret),
         seat_id=seat.seat_id,
         client_id=client_id,
-        name=shown_name,
+        name=normalized_name,
         last_four=secret[-4:],
         created_at=now,
         expires_at=expires_at,
         created_by_email=seat.email,
     )
-    return Minted(secret, token)
+    return NewToken(secret, token)
 
 
 def revoke_leaked(stores: Stores, report: str, now: datetime, *, actor: str) -> list[ApiToken]:
-    """Revokes every token whose secret stands in a text such as a secret scanner's report.
+    """Revoke every token whose secret is in a text such as a secret scanner's report.
 
-    Those that were live, for telling their owners; unknown and revoked ones are passed over.
+    Returns the tokens that were live, whose owners must be notified. Unknown and revoked tokens are ignored.
     """
     revoked = []
     for secret in api_token.find_all(report):
-        standing = stores.api_tokens.standing(api_token.digest(secret))
-        if standing is not None and stores.api_tokens.revoke(standing.token.token_id, now, "found in public"):
-            stores.audit.append(_operator_event(standing.token, "token.revoked", now, actor, reason="found in public"))
-            revoked.append(standing.token)
+        resolved = stores.api_tokens.resolve(api_token.digest(secret))
+        if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
+            stores.audit.append(_operator_event(resolved.token, "token.revoked", now, actor, reason="found in public"))
+            revoked.append(resolved.token)
     return revoked
 
 
 def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str) -> None:
-    """Stores a token that an operator made for a seat. Raises Conflict when there are too many."""
+    """Store a token that an operator created for a seat. Raises Conflict when the seat has too many."""
     if not _add(stores, token, now):
         raise _too_many()
     stores.audit.append(_operator_event(token, "token.created", now, actor))
 
 
 def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
-    """False when it was revoked already."""
+    """Revoke a token. Returns False when it was revoked already."""
     revoked = stores.api_tokens.revoke(token.token_id, now, reason)
     if revoked:
         stores.audit.append(_operator_event(token, "token.revoked", now, actor, reason=reason))
     return revoked
 
 
-async def _touch(services: AccessServices, token_id: str, now: datetime) -> None:
-    def work(stores: Stores) -> None:
-        stores.api_tokens.touch(token_id, now, not_after=now - _LAST_USED_EVERY)
+async def _record_use(services: AccessServices, token_id: str, now: datetime) -> None:
+    def write(stores: Stores) -> None:
+        stores.api_tokens.record_use(token_id, now, not_after=now - _LAST_USED_INTERVAL)
 
     try:
-        await services.state.awrite(work)
+        await services.state.awrite(write)
     except Unavailable:
-        # The answer does not depend on it; the next request tries again.
+        # The response does not depend on it, and the next request tries again.
         return
 
 
 def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
-    # Two at once are counted one after the other.
-    stores.seats.held(token.seat_id)
-    mine = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
+    # Locked, so that parallel requests are counted one after the other.
+    stores.seats.get_for_update(token.seat_id)
+    tokens = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
     live = [
-        other for other in mine if other.revoked_at is None and (other.expires_at is None or other.expires_at > now)
+        other for other in tokens if other.revoked_at is None and (other.expires_at is None or other.expires_at > now)
     ]
-    if len(live) >= MAXIMUM_LIVE_TOKENS:
+    if len(live) >= MAX_LIVE_TOKENS:
         return False
     stores.api_tokens.add(token)
     return True
 
 
 def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, reason: str = "") -> AuditEvent:
-    """What an operator did to a token, on the trail of its account."""
-    details = _described(token) | ({"reason": reason} if reason else {})
+    """Create the event of an operator's action on a token, in the audit trail of its account."""
+    details = _details(token) | ({"reason": reason} if reason else {})
     return AuditEvent(
         at=now,
         action=action,
@@ -234,29 +232,29 @@ def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, 
     )
 
 
-def _checked_name(name: str) -> str:
-    # Cut first: normalising takes time by the square of a run of combining marks.
-    shown = unicodedata.normalize("NFC", name[: 4 * MAXIMUM_NAME_LENGTH + 1]).strip()
-    if not 1 <= len(shown) <= MAXIMUM_NAME_LENGTH or any(
-        unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in shown
+def _normalize_name(name: str) -> str:
+    # Cut first, because normalization takes quadratic time in a run of combining marks.
+    normalized = unicodedata.normalize("NFC", name[: 4 * MAX_NAME_LENGTH + 1]).strip()
+    if not 1 <= len(normalized) <= MAX_NAME_LENGTH or any(
+        unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in normalized
     ):
         raise InvalidRequest(
-            "The name of a token has 1 to 80 characters and no line breaks.",
-            faults=(FieldFault("/name", "Send 1 to 80 characters without line breaks."),),
+            "A token name has 1 to 80 characters and no line breaks.",
+            faults=(FieldFault("/name", "Use 1 to 80 characters without line breaks."),),
         )
-    return shown
+    return normalized
 
 
-def _sees_all(principal: Principal) -> bool:
+def _manages_all(principal: Principal) -> bool:
     return bool({"owner", "admin"} & set(principal.grant.roles))
 
 
-def _described(token: ApiToken) -> dict[str, object]:
+def _details(token: ApiToken) -> dict[str, object]:
     return {"name": token.name, "last_four": token.last_four}
 
 
 def _too_many() -> Conflict:
     return Conflict(
-        f"This seat has {MAXIMUM_LIVE_TOKENS} live tokens on this account. Revoke one first.",
+        f"You have {MAX_LIVE_TOKENS} live tokens on this account. Revoke one first.",
         code="too_many_tokens",
     )

@@ -1,7 +1,6 @@
-"""One table: who may do what on an account.
+"""Authorization of actions on an account: one table of requirements for every kind of credential.
 
-Every way in asks here, of facts read by one statement for this request: session tokens,
-API tokens, and links that are out.
+Session tokens, API tokens and links are checked here on each request, against rows read by one statement.
 """
 
 from __future__ import annotations
@@ -11,25 +10,33 @@ from datetime import datetime
 from typing import Literal
 
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
-from daybreak.domain.identity import AccountStanding, Grant, Principal, Seat, Session, SessionStanding, TokenStanding
+from daybreak.domain.identity import (
+    AccountStatus,
+    Grant,
+    Principal,
+    ResolvedSession,
+    ResolvedToken,
+    Seat,
+    Session,
+)
 
-Action = Literal["enter", "download", "see_files", "read_audit", "manage_api_tokens"]
-Kind = Literal["session", "api_token"]
+Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens"]
+CredentialKind = Literal["session", "api_token"]
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What an action needs beyond an active account that the seat has a grant on."""
+    """Conditions of an action, in addition to an active account that the seat has a grant on."""
 
-    kinds: frozenset[Kind] = frozenset({"session", "api_token"})
+    kinds: frozenset[CredentialKind] = frozenset({"session", "api_token"})
     data_export: bool = False
     async_rest_api: bool = False
     api_tokens_enabled: bool = False
 
 
-TABLE: dict[Action, Requirement] = {
-    # To hold a token of the account at all.
-    "enter": Requirement(),
+REQUIREMENTS: dict[Action, Requirement] = {
+    # Holding a token of the account.
+    "select": Requirement(),
     "download": Requirement(data_export=True),
     "see_files": Requirement(data_export=True),
     "read_audit": Requirement(),
@@ -40,104 +47,100 @@ TABLE: dict[Action, Requirement] = {
         api_tokens_enabled=True,
     ),
 }
-# An API token needs these for anything, from the account and the seat that it is bound to.
+# Conditions of every action with an API token, on the account and seat that it belongs to.
 API_TOKEN_REQUIREMENT = Requirement(data_export=True, async_rest_api=True, api_tokens_enabled=True)
 
 
 def require(principal: Principal, action: Action, client_id: str) -> None:
-    """Raises Forbidden unless the principal may do this on that account.
+    """Raise Forbidden unless the principal may perform the action on that account.
 
     Foreign and unknown accounts get the same `not_your_account`.
     """
     if client_id != principal.account.client_id:
         raise not_your_account()
-    requirement = TABLE[action]
+    requirement = REQUIREMENTS[action]
     if principal.kind not in requirement.kinds:
-        raise Forbidden("Sign in as a person for this; an API token is not enough.", code="session_required")
+        raise Forbidden("API tokens cannot do this. Sign in with email and password.", code="session_required")
     fault = account_fault(principal.account, principal.grant, principal.session, requirement)
     if fault is not None:
         raise fault
 
 
-def session_fault(standing: SessionStanding | None, now: datetime) -> RequestError | None:
-    """Why a session is not good for anything; None when it stands. Not asked: any account."""
-    if standing is None or standing.session.ended_at is not None or standing.seat.disabled:
+def session_fault(resolved: ResolvedSession | None, now: datetime) -> RequestError | None:
+    """Return why a session is invalid, None if it is valid. Its account is not checked."""
+    if resolved is None or resolved.session.ended_at is not None or resolved.seat.disabled:
         return Unauthenticated("This session has ended. Sign in again.", code="session_ended")
-    if standing.session.expires_at <= now:
+    if resolved.session.expires_at <= now:
         return Unauthenticated("This session has expired. Sign in again.", code="session_ended")
-    if standing.session.awaiting_second_factor:
-        return Forbidden("The second factor is still owed: send its code first.", code="second_factor_required")
+    if resolved.session.awaiting_second_factor:
+        return Forbidden("This login needs a second factor. Send its code first.", code="second_factor_required")
     return None
 
 
 def account_fault(
-    account: AccountStanding | None,
+    account: AccountStatus | None,
     grant: Grant | None,
     session: Session | None,
-    requirement: Requirement = TABLE["enter"],
+    requirement: Requirement = REQUIREMENTS["select"],
 ) -> Forbidden | None:
-    """Why the account is closed to a credential that is good by itself, for what has that requirement; None when it is
-    open.
+    """Return why a valid credential may not use the account for an action with that requirement, None if it may.
 
-    An account that requires a second factor is closed to a session without one, however the
-    session came to be."""
+    An account that requires a second factor refuses every session without one.
+    """
     if account is None or grant is None:
         return not_your_account()
     if not account.active:
-        return Forbidden(
-            "This account is not active. The operator of the service can say why, and open it again.",
-            code="account_inactive",
-        )
+        return Forbidden("This account is inactive. Ask your operator to reactivate it.", code="account_inactive")
     if session is not None and account.second_factor_required and not has_second_factor(session):
         return Forbidden(
-            "This account requires a second factor: sign in again with one.",
+            "This account requires a second factor. Sign in again with one.",
             code="second_factor_required",
         )
     return _permission_fault(account, grant, requirement)
 
 
-def token_fault(standing: TokenStanding | None, now: datetime) -> RequestError | None:
-    """Why an API token is not good; None when it, its seat, account and permissions stand."""
-    if standing is None:
-        return Unauthenticated("This token is not known.", code="invalid_token")
-    token = standing.token
-    if token.revoked_at is not None or standing.seat.disabled:
+def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError | None:
+    """Return why an API token is invalid, None if the token, its seat, account and permissions are valid."""
+    if resolved is None:
+        return Unauthenticated("Invalid token.", code="invalid_token")
+    token = resolved.token
+    if token.revoked_at is not None or resolved.seat.disabled:
         return Unauthenticated("This token was revoked.", code="token_revoked")
     if token.expires_at is not None and token.expires_at <= now:
         return Unauthenticated("This token has expired.", code="token_expired")
-    return account_fault(standing.account, standing.grant, None, API_TOKEN_REQUIREMENT)
+    return account_fault(resolved.account, resolved.grant, None, API_TOKEN_REQUIREMENT)
 
 
 def has_second_factor(session: Session) -> bool:
-    """Whether the login showed more than a password."""
+    """Whether the login used a second factor."""
     return bool({"otp", "recovery"} & set(session.amr))
 
 
-def second_factor_owed(seat: Seat, *, required: bool) -> bool:
-    """A second factor is owed when the seat has one or an account in its reach requires one."""
-    return seat.second_factor_enrolled or required
+def needs_second_factor(seat: Seat, *, account_requires_it: bool) -> bool:
+    """Whether a login needs a second factor: the seat has one, or one of its accounts requires one."""
+    return seat.second_factor_enrolled or account_requires_it
 
 
 def not_your_account() -> Forbidden:
-    """The one answer for foreign and unknown accounts."""
-    return Forbidden("This credential gives no access to that account.", code="not_your_account")
+    """Return the same error for foreign and unknown accounts."""
+    return Forbidden("This credential does not give access to that account.", code="not_your_account")
 
 
-def _permission_fault(account: AccountStanding, grant: Grant, requirement: Requirement) -> Forbidden | None:
-    """What the seat or the account lacks for a requirement; None when nothing."""
+def _permission_fault(account: AccountStatus, grant: Grant, requirement: Requirement) -> Forbidden | None:
+    """Return which permission is missing for a requirement, None if none is."""
     if requirement.api_tokens_enabled and not account.api_tokens_enabled:
         return Forbidden(
-            "API tokens are not enabled for this account; the operator of the service can do it.",
+            "API tokens are disabled for this account. Ask your operator to enable them.",
             code="api_tokens_disabled",
         )
     if requirement.data_export and not grant.data_export:
         return Forbidden(
-            "This seat has no Data Export access on the account; the operator can give it.",
+            "You can't download this account's files. Ask your operator for Data Export.",
             code="data_export_required",
         )
     if requirement.async_rest_api and not grant.async_rest_api:
         return Forbidden(
-            "This seat is no Async REST API user on the account; the operator can make it one.",
+            "You can't use API tokens on this account. Ask your operator to make you an Async REST API user.",
             code="async_rest_api_required",
         )
     return None

@@ -1,86 +1,88 @@
-"""Argon2 off the event loop: asked of the hashing processes, with a bound on how many wait and how long."""
+"""Password hashing outside the event loop, in one thread of low priority with a bounded queue."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import TypeVar
 
-import msgspec
-
-from daybreak.access.hashing_process import Question
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Unavailable
 
-_ANSWER_BYTES = 1024
-_ANSWERS: msgspec.msgpack.Decoder[bool | str] = msgspec.msgpack.Decoder(bool | str)
-# A hashing process that dies leaves its question to the next; whoever outlives two of them is not asked a third time.
-_TRIES = 2
+T = TypeVar("T")
+# On two cores, more than two hashes at the same time are slower in total.
+_THREADS = 1
+QUEUE_LENGTH = 18
+TIMEOUT_SECONDS = 10.0
+_NICE = 5
+_LOWEST_PRIORITY = 19
 
 
 class PasswordHashing:
-    """Hashes and verifies passwords, without a thread of this process."""
+    """Hashes and verifies passwords for one worker."""
 
-    def __init__(self, channel: socket.socket, *, places: int = 18, wait_seconds: float = 10.0) -> None:
-        """`channel` is the asking end of `hashing_process.open_channel`. `places`: how many of this process's questions
-        may be open at once."""
-        self._channel = channel
-        self._places = places
-        self._wait_seconds = wait_seconds
+    def __init__(self, *, queue_length: int = QUEUE_LENGTH, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Create the thread.
+
+        Args:
+            queue_length: Maximum number of hashes that wait or run.
+            timeout_seconds: Maximum time for one hash, waiting included.
+        """
+        self._executor = ThreadPoolExecutor(_THREADS, "password-hashing", initializer=_lower_priority)
+        self._queue_length = queue_length
+        self._timeout_seconds = timeout_seconds
         self._pending = 0
 
     async def verify(self, password_hash: str | None, password: str) -> bool:
-        """Whether the password is the hash's; None costs the same and is never true. Raises
-        Unavailable(busy) when too many wait already, or for too long."""
-        known = password_hash if password_hash is not None else passwords.DUMMY_HASH
-        good = await self._answer(Question.about(password, known))
-        return good is True and password_hash is not None
+        """Return whether the password matches the hash. None takes as long as a hash and matches no password.
+
+        Raises:
+            Unavailable: `busy` when the queue is full or the result takes too long.
+        """
+        known = passwords.DUMMY_HASH if password_hash is None else password_hash
+        matches = await self._run(lambda: passwords.verify(known, password))
+        return matches and password_hash is not None
 
     async def hash(self, password: str) -> str:
-        """A new hash. Raises Unavailable(busy)."""
-        made = await self._answer(Question.about(password, None))
-        assert isinstance(made, str)
-        return made
+        """Return a new hash of the password.
 
-    async def _answer(self, asked: Question) -> bool | str:
-        question = msgspec.msgpack.encode(asked)
-        if self._pending >= self._places:
+        Raises:
+            Unavailable: as `verify`.
+        """
+        return await self._run(lambda: passwords.hash_password(password))
+
+    def close(self) -> None:
+        """Drop waiting hashes and end the thread."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._pending >= self._queue_length:
             raise _busy()
         self._pending += 1
         try:
-            async with asyncio.timeout(self._wait_seconds):
-                for _ in range(_TRIES):
-                    answer = await self._ask(question)
-                    if answer:
-                        return _ANSWERS.decode(answer)
-        except TimeoutError:
-            # From None: nobody's fault that a log need tell.
+            async with asyncio.timeout(self._timeout_seconds):
+                # A hash that nothing waits for any more leaves the queue: cancellation reaches the executor.
+                return await asyncio.wrap_future(self._executor.submit(work))
+        except (TimeoutError, MemoryError):
             raise _busy() from None
         finally:
             self._pending -= 1
-        raise _busy()
 
-    async def _ask(self, question: bytes) -> bytes:
-        """The answer; nothing when the process that had the question is gone."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # Whoever leaves before the answer closes: the question is then dropped unhashed.
-        with ours:
-            ours.setblocking(False)
-            with theirs:
-                ours.send(question)
-                try:
-                    socket.send_fds(self._channel, [b"?"], [theirs.fileno()])
-                except BlockingIOError:
-                    # All processes together have as many open as the kernel keeps.
-                    raise _busy() from None
-            with suppress(ConnectionResetError):
-                return await asyncio.get_running_loop().sock_recv(ours, _ANSWER_BYTES)
-        return b""
+
+def _lower_priority() -> None:
+    """Let requests run first. The idle scheduling class is no option: a starved thread would hold the interpreter."""
+    # Linux applies the priority to this thread alone; systems that know no thread ids refuse it.
+    with suppress(OSError):
+        thread = threading.get_native_id()
+        nice = os.getpriority(os.PRIO_PROCESS, thread) + _NICE
+        os.setpriority(os.PRIO_PROCESS, thread, min(nice, _LOWEST_PRIORITY))
 
 
 def _busy() -> Unavailable:
     return Unavailable(
-        "Too many people are signing in at this moment. Try again in a few seconds.",
-        code="busy",
-        retry_after_seconds=3,
+        "Too many sign-ins at the same time. Try again in a few seconds.", code="busy", retry_after_seconds=3
     )

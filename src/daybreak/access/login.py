@@ -1,4 +1,4 @@
-"""Login: throttle, seat, password, and then a session or the question for the second factor."""
+"""Login with email and password: a session, or a pending login that needs a second factor."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Literal
 from msgspec.structs import replace
 
 from daybreak.access import throttle
-from daybreak.access.authorization import second_factor_owed
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import needs_second_factor
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import issue_token, issue_waiting_token
-from daybreak.access.trail import event
+from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import LONGEST_TYPED_EMAIL, Caller, Device, Seat, Session, is_id
+from daybreak.domain.identity import MAX_EMAIL_INPUT_LENGTH, Caller, Device, Seat, Session, is_id
 from daybreak.ports.state import Stores
 
-Kind = Literal["api", "dashboard"]
+SessionKind = Literal["api", "dashboard"]
+_MAX_USER_AGENT_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A login that is complete, on its first context."""
+    """A completed login, on its initial account."""
 
     session: Session
     seat_id: str
@@ -34,8 +35,8 @@ class SessionStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class SecondFactorOwed:
-    """A login that waits; `enrolled` says whether the seat has a second factor to show."""
+class SecondFactorPending:
+    """A login that waits for its second factor. `enrolled`: the seat has one."""
 
     session: Session
     seat_id: str
@@ -50,123 +51,115 @@ async def login(
     password: str,
     caller: Caller,
     device_id: str | None = None,
-    kind: Kind = "api",
-) -> SessionStarted | SecondFactorOwed:
-    """Email and password to a session. `device_id` is the one that the client says it holds.
+    kind: SessionKind = "api",
+) -> SessionStarted | SecondFactorPending:
+    """Start a session for an email and password. `device_id` is the one that the client claims.
 
-    Raises RateLimited; Unauthenticated(invalid_credentials), the same in content and time whether
-    the seat exists or not; Forbidden(no_active_account); Unavailable.
+    Raises RateLimited; Unauthenticated(invalid_credentials), with the same content and timing whether or not the seat
+    exists; Forbidden(no_active_account); Unavailable.
     """
     now = services.clock()
-    limits = services.settings.limits
-    typed = email.strip()
+    settings = services.settings.access
+    typed_email = email.strip()
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
-        seat = stores.seats.by_email(typed) if _could_be_email(typed) else None
-        return seat, known_device(stores, device_id, seat) if seat is not None else None
+        seat = stores.seats.by_email(typed_email) if _could_be_email(typed_email) else None
+        return seat, find_device(stores, device_id, seat) if seat is not None else None
 
-    seat, known = await services.state.aread(find)
+    seat, device = await services.state.aread(find)
     rules = (
-        throttle.known_device_rules(limits, seat_id=known.seat_id, device_id=known.device_id)
-        if known is not None
-        else throttle.login_rules(limits, email=email, address=caller.address)
+        throttle.known_device_rules(settings, seat_id=device.seat_id, device_id=device.device_id)
+        if device is not None
+        else throttle.login_rules(settings, email=email, address=caller.address)
     )
-    await throttle.admit(services.state, rules, now)
-    good = await services.hashing.verify(seat.password_hash if seat else None, password)
-    if seat is None or not good or seat.disabled:
-        await services.state.awrite(
-            lambda stores: stores.audit.append(event("login", "invalid_credentials", at=now, caller=caller, seat=seat))
-        )
+    await throttle.count_attempt(services.state, rules, now)
+    correct = await services.hashing.verify(seat.password_hash if seat else None, password)
+    if seat is None or not correct or seat.disabled:
+        refused = EventOrigin(now, caller, seat).event("login", "invalid_credentials")
+        await services.state.awrite(lambda stores: stores.audit.append(refused))
         raise _invalid_credentials()
     rehashed = None
     if seat.password_hash is not None and passwords.needs_rehash(seat.password_hash):
         rehashed = await services.hashing.hash(password)
-    opening = _Opening(services, seat, caller, known, kind, services.clock(), rehashed, rules[0].key)
-    outcome = await services.state.awrite(opening.write)
+    transaction = _LoginTransaction(services, seat, caller, device, kind, services.clock(), rehashed, rules[0].key)
+    outcome = await services.state.awrite(transaction.write)
     if not isinstance(outcome, Session):
         raise outcome
-    return opening.answer(outcome)
+    return transaction.result(outcome)
 
 
 @dataclass(slots=True)
-class _Opening:
-    """The one transaction that turns a right password into a session."""
+class _LoginTransaction:
+    """The transaction that starts a session after the password was verified."""
 
     services: AccessServices
     seat: Seat
     caller: Caller
-    known: Device | None
-    kind: Kind
+    device: Device | None
+    kind: SessionKind
     now: datetime
     rehashed: str | None
     throttle_key: str
-    first: str | None = None
+    client_id: str | None = None
 
     def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
-        """The new session; or why there is none, with the refusal on the trail."""
-        seat = stores.seats.held(self.seat.seat_id)
+        """Start and return the session, or return the refusal, which is recorded in the audit trail."""
+        seat = stores.seats.get_for_update(self.seat.seat_id)
         if seat is None or seat.disabled or seat.password_hash != self.seat.password_hash:
             # Changed while the password was verified.
             stores.audit.append(self._event("invalid_credentials"))
             return _invalid_credentials()
-        landing = stores.seats.landing(seat)
-        if landing is None:
+        initial = stores.seats.initial_account(seat)
+        if initial is None:
             stores.audit.append(self._event("no_active_account"))
-            return Forbidden("None of the accounts in reach of this seat is active.", code="no_active_account")
+            return no_active_account()
         if self.rehashed is not None:
             stores.seats.set_password_hash(seat.seat_id, self.rehashed, self.now)
-        owed = second_factor_owed(seat, required=landing.second_factor_required)
-        settings = self.services.settings
+        pending = needs_second_factor(seat, account_requires_it=initial.second_factor_required)
+        lifetime = PENDING_LOGIN_LIFETIME if pending else self.services.settings.access.session_lifetime
         session = Session(
             sid=self.services.new_id(),
             seat_id=seat.seat_id,
             started_at=self.now,
-            expires_at=self.now + (settings.waiting_lifetime if owed else settings.session_lifetime),
+            expires_at=self.now + lifetime,
             amr=("pwd",),
-            awaiting_second_factor=owed,
+            awaiting_second_factor=pending,
             kind=self.kind,
             reauthenticated_at=self.now,
         )
-        if not owed:
-            device = device_of(self.services, seat, self.known, self.caller, self.now)
-            stores.sessions.remember_device(device)
+        if not pending:
+            device = updated_device(self.services, seat, self.device, self.caller, self.now)
+            stores.sessions.save_device(device)
             session = replace(session, device_id=device.device_id)
-            self.first = landing.client_id
-            stores.seats.set_last_client(seat.seat_id, self.first)
+            self.client_id = initial.client_id
+            stores.seats.set_last_client(seat.seat_id, self.client_id)
         stores.sessions.start(session)
-        # Success forgives what was mistyped before, for this seat from this address alone.
+        # A correct password clears earlier failures of this seat from this address.
         stores.throttle.clear(self.throttle_key)
-        stores.audit.append(self._event("ok" if not owed else "second_factor_required", session))
+        stores.audit.append(self._event("second_factor_required" if pending else "ok", session))
         self.seat = seat
         return session
 
-    def answer(self, session: Session) -> SessionStarted | SecondFactorOwed:
-        if self.first is None or session.device_id is None:
-            return SecondFactorOwed(
+    def result(self, session: Session) -> SessionStarted | SecondFactorPending:
+        if self.client_id is None or session.device_id is None:
+            return SecondFactorPending(
                 session=session,
                 seat_id=session.seat_id,
-                token=issue_waiting_token(self.services, session, now=self.now),
+                token=issue_pending_token(self.services, session, now=self.now),
                 enrolled=self.seat.second_factor_enrolled,
             )
-        return started(self.services, session, self.first, session.device_id, self.now)
+        return session_started(self.services, session, self.client_id, session.device_id, self.now)
 
     def _event(self, result: str, session: Session | None = None) -> AuditEvent:
-        return event(
-            "login",
-            result,
-            at=self.now,
-            caller=self.caller,
-            seat=self.seat,
-            client_id=self.first,
-            subject=f"session:{session.sid}" if session else None,
-            details={"kind": self.kind},
-        )
+        subject = f"session:{session.sid}" if session else None
+        origin = EventOrigin(self.now, self.caller, self.seat, self.client_id, subject)
+        return origin.event("login", result, {"kind": self.kind})
 
 
-def started(
+def session_started(
     services: AccessServices, session: Session, client_id: str, device_id: str, now: datetime
 ) -> SessionStarted:
-    """The answer of a complete login."""
+    """Return a completed login with a new token."""
     return SessionStarted(
         session=session,
         seat_id=session.seat_id,
@@ -176,27 +169,32 @@ def started(
     )
 
 
-def known_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
-    """The device that a client says it is, when the seat has logged in from it; any text that is no id is nobody's."""
+def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
+    """Return the device that the client claims to be, if the seat has signed in from it."""
     return stores.sessions.device(device_id, seat.seat_id) if device_id is not None and is_id(device_id) else None
 
 
-def device_of(services: AccessServices, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:
-    """The device row of a login: the known one brought up to date, or a new one."""
+def updated_device(services: AccessServices, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:
+    """Return the device of a login, updated if it is known, new otherwise."""
     return Device(
         device_id=known.device_id if known else services.new_id(),
         seat_id=seat.seat_id,
-        user_agent=caller.user_agent[:300],
+        user_agent=caller.user_agent[:_MAX_USER_AGENT_LENGTH],
         address=caller.address,
         first_seen_at=known.first_seen_at if known else now,
         last_seen_at=now,
     )
 
 
+def no_active_account() -> Forbidden:
+    """Return the error of a seat without an active account."""
+    return Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
+
+
 def _could_be_email(text: str) -> bool:
     # Databases refuse NUL and lone surrogates.
-    return len(text) <= LONGEST_TYPED_EMAIL and text.isprintable()
+    return len(text) <= MAX_EMAIL_INPUT_LENGTH and text.isprintable()
 
 
 def _invalid_credentials() -> Unauthenticated:
-    return Unauthenticated("Email or password is not right.", code="invalid_credentials")
+    return Unauthenticated("Email or password is wrong.", code="invalid_credentials")

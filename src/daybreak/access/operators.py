@@ -1,7 +1,7 @@
-"""What operators do to seats: each a function over one transaction, with its line on the trail.
+"""Operators' actions on seats. Each runs in the caller's transaction and is recorded in the audit trail.
 
-Called as `state.write(lambda stores: operators.set_disabled(stores, seat, ...))`. `actor` is who
-did it: `operator` for the command line, an email for a seat with the operator role.
+Call as `state.write(lambda stores: operators.set_disabled(stores, seat, ...))`. `actor` is `operator` for the command
+line, or the email of a seat with the operator role.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from daybreak.access.second_factor import Enrolment, enrolment_of, recovery_hashes
+from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
@@ -18,16 +18,16 @@ from daybreak.domain.identity import Seat
 from daybreak.ports.state import Stores
 
 
-def seat_named(stores: Stores, email: str) -> Seat:
-    """The seat of an email. Raises OperatorError."""
+def find_seat(stores: Stores, email: str) -> Seat:
+    """Return the seat of an email. Raises OperatorError."""
     seat = stores.seats.by_email(email.strip())
     if seat is None:
-        raise OperatorError(f"There is no seat with the email {email}.")
+        raise OperatorError(f"No seat has the email {email}.")
     return seat
 
 
 def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datetime, *, actor: str) -> int:
-    """A new password for a seat, hashed already; ends all its sessions: how many."""
+    """Set a seat's password hash, end all its sessions and return their number."""
     stores.seats.set_password_hash(seat.seat_id, password_hash, now)
     ended = stores.sessions.end_all(seat.seat_id, now, "password set by an operator")
     _record(stores, seat, "password.set", now, actor)
@@ -35,7 +35,7 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
 
 
 def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, actor: str) -> None:
-    """Shuts a seat out, sessions and API tokens included, or lets it in again."""
+    """Disable a seat, with its sessions and API tokens, or enable it again."""
     stores.seats.set_disabled(seat.seat_id, disabled)
     if disabled:
         stores.sessions.end_all(seat.seat_id, now, "seat disabled")
@@ -43,14 +43,14 @@ def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, a
 
 
 def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, actor: str) -> None:
-    """Gives or takes the operator role."""
+    """Grant or withdraw the operator role."""
     stores.seats.set_operator(seat.seat_id, operator)
     action = "seat.operator_granted" if operator else "seat.operator_withdrawn"
     _record(stores, seat, action, now, actor)
 
 
 def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
-    """Takes the second factor away, for somebody who lost it; ends all sessions: how many."""
+    """Remove a lost second factor, end all sessions of the seat and return their number."""
     stores.seats.reset_second_factor(seat.seat_id)
     ended = stores.sessions.end_all(seat.seat_id, now, "second factor reset")
     _record(stores, seat, "second_factor.reset", now, actor)
@@ -65,9 +65,9 @@ def begin_enrolment(
     keyring: Keyring,
     random: Callable[[int], bytes],
 ) -> Enrolment:
-    """A new seed for a seat; nothing changes for it until the seed is confirmed."""
+    """Create a new seed for a seat. The current second factor stays valid until the seed is confirmed."""
     seed = random(totp.SEED_BYTES)
-    sealed = totp.seal(seed, seat_id=seat.seat_id, keyring=keyring, random=random)
+    sealed = totp.encrypt_seed(seed, seat_id=seat.seat_id, keyring=keyring, random=random)
     stores.seats.begin_second_factor(seat.seat_id, sealed, now)
     return enrolment_of(seed, email=seat.email)
 
@@ -82,14 +82,14 @@ def confirm_enrolment(
     random: Callable[[int], bytes],
     actor: str,
 ) -> tuple[str, ...]:
-    """Makes the begun seed the seat's factor; its ten recovery codes. Raises OperatorError."""
+    """Activate the new seed and return ten recovery codes. Raises OperatorError."""
     sealed = stores.seats.pending_seed(seat.seat_id)
     if sealed is None:
-        raise OperatorError(f"No enrolment was begun for {seat.email}.")
-    seed = totp.unseal(sealed, seat_id=seat.seat_id, keyring=keyring)
+        raise OperatorError(f"No enrolment was started for {seat.email}. Start one first.")
+    seed = totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=keyring)
     step = totp.matching_step(seed, code, now.timestamp())
     if step is None:
-        raise OperatorError("The code is not right: check the app's clock and take a new one.")
+        raise OperatorError("The code is wrong. Check the clock of the device and use a new code.")
     codes = totp.new_recovery_codes(random)
     stores.seats.confirm_second_factor(seat.seat_id, step, recovery_hashes(codes, seat.seat_id), now)
     stores.sessions.end_all(seat.seat_id, now, "second factor enrolled")
@@ -98,20 +98,20 @@ def confirm_enrolment(
 
 
 def reseal_seeds(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) -> int:
-    """Brings every sealed seed under the key that signs now, so that old keys can go; how many.
+    """Encrypt every seed with the current signing key, so that old keys can be deleted. Returns their number.
 
     Run it after a rotation, with the new keyring.
     """
 
     def reseal(seat_id: str, sealed: str) -> str | None:
-        if totp.sealing_kid(sealed) == keyring.signing_kid:
+        if totp.encryption_kid(sealed) == keyring.signing_kid:
             return None
         try:
-            seed = totp.unseal(sealed, seat_id=seat_id, keyring=keyring)
-        except totp.SealBroken:
-            # From another keyring: it cannot be used, and must not keep the others from moving.
+            seed = totp.decrypt_seed(sealed, seat_id=seat_id, keyring=keyring)
+        except totp.SeedDecryptionError:
+            # Encrypted with another keyring. It is unusable, and must not block the others.
             return None
-        return totp.seal(seed, seat_id=seat_id, keyring=keyring, random=random)
+        return totp.encrypt_seed(seed, seat_id=seat_id, keyring=keyring, random=random)
 
     return stores.seats.reseal_seeds(reseal)
 

@@ -1,51 +1,51 @@
-"""A new password: by its owner, who shows the old one; by an operator, see `operators`."""
+"""Change of a password by its owner. Operators set passwords with `operators.set_password_hash`."""
 
 from __future__ import annotations
 
 from daybreak.access import throttle
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import SignedIn, own_event
+from daybreak.access.sessions import ActiveSession
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, Unauthenticated
 from daybreak.domain.identity import Caller
 from daybreak.ports.state import Stores
 
 
-async def change_own(services: AccessServices, who: SignedIn, *, current: str, new: str, caller: Caller) -> int:
-    """Sets a new password and ends every other session of the seat; how many ended.
+async def change_own(services: AccessServices, active: ActiveSession, *, current: str, new: str, caller: Caller) -> int:
+    """Set a new password, end every other session of the seat and return their number.
 
-    Raises Unauthenticated(invalid_credentials), InvalidRequest(weak_password), RateLimited,
-    Unavailable(busy).
+    Raises Unauthenticated(invalid_credentials), InvalidRequest(weak_password), RateLimited, Unavailable(busy).
     """
     now = services.clock()
-    check_new(new, email=who.seat.email)
-    rules = throttle.password_rules(services.settings.limits, seat_id=who.seat.seat_id, sid=who.session.sid)
-    await throttle.admit(services.state, rules, now)
-    good = await services.hashing.verify(who.seat.password_hash, current)
-    new_hash = await services.hashing.hash(new) if good else None
+    seat = active.seat
+    check_new(new, email=seat.email)
+    rules = throttle.password_rules(services.settings.access, seat_id=seat.seat_id, sid=active.session.sid)
+    await throttle.count_attempt(services.state, rules, now)
+    correct = await services.hashing.verify(seat.password_hash, current)
+    new_hash = await services.hashing.hash(new) if correct else None
 
-    def work(stores: Stores) -> int | None:
-        seat = stores.seats.held(who.seat.seat_id)
-        unchanged = seat is not None and seat.password_hash == who.seat.password_hash
+    def write(stores: Stores) -> int | None:
+        locked = stores.seats.get_for_update(seat.seat_id)
+        unchanged = locked is not None and locked.password_hash == seat.password_hash
         ended: int | None = None
         if new_hash is not None and unchanged:
-            stores.seats.set_password_hash(who.seat.seat_id, new_hash, now)
-            stores.sessions.mark_reauthenticated(who.session.sid, now)
-            ended = stores.sessions.end_all(who.seat.seat_id, now, "password changed", keep_sid=who.session.sid)
-        result = "invalid_credentials" if not good else ("ok" if unchanged else "conflict")
-        stores.audit.append(own_event("password.changed", now, caller, who, result))
+            stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+            stores.sessions.mark_reauthenticated(active.session.sid, now)
+            ended = stores.sessions.end_all(seat.seat_id, now, "password changed", keep_sid=active.session.sid)
+        result = "invalid_credentials" if not correct else ("ok" if unchanged else "conflict")
+        stores.audit.append(active.origin(now, caller).event("password.changed", result))
         return ended
 
-    ended = await services.state.awrite(work)
-    if not good:
-        raise Unauthenticated("The current password is not right.", code="invalid_credentials")
+    ended = await services.state.awrite(write)
+    if not correct:
+        raise Unauthenticated("The current password is wrong.", code="invalid_credentials")
     if ended is None:
         raise Conflict("The password was changed elsewhere at the same time. Sign in again.")
     return ended
 
 
 def check_new(password: str, *, email: str) -> None:
-    """Raises InvalidRequest(weak_password), with the reason for its owner."""
+    """Raise InvalidRequest(weak_password) with the reason if the password is too weak."""
     fault = passwords.weakness(password, email=email)
     if fault is not None:
         raise InvalidRequest(fault, code="weak_password", faults=(FieldFault("/new_password", fault),))

@@ -1,42 +1,50 @@
-"""Sessions: from a bearer token to a person on an account, contexts, switch, logout."""
+"""Sessions: authentication by bearer token, contexts, switching accounts, logout."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from daybreak.access import throttle
+from daybreak.access.accounts import granted_accounts
+from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, session_fault
-from daybreak.access.reach import reach_of
 from daybreak.access.services import AccessServices
-from daybreak.access.trail import event
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
-from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, Device, Principal, Reach, Seat, Session, SessionStanding, is_id
+from daybreak.domain.identity import Caller, Device, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
 from daybreak.ports.state import Stores
 
+# How long a login may wait for its second factor.
+PENDING_LOGIN_LIFETIME = timedelta(minutes=10)
+# How long a password counts as recently entered.
+REAUTHENTICATION_LIFETIME = timedelta(minutes=10)
 
-class SignedIn(msgspec.Struct, frozen=True):
-    """A session that stands, on the account its token names; the account may be closed to it."""
+
+class ActiveSession(msgspec.Struct, frozen=True):
+    """A valid session on the account of its token. The session may not be allowed to use that account."""
 
     session: Session
     seat: Seat
     client_id: str
     device_id: str
-    standing: SessionStanding
+    resolved: ResolvedSession
 
     @property
     def subject(self) -> str:
-        """How the audit trail and links name it."""
+        """The name of the session in links and in the audit trail."""
         return f"session:{self.session.sid}"
+
+    def origin(self, at: datetime, caller: Caller) -> EventOrigin:
+        """Return the origin of what the seat does to its own sessions and secrets."""
+        return EventOrigin(at, caller, self.seat, self.client_id, self.subject)
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingLogin:
     """A session that waits for its second factor."""
 
     session: Session
@@ -45,15 +53,15 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One account that the seat can be in."""
+    """An account that the seat can switch to."""
 
-    reach: Reach
+    granted: GrantedAccount
     current: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Switched:
-    """The token of another context of the same session, with the same end."""
+class SwitchedContext:
+    """A token of the same session on another account. It expires with the session."""
 
     client_id: str
     seat_id: str
@@ -62,208 +70,195 @@ class Switched:
 
 
 def issue_token(services: AccessServices, session: Session, *, client_id: str, now: datetime) -> str:
-    """A token of a session on an account; it ends when the session does."""
+    """Issue a token of a session on an account. It expires with the session."""
     return _encode(services, session, typ="session+jwt", client_id=client_id, now=now)
 
 
-def issue_waiting_token(services: AccessServices, session: Session, *, now: datetime) -> str:
-    """The token that opens nothing but the second factor's call."""
+def issue_pending_token(services: AccessServices, session: Session, *, now: datetime) -> str:
+    """Issue the token of a pending login, which is accepted only with the second factor."""
     return _encode(services, session, typ="mfa+jwt", client_id=None, now=now)
 
 
-async def signed_in(services: AccessServices, token: str) -> SignedIn:
-    """The session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
+async def active_session(services: AccessServices, token: str) -> ActiveSession:
+    """Return the session of a bearer token. Raises Unauthenticated, Forbidden(second_factor_required)."""
     now = services.clock()
-    # A waiting one stands for somebody, too: what it may not do yet is told by its session.
+    # A pending login is resolved as well, so that it is refused with second_factor_required.
     claims = _decode(services, token, now, "session+jwt", "mfa+jwt")
-    standing = await services.state.aread(lambda stores: stores.sessions.standing(claims.sid, claims.client_id))
-    fault = session_fault(standing, now)
+    resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, claims.client_id))
+    fault = session_fault(resolved, now)
     if fault is not None:
         raise fault
     client_id, device_id = claims.client_id, claims.device_id
     if (
-        standing is None
-        or standing.seat.seat_id != claims.seat_id
-        # The waiting token of a login that is complete by now.
+        resolved is None
+        or resolved.seat.seat_id != claims.seat_id
+        # The token of a pending login that has been completed.
         or client_id is None
         or device_id is None
     ):
         raise _invalid_token()
-    return SignedIn(standing.session, standing.seat, client_id, device_id, standing)
+    return ActiveSession(resolved.session, resolved.seat, client_id, device_id, resolved)
 
 
 async def authenticate(services: AccessServices, token: str) -> Principal:
-    """Whoever a session token stands for, on its account: one statement, nothing kept from before.
+    """Return the principal of a session token on its account, from one statement and no cache.
 
-    Raises Unauthenticated, or Forbidden when the account is closed to the session.
+    Raises Unauthenticated, or Forbidden when the session may not use the account.
     """
-    return enter(await signed_in(services, token))
+    return principal_of(await active_session(services, token))
 
 
-def enter(who: SignedIn) -> Principal:
-    """The principal of a session on its account. Raises Forbidden when it is closed to it."""
-    account, grant = who.standing.account, who.standing.grant
-    fault = account_fault(account, grant, who.session)
+def principal_of(active: ActiveSession) -> Principal:
+    """Return the principal of a session on its account. Raises Forbidden when it may not use the account."""
+    account, grant = active.resolved.account, active.resolved.grant
+    fault = account_fault(account, grant, active.session)
     if fault is not None:
         raise fault
     assert account is not None
     assert grant is not None
     return Principal(
         kind="session",
-        subject=who.subject,
-        seat=who.seat,
+        subject=active.subject,
+        seat=active.seat,
         account=account,
         grant=grant,
-        session=who.session,
+        session=active.session,
     )
 
 
-async def waiting(services: AccessServices, token: str) -> Waiting:
-    """The session of a token that waits for the second factor. Raises Unauthenticated."""
+async def pending_login(services: AccessServices, token: str) -> PendingLogin:
+    """Return the login that waits for its second factor. Raises Unauthenticated."""
     now = services.clock()
     claims = _decode(services, token, now, "mfa+jwt")
-    standing = await services.state.aread(lambda stores: stores.sessions.standing(claims.sid, None))
-    if standing is None or standing.seat.seat_id != claims.seat_id:
+    resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, None))
+    if resolved is None or resolved.seat.seat_id != claims.seat_id:
         raise _invalid_token()
-    session = standing.session
+    session = resolved.session
     if (
         not session.awaiting_second_factor
         or session.ended_at is not None
         or session.expires_at <= now
-        or standing.seat.disabled
+        or resolved.seat.disabled
     ):
-        raise Unauthenticated("This login is over. Sign in again.", code="session_ended")
-    return Waiting(session, standing.seat)
+        raise login_ended()
+    return PendingLogin(session, resolved.seat)
 
 
-async def contexts(services: AccessServices, who: SignedIn) -> list[Context]:
-    """Every active account in the seat's reach, by name."""
-    reach = await reach_of(services.state, who.seat.seat_id)
-    return [Context(entry, current=entry.account.client_id == who.client_id) for entry in reach if entry.account.active]
+async def contexts(services: AccessServices, active: ActiveSession) -> list[Context]:
+    """Return every active account that the seat has a grant on, by name."""
+    accounts = await granted_accounts(services.state, active.seat.seat_id)
+    return [
+        Context(granted, current=granted.account.client_id == active.client_id)
+        for granted in accounts
+        if granted.account.active
+    ]
 
 
-async def switch(services: AccessServices, who: SignedIn, client_id: str, caller: Caller) -> Switched:
-    """A token for another account of the seat. The token that was sent keeps working.
+async def switch(services: AccessServices, active: ActiveSession, client_id: str, caller: Caller) -> SwitchedContext:
+    """Issue a token for another account of the seat. The token in the request stays valid.
 
-    Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`,
-    `second_factor_required`.
+    Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`.
     """
     now = services.clock()
 
-    def work(stores: Stores) -> RequestError | None:
-        # A text that is no id is nobody's account, and no database needs to be asked about it.
+    def write(stores: Stores) -> RequestError | None:
+        # Text that is not an id never reaches the database.
         known_id = client_id if is_id(client_id) else None
-        standing = stores.sessions.standing(who.session.sid, known_id)
-        fault = session_fault(standing, now)
-        if fault is None and standing is not None:
-            fault = account_fault(standing.account, standing.grant, standing.session)
+        resolved = stores.sessions.resolve(active.session.sid, known_id)
+        fault = session_fault(resolved, now)
+        if fault is None and resolved is not None:
+            fault = account_fault(resolved.account, resolved.grant, resolved.session)
             if fault is None:
-                stores.seats.set_last_client(who.seat.seat_id, client_id)
-        stores.audit.append(
-            event(
-                "context.switched",
-                "ok" if fault is None else fault.code,
-                at=now,
-                caller=caller,
-                seat=who.seat,
-                # A refused one is no business of the account that was asked for.
-                client_id=client_id if fault is None else who.client_id,
-                subject=who.subject,
-            )
-        )
+                stores.seats.set_last_client(active.seat.seat_id, client_id)
+        # A refusal is recorded on the current account: the other one must not see it.
+        recorded_on = client_id if fault is None else active.client_id
+        origin = EventOrigin(now, caller, active.seat, recorded_on, active.subject)
+        stores.audit.append(origin.event("context.switched", "ok" if fault is None else fault.code))
         return fault
 
-    fault = await services.state.awrite(work)
+    fault = await services.state.awrite(write)
     if fault is not None:
         raise fault
-    token = issue_token(services, who.session, client_id=client_id, now=now)
-    return Switched(client_id, who.seat.seat_id, token, who.session.expires_at)
+    token = issue_token(services, active.session, client_id=client_id, now=now)
+    return SwitchedContext(client_id, active.seat.seat_id, token, active.session.expires_at)
 
 
-async def logout(services: AccessServices, who: SignedIn, caller: Caller) -> None:
-    """Ends the session: every token and link that comes from it is dead at once."""
+async def logout(services: AccessServices, active: ActiveSession, caller: Caller) -> None:
+    """End the session. All its tokens and links become invalid immediately."""
     now = services.clock()
 
-    def work(stores: Stores) -> None:
-        stores.sessions.end(who.session.sid, now, "logout")
-        stores.audit.append(own_event("logout", now, caller, who))
+    def write(stores: Stores) -> None:
+        stores.sessions.end(active.session.sid, now, "logout")
+        stores.audit.append(active.origin(now, caller).event("logout", "ok"))
 
-    await services.state.awrite(work)
+    await services.state.awrite(write)
 
 
-async def list_open(services: AccessServices, who: SignedIn) -> list[tuple[Session, Device | None]]:
-    """The seat's open sessions and the devices they came from."""
+async def list_open(services: AccessServices, active: ActiveSession) -> list[tuple[Session, Device | None]]:
+    """Return the seat's open sessions with the devices they were started on."""
     now = services.clock()
-    return await services.state.aread(lambda stores: stores.sessions.list_open(who.seat.seat_id, now))
+    return await services.state.aread(lambda stores: stores.sessions.list_open(active.seat.seat_id, now))
 
 
-async def end_one(services: AccessServices, who: SignedIn, sid: str, caller: Caller) -> bool:
-    """Ends one session of the same seat; False when it is not one or has ended already."""
+async def end_one(services: AccessServices, active: ActiveSession, sid: str, caller: Caller) -> bool:
+    """End one session of the same seat. Returns False when it is unknown or has ended already."""
     now = services.clock()
 
-    def work(stores: Stores) -> bool:
-        standing = stores.sessions.standing(sid, None) if is_id(sid) else None
-        if standing is None or standing.seat.seat_id != who.seat.seat_id:
+    def write(stores: Stores) -> bool:
+        resolved = stores.sessions.resolve(sid, None) if is_id(sid) else None
+        if resolved is None or resolved.seat.seat_id != active.seat.seat_id:
             return False
         ended = stores.sessions.end(sid, now, "ended by its owner")
         if ended:
-            stores.audit.append(own_event("session.ended", now, caller, who))
+            stores.audit.append(active.origin(now, caller).event("session.ended", "ok"))
         return ended
 
-    return await services.state.awrite(work)
+    return await services.state.awrite(write)
 
 
-async def end_others(services: AccessServices, who: SignedIn, caller: Caller) -> int:
-    """Ends every other session of the seat; how many."""
+async def end_others(services: AccessServices, active: ActiveSession, caller: Caller) -> int:
+    """End every other session of the seat and return their number."""
     now = services.clock()
 
-    def work(stores: Stores) -> int:
-        ended = stores.sessions.end_all(who.seat.seat_id, now, "ended by its owner", keep_sid=who.session.sid)
-        stores.audit.append(own_event("session.ended_others", now, caller, who))
+    def write(stores: Stores) -> int:
+        ended = stores.sessions.end_all(active.seat.seat_id, now, "ended by its owner", keep_sid=active.session.sid)
+        stores.audit.append(active.origin(now, caller).event("session.ended_others", "ok"))
         return ended
 
-    return await services.state.awrite(work)
+    return await services.state.awrite(write)
 
 
-async def reauthenticate(services: AccessServices, who: SignedIn, password: str, caller: Caller) -> None:
-    """Asks for the password again before secrets change.
+async def reauthenticate(services: AccessServices, active: ActiveSession, password: str, caller: Caller) -> None:
+    """Verify the password again, which allows changes to secrets for a while.
 
     Raises RateLimited, Unauthenticated(invalid_credentials), Unavailable(busy).
     """
     now = services.clock()
-    rules = throttle.password_rules(services.settings.limits, seat_id=who.seat.seat_id, sid=who.session.sid)
-    await throttle.admit(services.state, rules, now)
-    good = await services.hashing.verify(who.seat.password_hash, password)
+    rules = throttle.password_rules(services.settings.access, seat_id=active.seat.seat_id, sid=active.session.sid)
+    await throttle.count_attempt(services.state, rules, now)
+    correct = await services.hashing.verify(active.seat.password_hash, password)
 
-    def work(stores: Stores) -> None:
-        if good:
-            stores.sessions.mark_reauthenticated(who.session.sid, now)
-        result = "ok" if good else "invalid_credentials"
-        stores.audit.append(own_event("reauthenticated", now, caller, who, result))
+    def write(stores: Stores) -> None:
+        if correct:
+            stores.sessions.mark_reauthenticated(active.session.sid, now)
+        result = "ok" if correct else "invalid_credentials"
+        stores.audit.append(active.origin(now, caller).event("reauthenticated", result))
 
-    await services.state.awrite(work)
-    if not good:
-        raise Unauthenticated("The password is not right.", code="invalid_credentials")
+    await services.state.awrite(write)
+    if not correct:
+        raise Unauthenticated("The password is wrong.", code="invalid_credentials")
 
 
-def require_recent(services: AccessServices, session: Session) -> None:
-    """Raises Forbidden(reauthentication_required) unless the password was shown lately."""
-    shown_at = session.reauthenticated_at or session.started_at
-    if shown_at + services.settings.reauthentication_lifetime <= services.clock():
+def require_recent_password(services: AccessServices, session: Session) -> None:
+    """Raise Forbidden(reauthentication_required) unless the password was entered recently."""
+    entered_at = session.reauthenticated_at or session.started_at
+    if entered_at + REAUTHENTICATION_LIFETIME <= services.clock():
         raise Forbidden("Enter your password again first.", code="reauthentication_required")
 
 
-def own_event(action: str, now: datetime, caller: Caller, who: SignedIn, result: str = "ok") -> AuditEvent:
-    """What somebody who is signed in did to their own seat or session, on the trail of the account they are on."""
-    return event(
-        action,
-        result,
-        at=now,
-        caller=caller,
-        seat=who.seat,
-        client_id=who.client_id,
-        subject=who.subject,
-    )
+def login_ended() -> Unauthenticated:
+    """Return the error of a login that has expired or was completed before."""
+    return Unauthenticated("This login has ended. Sign in again.", code="session_ended")
 
 
 def _encode(
@@ -289,25 +284,20 @@ def _encode(
         claims,
         typ=typ,
         keyring=services.keyring.current(),
-        issuer=services.settings.issuer,
+        issuer=services.settings.base_url,
     )
 
 
 def _decode(services: AccessServices, token: str, now: datetime, *types: TokenType) -> Claims:
-    """Claims of a token of one of these types. Raises Unauthenticated."""
-    keyring = services.keyring.current()
-    for typ in types:
-        try:
-            return session_jwt.decode(
-                token, typ=typ, keyring=keyring, issuer=services.settings.issuer, now_seconds=now.timestamp()
-            )
-        except InvalidToken as refused:
-            if refused.reason == "expired":
-                raise Unauthenticated("This token has expired. Sign in again.", code="token_expired") from None
-            if refused.reason != "type":
-                break
+    """Return the claims of a token of one of these types. Raises Unauthenticated."""
+    keyring, issuer = services.keyring.current(), services.settings.base_url
+    try:
+        return session_jwt.decode(token, *types, keyring=keyring, issuer=issuer, now_seconds=now.timestamp())
+    except InvalidToken as error:
+        if error.reason == "expired":
+            raise Unauthenticated("This token has expired. Sign in again.", code="token_expired") from None
     raise _invalid_token()
 
 
 def _invalid_token() -> Unauthenticated:
-    return Unauthenticated("This token is not good.", code="invalid_token")
+    return Unauthenticated("Invalid token.", code="invalid_token")

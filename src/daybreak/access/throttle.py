@@ -1,15 +1,14 @@
-"""Attempts are counted before the expensive work, in the state database, for all workers at once.
+"""Rate limits on logins and second factors, counted in the state database for all workers.
 
-Counting is by sliding window, so a limit is a delay and never a lock: guessing at a seat from one
-address does not keep its owner out from another one, and a device that the seat has used before is
-counted on its own, whatever others do.
+An attempt is counted before the expensive work. Counting uses a sliding window, so that a limit delays and never locks
+out: attempts on a seat from one address do not block its owner at another one, and a device that the seat has used
+before has a separate limit.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address, ip_network
 
@@ -17,28 +16,19 @@ from daybreak.domain.errors import RateLimited
 from daybreak.domain.identity import folded_email
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import State, Stores
+from daybreak.settings import AccessSettings, Rate
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Attempts allowed, as (limit, window in seconds)."""
+async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: datetime) -> None:
+    """Count one attempt against every rule. Raises RateLimited when one is exceeded."""
 
-    login_seat_and_address: tuple[int, int] = (10, 300)
-    login_address: tuple[int, int] = (300, 300)
-    login_global: tuple[int, int] = (6000, 300)
-    second_factor: tuple[tuple[int, int], ...] = ((5, 300), (20, 3600), (50, 86400))
-
-
-async def admit(state: State, rules: Sequence[ThrottleRule], now: datetime) -> None:
-    """Counts one attempt against every rule. Raises RateLimited when one is exceeded."""
-
-    def work(stores: Stores) -> tuple[ThrottleRule, int] | None:
+    def count(stores: Stores) -> tuple[ThrottleRule, int] | None:
         exceeded = stores.throttle.count(rules, now)
         if exceeded is None:
             return None
         return exceeded, stores.throttle.retry_after_seconds(exceeded, now)
 
-    refused = await state.awrite(work)
+    refused = await state.awrite(count)
     if refused is not None:
         rule, seconds = refused
         raise RateLimited(
@@ -49,33 +39,33 @@ async def admit(state: State, rules: Sequence[ThrottleRule], now: datetime) -> N
         )
 
 
-def login_rules(limits: Limits, *, email: str, address: str) -> list[ThrottleRule]:
-    """Per seat and address, per address, over all."""
+def login_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
+    """Return the rules of a login from an unknown device: per seat and address, per address, in total."""
     group = address_group(address)
     return [
-        _rule(f"login:{_email_key(email)}:{group}", limits.login_seat_and_address),
-        _rule(f"login:{group}", limits.login_address),
-        _rule("login", limits.login_global),
+        _rule(f"login:{_email_key(email)}:{group}", settings.login_per_seat),
+        _rule(f"login:{group}", settings.login_per_address),
+        _rule("login", settings.login_overall),
     ]
 
 
-def known_device_rules(limits: Limits, *, seat_id: str, device_id: str) -> list[ThrottleRule]:
-    """A device that this seat has logged in from: counted by itself, shut out by nobody."""
-    return [_rule(f"login:{seat_id}:{device_id}", limits.login_seat_and_address)]
+def known_device_rules(settings: AccessSettings, *, seat_id: str, device_id: str) -> list[ThrottleRule]:
+    """Return the rules of a login from a device that the seat has used before; no other attempts count."""
+    return [_rule(f"login:{seat_id}:{device_id}", settings.login_per_seat)]
 
 
-def password_rules(limits: Limits, *, seat_id: str, sid: str) -> list[ThrottleRule]:
-    """A password asked for again within a session."""
-    return [_rule(f"password:{seat_id}:{sid}", limits.login_seat_and_address)]
+def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[ThrottleRule]:
+    """Return the rules of entering the password again within a session."""
+    return [_rule(f"password:{seat_id}:{sid}", settings.login_per_seat)]
 
 
-def second_factor_rules(limits: Limits, *, seat_id: str) -> list[ThrottleRule]:
-    """Per seat, the shortest window first."""
-    return [_rule(f"second_factor:{seat_id}", window) for window in limits.second_factor]
+def second_factor_rules(settings: AccessSettings, *, seat_id: str) -> list[ThrottleRule]:
+    """Return the rules of a seat's second factor, in the order of the setting."""
+    return [_rule(f"second_factor:{seat_id}", rate) for rate in settings.second_factor_per_seat]
 
 
 def address_group(address: str) -> str:
-    """What one caller can be taken for: an IPv4 address, or the /64 of an IPv6 one."""
+    """Return the group that an address is counted in: itself for IPv4, its /64 network for IPv6."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -87,11 +77,10 @@ def address_group(address: str) -> str:
     return str(parsed)
 
 
-def _rule(key: str, limit_and_window: tuple[int, int]) -> ThrottleRule:
-    limit, window_seconds = limit_and_window
-    return ThrottleRule(f"{key}:{window_seconds}", limit, window_seconds)
+def _rule(key: str, rate: Rate) -> ThrottleRule:
+    return ThrottleRule(f"{key}:{rate.window_seconds}", rate.attempts, rate.window_seconds)
 
 
 def _email_key(email: str) -> str:
-    # Hashed: what is typed into the field may be anything, a password included.
+    # Hashed, because people type anything into the field, passwords included.
     return hashlib.sha256(folded_email(email).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,1 +1,1 @@
-"""The nine resources, the thirteen source tables and the models between them: the only copy."""
+"""The nine resources, the thirteen source tables, and the SQL models between them."""

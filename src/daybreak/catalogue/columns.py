@@ -1,4 +1,4 @@
-"""Columns and their six types, as source tables and resources use them."""
+"""Columns and their six types, for source tables and resources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ColumnType(StrEnum):
-    """What a cell holds. A timestamp is a UTC instant with microseconds."""
+    """Type of a column. A timestamp is a UTC instant with microseconds."""
 
     UUID = "uuid"
     TEXT = "text"
@@ -19,7 +19,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `allowed` lists the expected values; others are exported and counted."""
+    """One column. `allowed` lists the expected values; other values are exported and counted."""
 
     name: str
     type: ColumnType

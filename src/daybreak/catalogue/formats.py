@@ -1,4 +1,4 @@
-"""The formats a file comes in: endings, media types, and which of them are text."""
+"""File formats: endings and media types."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Format:
     """One format.
 
-    `ending` follows the resource's name in a file name. `media_type` is that of the stored file,
-    `content_type` that of what is inside, `content_ending` the ending once it is unpacked.
-    `gzip` is False when the format compresses by itself (then both types are the same).
+    `ending` follows the resource's name in a file name. `media_type` describes the stored file, `content_type` the
+    decompressed content, which ends in `content_ending`. `gzip` is False when the format has its own compression; then
+    both types are the same.
     """
 
     name: str
@@ -42,5 +42,5 @@ _BY_NAME = {format.name: format for format in FORMATS}
 
 
 def format_named(name: str) -> Format:
-    """The format of that name. Raises KeyError."""
+    """Return the format of that name. Raises KeyError."""
     return _BY_NAME[name]

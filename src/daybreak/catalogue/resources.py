@@ -1,7 +1,7 @@
 """The nine resources: names, paths, columns in order, types, keys and allowed values.
 
-Column order is the order in the files. The key is the order of the rows in a file: UUIDs as
-their lower-case text, text by its UTF-8 bytes, times by instant.
+Columns are in the order of the files. The key orders the rows of a file: UUIDs by their lower-case text, texts by their
+UTF-8 bytes, times by instant.
 """
 
 from __future__ import annotations
@@ -32,13 +32,30 @@ GENDERS = ("male", "female", "non_binary", "no_answer")
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Each value of `column` occurs in the column of that name of `resource`, among the rows of the same Leader."""
+
+    column: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount:
+    """`column` is the number of rows of `resource` whose value of `match` is the same."""
+
+    column: str
+    resource: str
+    match: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resource:
     """One downloadable resource.
 
-    `name` is the short name used in links, manifests and object keys; `download_path` is the last
-    part of the documented download path, for CSV. `key` orders the rows; `tie_break` are further
-    columns that order rows with an equal key where the source may hold such rows, so that the
-    same rows always come in the same order.
+    `name` is the short name used in links, manifests and object keys; `download_path` is the last part of the
+    documented download path, for CSV. `key` orders the rows; `tie_break` are further columns that order rows with an
+    equal key where the source may hold such rows, so that the same rows always come in the same order.
+    `key_is_unique`, `references` and `row_count` are relations that the referential checks verify.
     """
 
     name: str
@@ -48,31 +65,34 @@ class Resource:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     tie_break: tuple[str, ...] = ()
+    key_is_unique: bool = False
+    references: tuple[Reference, ...] = ()
+    row_count: RowCount | None = None
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
     def column(self, name: str) -> Column:
-        """The column of that name. Raises KeyError."""
+        """Return the column of that name. Raises KeyError."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise KeyError(name)
 
     def file_name(self, format: Format) -> str:
-        """`members.csv.gz`: the name in links and on a consumer's disk."""
+        """Return the name in links and on a consumer's disk, such as `members.csv.gz`."""
         return self.name + format.ending
 
     def path_for(self, format: Format) -> str:
-        """The download path's last part in that format: `csv` replaced as the format has it."""
+        """Return the last part of the download path in that format."""
         return self.download_path.replace(".csv.gz", format.ending)
 
 
 def _columns(
     *rows: tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]],
 ) -> tuple[Column, ...]:
-    """(name, type with `?` when it may be NULL, description[, allowed values]) to columns."""
+    """Return columns from (name, type, description[, allowed values]). A type with `?` is nullable."""
     columns = []
     for row in rows:
         name, kind, description = row[0], row[1], row[2]
@@ -80,6 +100,8 @@ def _columns(
         columns.append(Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description, allowed))
     return tuple(columns)
 
+
+_OF_MEMBER = Reference("MEMBER_ID", "members")
 
 RESOURCES: tuple[Resource, ...] = (
     Resource(
@@ -93,36 +115,37 @@ RESOURCES: tuple[Resource, ...] = (
             ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for it."),
             ("CHANNEL", "text", "The channel it was sent on.", CHANNELS),
             ("SENT_AT", "timestamp", "When it was sent."),
-            ("TEST_CAMPAIGN", "boolean", "It was sent as a test."),
+            ("TEST_CAMPAIGN", "boolean", "Whether it was sent as a test."),
             ("TEXT", "text?", "The text that was sent."),
             ("USAGE_CHANNEL", "text", "The channel it is billed as.", USAGE_CHANNELS),
-            ("MEDIA_URL", "text?", "The picture or video that was sent with it."),
-            ("IS_SCHEDULED", "boolean", "It was sent by schedule."),
-            ("IS_FILTERED", "boolean", "It was sent to a part of the audience."),
-            ("RECIPIENT_COUNT", "bigint", "Distinct Members it was sent to."),
-            ("RESPONSE_COUNT", "bigint", "Messages that answer it."),
-            ("REPLIED_COUNT", "bigint", "Distinct Members who answered."),
-            ("STOP_COUNT", "bigint", "Distinct Members whose answer was a stop."),
-            ("UNIT_COUNT", "bigint", "Units over all its messages."),
-            ("SEGMENT_COUNT", "bigint", "Segments over all its messages."),
+            ("MEDIA_URL", "text?", "Image or video that was sent with it."),
+            ("IS_SCHEDULED", "boolean", "Whether it was scheduled."),
+            ("IS_FILTERED", "boolean", "Whether it was sent to part of the audience."),
+            ("RECIPIENT_COUNT", "bigint", "Distinct Members who received it."),
+            ("RESPONSE_COUNT", "bigint", "Replies to it."),
+            ("REPLIED_COUNT", "bigint", "Distinct Members who replied."),
+            ("STOP_COUNT", "bigint", "Distinct Members who replied with a stop."),
+            ("UNIT_COUNT", "bigint", "Units billed for its messages."),
+            ("SEGMENT_COUNT", "bigint", "Segments of its messages."),
             ("CAMPAIGN_NAME", "text?", "Its name."),
         ),
         ("CAMPAIGN_ID",),
+        key_is_unique=True,
     ),
     Resource(
         "outbound_message_type_usage",
         "Message Segment Usage",
-        "Messages, segments and units per UTC day, channel and kind of message.",
+        "Messages, segments and units per UTC day, channel and type of message.",
         "outbound_message_type_usage.csv.gz/segment-based-subscription",
         _columns(
             ("LEADER_ID", "uuid", "The Leader that sent the messages."),
             ("BILLING_ENTITY_LEADER_ID", "uuid", "The Leader that is billed for them."),
             ("DATE_DAY", "date", "UTC day of sending."),
             ("USAGE_CHANNEL", "text", "The channel they are billed as.", USAGE_CHANNELS),
-            ("OUTBOUND_MESSAGE_TYPE", "text", "Why they were sent.", OUTBOUND_MESSAGE_TYPES),
+            ("OUTBOUND_MESSAGE_TYPE", "text", "Reason for sending them.", OUTBOUND_MESSAGE_TYPES),
             ("MESSAGE_COUNT", "bigint", "Messages."),
-            ("SEGMENT_COUNT", "bigint", "Segments they took."),
-            ("UNIT_COUNT", "bigint", "Units they are billed as."),
+            ("SEGMENT_COUNT", "bigint", "Segments of the messages."),
+            ("UNIT_COUNT", "bigint", "Units billed for the messages."),
         ),
         ("DATE_DAY", "USAGE_CHANNEL", "OUTBOUND_MESSAGE_TYPE"),
     ),
@@ -134,12 +157,13 @@ RESOURCES: tuple[Resource, ...] = (
         _columns(
             ("CAMPAIGN_ID", "uuid", "The campaign that contains the link."),
             ("LEADER_ID", "uuid", "The Leader that sent it."),
-            ("LINK_TYPE", "text", "What the link leads to.", LINK_TYPES),
-            ("LINK_URL", "text", "Where it leads."),
-            ("RECIPIENT_COUNT", "bigint", "Distinct Members the campaign was sent to."),
+            ("LINK_TYPE", "text", "Type of the link's target.", LINK_TYPES),
+            ("LINK_URL", "text", "Target of the link."),
+            ("RECIPIENT_COUNT", "bigint", "Distinct Members who received the campaign."),
             ("HIT_COUNT", "bigint", "Openings of the link."),
         ),
         ("CAMPAIGN_ID", "LINK_TYPE", "LINK_URL"),
+        references=(Reference("CAMPAIGN_ID", "campaigns"),),
     ),
     Resource(
         "members",
@@ -150,21 +174,22 @@ RESOURCES: tuple[Resource, ...] = (
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("PHONE_NUMBER", "text?", "E.164, with the plus sign. NULL when deleted."),
-            ("SUBSCRIPTION_STATE", "text", "Its state.", SUBSCRIPTION_STATES),
+            ("SUBSCRIPTION_STATE", "text", "Subscription state.", SUBSCRIPTION_STATES),
             ("FIRST_NAME", "text?", "First name."),
             ("LAST_NAME", "text?", "Last name."),
             ("EMAIL", "text?", "Email address."),
             ("DATE_OF_BIRTH", "date?", "Date of birth."),
-            ("GENDER", "text?", "Gender as answered.", GENDERS),
+            ("GENDER", "text?", "Gender.", GENDERS),
             ("CITY", "text?", "City."),
             ("STATE", "text?", "State or region."),
             ("STATE_CODE", "text?", "Code of the state or region."),
             ("COUNTRY", "text?", "Country."),
             ("COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2."),
-            ("DEVICE_TYPE", "text?", "Kind of phone."),
+            ("DEVICE_TYPE", "text?", "Type of phone."),
             ("FIRST_ACTIVATED_AT", "timestamp?", "When the Member first became live."),
         ),
         ("MEMBER_ID",),
+        key_is_unique=True,
     ),
     Resource(
         "member_state_changes",
@@ -178,6 +203,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("STATE_CHANGED_AT", "timestamp", "When it changed."),
         ),
         ("MEMBER_ID", "STATE_CHANGED_AT", "SUBSCRIPTION_STATE"),
+        references=(_OF_MEMBER,),
     ),
     Resource(
         "member_term_accepts",
@@ -188,25 +214,26 @@ RESOURCES: tuple[Resource, ...] = (
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("TERM_ID", "uuid", "The terms."),
-            ("MEMBER_EMAIL", "text?", "Email address given then. NULL when deleted."),
+            ("MEMBER_EMAIL", "text?", "Email address at that time. NULL when deleted."),
             ("MEMBER_COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2."),
-            ("WAS_CHECKED", "boolean", "The box was checked when the form was sent."),
-            ("WAS_PRE_CHECKED", "boolean", "The box was checked when the form was shown."),
+            ("WAS_CHECKED", "boolean", "Whether the box was checked when the form was sent."),
+            ("WAS_PRE_CHECKED", "boolean", "Whether the box was checked when the form was shown."),
             ("ACCEPTED_AT", "timestamp", "When the terms were accepted."),
             ("LEADER_NAME", "text?", "Name of the Leader."),
-            ("PARENT_LEADER_NAME", "text?", "Name of the Leader above it; NULL at the top."),
+            ("PARENT_LEADER_NAME", "text?", "Name of the parent Leader. NULL at the top."),
             (
                 "ULTIMATE_PARENT_LEADER_NAME",
                 "text?",
-                "Name at the top of the chain; its own when there is none above.",
+                "Name of the topmost Leader. Its own name at the top.",
             ),
             ("TERM_LANGUAGE", "text?", "Text of the terms."),
             ("CUSTOM_SIGNUP_LANGUAGE", "text?", "The Leader's own text on the sign-up page."),
-            ("ADDITIONAL_CHECKBOX_LANGUAGE", "text?", "Text of the extra checkbox."),
-            ("ETL_LOADED_AT", "timestamp", "The instant the snapshot shows."),
+            ("ADDITIONAL_CHECKBOX_LANGUAGE", "text?", "Text of the additional checkbox."),
+            ("ETL_LOADED_AT", "timestamp", "Instant of the snapshot."),
         ),
         ("MEMBER_ID", "TERM_ID", "ACCEPTED_AT"),
         ("MEMBER_EMAIL", "MEMBER_COUNTRY_CODE", "WAS_CHECKED", "WAS_PRE_CHECKED"),
+        references=(_OF_MEMBER,),
     ),
     Resource(
         "custom_member_data",
@@ -217,37 +244,42 @@ RESOURCES: tuple[Resource, ...] = (
             ("MEMBER_ID", "uuid", "The Member."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("CUSTOM_FIELD_NAME", "text", "The field."),
-            ("CUSTOM_FIELD_VALUE", "text?", "The answer."),
+            ("CUSTOM_FIELD_VALUE", "text?", "The value."),
         ),
         ("MEMBER_ID", "CUSTOM_FIELD_NAME"),
         ("CUSTOM_FIELD_VALUE",),
+        key_is_unique=True,
+        references=(_OF_MEMBER,),
     ),
     Resource(
         "communities",
         "Communities",
-        "One row per community with its current member count.",
+        "One row per community, with its current number of members.",
         "communities.csv.gz",
         _columns(
             ("COMMUNITY_ID", "uuid", "The community."),
             ("COMMUNITY_NAME", "text", "Its name."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
-            ("MEMBER_COUNT", "bigint", "Members who belong to it now."),
+            ("MEMBER_COUNT", "bigint", "Current members."),
         ),
         ("COMMUNITY_ID",),
+        key_is_unique=True,
+        row_count=RowCount("MEMBER_COUNT", "member_communities", "COMMUNITY_ID"),
     ),
     Resource(
         "member_communities",
         "Member Communities",
-        "One row per Member and community it belongs to now.",
+        "One row per current membership.",
         "member_communities.csv.gz",
         _columns(
             ("COMMUNITY_ID", "uuid", "The community."),
             ("COMMUNITY_NAME", "text", "Its name."),
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("MEMBER_ID", "uuid", "The Member."),
-            ("JOINED_AT", "timestamp", "When the Member first joined it."),
+            ("JOINED_AT", "timestamp", "When the Member first joined."),
         ),
         ("COMMUNITY_ID", "MEMBER_ID"),
+        references=(_OF_MEMBER, Reference("COMMUNITY_ID", "communities")),
     ),
 )
 
@@ -257,5 +289,5 @@ _BY_NAME = {resource.name: resource for resource in RESOURCES}
 
 
 def resource_named(name: str) -> Resource:
-    """The resource of that short name. Raises KeyError."""
+    """Return the resource of that name. Raises KeyError."""
     return _BY_NAME[name]

@@ -1,4 +1,4 @@
-"""The thirteen tables of the operator's messaging platform, as the models read them.
+"""The thirteen tables of the operator's messaging platform that the models read.
 
 Identifiers are UUID (native or text), times are UTC instants, counts are BIGINT.
 """
@@ -14,8 +14,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 class SourceTable:
     """One source table. `primary_key` names the columns that identify a row, () when none do.
 
-    `instant` is the column whose later-than-`as_of` rows are not there yet, None when the table
-    carries the current state.
+    `instant` is the column that dates a row: the models ignore rows after `as_of`. None for a table of current state.
     """
 
     name: str
@@ -25,7 +24,7 @@ class SourceTable:
     instant: str | None = None
 
     def column(self, name: str) -> Column:
-        """The column of that name. Raises KeyError."""
+        """Return the column of that name. Raises KeyError."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -33,7 +32,7 @@ class SourceTable:
 
 
 def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
-    """(name, type with `?` when it may be NULL, description) to columns."""
+    """Return columns from (name, type, description). A type with `?` is nullable."""
     return tuple(
         Column(name, ColumnType(kind.rstrip("?")), kind.endswith("?"), description) for name, kind, description in rows
     )
@@ -42,18 +41,18 @@ def _columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
 SOURCE_TABLES: tuple[SourceTable, ...] = (
     SourceTable(
         "leaders",
-        "The accounts. Every Leader listed here gets files.",
+        "Accounts. Every Leader in this table gets files.",
         _columns(
-            ("leader_id", "uuid", "The Leader; the client_id of the service."),
+            ("leader_id", "uuid", "The Leader. Its client_id in the service."),
             ("leader_name", "text", "Its name."),
-            ("parent_leader_id", "uuid?", "The Leader above it, NULL at the top."),
-            ("billing_entity_leader_id", "uuid?", "The Leader that pays; itself when NULL."),
+            ("parent_leader_id", "uuid?", "Its parent Leader. NULL at the top."),
+            ("billing_entity_leader_id", "uuid?", "The Leader that is billed. NULL means itself."),
         ),
         ("leader_id",),
     ),
     SourceTable(
         "members",
-        "The people of a Leader's audience, in their current state.",
+        "People in a Leader's audience, in their current state.",
         _columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "The Leader it belongs to."),
@@ -66,17 +65,17 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("gender", "text?", "male, female, non_binary or no_answer."),
             ("city", "text?", "City."),
             ("state", "text?", "State or region."),
-            ("state_code", "text?", "Its code."),
+            ("state_code", "text?", "Code of the state or region."),
             ("country", "text?", "Country."),
             ("country_code", "text?", "ISO 3166-1 alpha-2."),
-            ("device_type", "text?", "Kind of phone."),
+            ("device_type", "text?", "Type of phone."),
             ("first_activated_at", "timestamp?", "When the Member first became live."),
         ),
         ("member_id",),
     ),
     SourceTable(
         "member_state_changes",
-        "Each change of a Member's subscription state.",
+        "Changes of Members' subscription states.",
         _columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
@@ -87,7 +86,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "campaigns",
-        "Messages sent to many Members at once.",
+        "Messages sent to many Members.",
         _columns(
             ("campaign_id", "uuid", "The campaign."),
             ("leader_id", "uuid", "The Leader that sent it."),
@@ -95,10 +94,10 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("channel", "text", "sms or whatsapp."),
             ("usage_channel", "text", "sms, mms or whatsapp."),
             ("text", "text?", "The text that was sent."),
-            ("media_url", "text?", "The picture or video that was sent."),
-            ("is_test", "boolean", "Sent as a test."),
-            ("is_scheduled", "boolean", "Sent by schedule."),
-            ("is_filtered", "boolean", "Sent to a part of the audience."),
+            ("media_url", "text?", "Image or video that was sent."),
+            ("is_test", "boolean", "Whether it was sent as a test."),
+            ("is_scheduled", "boolean", "Whether it was scheduled."),
+            ("is_filtered", "boolean", "Whether it was sent to part of the audience."),
             ("sent_at", "timestamp", "When."),
         ),
         ("campaign_id",),
@@ -106,16 +105,16 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "outbound_messages",
-        "Every message a Leader sent to a Member.",
+        "Messages from Leaders to Members.",
         _columns(
             ("message_id", "uuid", "The message."),
             ("leader_id", "uuid", "The Leader that sent it."),
-            ("member_id", "uuid", "The Member it went to."),
+            ("member_id", "uuid", "The Member who received it."),
             ("campaign_id", "uuid?", "The campaign it is part of."),
-            ("outbound_message_type", "text", "Why it was sent."),
+            ("outbound_message_type", "text", "Reason for sending it."),
             ("usage_channel", "text", "sms, mms or whatsapp."),
-            ("segment_count", "bigint", "Segments it took."),
-            ("unit_count", "bigint", "Units it is billed as."),
+            ("segment_count", "bigint", "Segments of the message."),
+            ("unit_count", "bigint", "Units billed for it."),
             ("sent_at", "timestamp", "When."),
         ),
         ("message_id",),
@@ -123,13 +122,13 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "inbound_messages",
-        "Every message a Member sent to a Leader.",
+        "Messages from Members to Leaders.",
         _columns(
             ("message_id", "uuid", "The message."),
-            ("leader_id", "uuid", "The Leader it went to."),
+            ("leader_id", "uuid", "The Leader that received it."),
             ("member_id", "uuid", "The Member who sent it."),
             ("campaign_id", "uuid?", "The campaign it answers."),
-            ("is_stop", "boolean", "It asks to stop."),
+            ("is_stop", "boolean", "Whether it asks to stop."),
             ("received_at", "timestamp", "When."),
         ),
         ("message_id",),
@@ -137,18 +136,18 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "campaign_links",
-        "The links a campaign contains.",
+        "Links in campaigns.",
         _columns(
             ("link_id", "uuid", "The link."),
             ("campaign_id", "uuid", "The campaign that contains it."),
             ("link_type", "text", "link or media."),
-            ("link_url", "text", "Where it leads."),
+            ("link_url", "text", "Target of the link."),
         ),
         ("link_id",),
     ),
     SourceTable(
         "link_hits",
-        "Every opening of a link.",
+        "Openings of links.",
         _columns(
             ("link_id", "uuid", "The link."),
             ("member_id", "uuid?", "Who opened it, when known."),
@@ -161,35 +160,35 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
         "Terms that Members accept.",
         _columns(
             ("term_id", "uuid", "The terms."),
-            ("term_language", "text?", "Their text."),
+            ("term_language", "text?", "Text of the terms."),
             ("custom_signup_language", "text?", "The Leader's own text on the sign-up page."),
-            ("additional_checkbox_language", "text?", "The text of the extra checkbox."),
+            ("additional_checkbox_language", "text?", "Text of the additional checkbox."),
         ),
         ("term_id",),
     ),
     SourceTable(
         "member_term_accepts",
-        "Each acceptance of terms by a Member.",
+        "Acceptances of terms by Members.",
         _columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("term_id", "uuid", "The terms."),
-            ("member_email", "text?", "The email address given then."),
+            ("member_email", "text?", "Email address at that time."),
             ("member_country_code", "text?", "ISO 3166-1 alpha-2."),
-            ("was_checked", "boolean", "The box was checked when the form was sent."),
-            ("was_pre_checked", "boolean", "The box was checked when the form was shown."),
+            ("was_checked", "boolean", "Whether the box was checked when the form was sent."),
+            ("was_pre_checked", "boolean", "Whether the box was checked when the form was shown."),
             ("accepted_at", "timestamp", "When."),
         ),
         instant="accepted_at",
     ),
     SourceTable(
         "custom_field_values",
-        "What Members answered in fields a Leader made up.",
+        "Values of custom fields that Leaders define.",
         _columns(
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("custom_field_name", "text", "The field."),
-            ("custom_field_value", "text?", "The answer."),
+            ("custom_field_value", "text?", "The value."),
         ),
         ("member_id", "custom_field_name"),
     ),
@@ -205,12 +204,12 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "community_memberships",
-        "Who joined which community. A Member may leave and join again: several rows.",
+        "Memberships in communities. A Member who leaves and joins again has several rows.",
         _columns(
             ("community_id", "uuid", "The community."),
             ("member_id", "uuid", "The Member."),
-            ("joined_at", "timestamp", "When it joined."),
-            ("left_at", "timestamp?", "When it left; NULL while it belongs."),
+            ("joined_at", "timestamp", "When the Member joined."),
+            ("left_at", "timestamp?", "When the Member left. NULL for a current membership."),
         ),
         instant="joined_at",
     ),

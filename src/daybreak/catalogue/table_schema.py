@@ -6,79 +6,133 @@ https://datapackage.org/standard/table-schema/
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import DEFAULT_FORMATS, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
 SCHEMA_VERSION = "1.0.0"
-"""Raised in its first part when a column changes or goes, in its second when one is added."""
+"""The first part changes when a column changes or is removed, the second when one is added."""
 
-_FIELD_TYPES: dict[ColumnType, dict[str, str]] = {
-    ColumnType.UUID: {"type": "string", "format": "uuid"},
-    ColumnType.TEXT: {"type": "string", "format": "default"},
-    ColumnType.BIGINT: {"type": "integer", "format": "default"},
-    ColumnType.BOOLEAN: {"type": "boolean", "format": "default"},
-    ColumnType.DATE: {"type": "date", "format": "default"},
-    ColumnType.TIMESTAMP: {"type": "datetime", "format": "%Y-%m-%dT%H:%M:%S.%fZ"},
+_FIELD_TYPES: dict[ColumnType, tuple[str, str]] = {
+    ColumnType.UUID: ("string", "uuid"),
+    ColumnType.TEXT: ("string", "default"),
+    ColumnType.BIGINT: ("integer", "default"),
+    ColumnType.BOOLEAN: ("boolean", "default"),
+    ColumnType.DATE: ("date", "default"),
+    ColumnType.TIMESTAMP: ("datetime", "%Y-%m-%dT%H:%M:%S.%fZ"),
 }
 
 
-def table_schema(resource: Resource) -> dict[str, object]:
-    """The Table Schema of one resource: fields in file order, their types and constraints."""
-    return {
-        "fields": [_field(column) for column in resource.columns],
-        "fieldsMatch": "exact",
-        "missingValues": [""],
-    }
+class Constraints(msgspec.Struct, frozen=True):
+    """Constraints of a column."""
+
+    required: Annotated[bool, Meta(description="Whether every row has a value.")]
 
 
-def data_package(formats: Sequence[str] = DEFAULT_FORMATS) -> dict[str, object]:
-    """All nine resources with the endings of the formats that are made, versioned; plain JSON values."""
-    return {
-        "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
-        "name": "daybreak",
-        "version": SCHEMA_VERSION,
-        "resources": [
-            {
-                "name": resource.name,
-                "title": resource.title,
-                "description": resource.description,
-                "path": resource.download_path,
-                "type": "table",
-                "scheme": "https",
-                "format": "csv",
-                "mediatype": "text/csv",
-                "encoding": "utf-8",
-                "compression": "gz",
-                "dialect": {
-                    "delimiter": ",",
-                    "lineTerminator": "\n",
-                    "quoteChar": '"',
-                    "doubleQuote": True,
-                    "header": True,
-                },
-                "endings": [format_named(name).ending for name in formats],
-                "order": list(resource.key),
-                "schema": table_schema(resource),
-            }
-            for resource in RESOURCES
-        ],
-    }
+class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Column."""
+
+    name: Annotated[str, Meta(description="Name in the header of the file.")]
+    type: Annotated[str, Meta(description="Type of the values.")]
+    format: Annotated[str, Meta(description="Format of the values.")]
+    description: Annotated[str, Meta(description="Meaning of the column.")]
+    true_values: Annotated[tuple[str, ...], Meta(description="Text of true.")] = ()
+    false_values: Annotated[tuple[str, ...], Meta(description="Text of false.")] = ()
+    constraints: Constraints | None = None
+    # Not a constraint: a value that the platform adds later is exported unchanged.
+    expected_values: Annotated[tuple[str, ...], Meta(description="Known values. Others may be added.")] = ()
 
 
-def _field(column: Column) -> dict[str, object]:
-    field: dict[str, object] = {
-        "name": column.name,
-        **_FIELD_TYPES[column.type],
-        "description": column.description,
-    }
-    if column.type is ColumnType.BOOLEAN:
-        field["trueValues"] = ["true"]
-        field["falseValues"] = ["false"]
-    if not column.nullable:
-        field["constraints"] = {"required": True}
-    if column.allowed:
-        # Expected, not enforced: a value the platform adds later is exported as it is.
-        field["expectedValues"] = list(column.allowed)
-    return field
+class TableSchema(msgspec.Struct, frozen=True, rename="camel"):
+    """Columns of a resource."""
+
+    fields: Annotated[tuple[Field, ...], Meta(description="Columns, in the order of the file.")]
+    fields_match: Annotated[str, Meta(description="The file has exactly these columns.")] = "exact"
+    missing_values: Annotated[tuple[str, ...], Meta(description="Text of a missing value.")] = ("",)
+
+
+class Dialect(msgspec.Struct, frozen=True, rename="camel"):
+    """CSV dialect."""
+
+    delimiter: str = ","
+    line_terminator: str = "\n"
+    quote_char: str = '"'
+    double_quote: bool = True
+    header: bool = True
+
+
+class TableResource(msgspec.Struct, frozen=True):
+    """Resource with its columns."""
+
+    name: Annotated[str, Meta(description="Name of the resource.")]
+    title: Annotated[str, Meta(description="Title of the resource.")]
+    description: Annotated[str, Meta(description="What the rows are.")]
+    path: Annotated[str, Meta(description="Last part of the path to request the CSV file from.")]
+    type: Annotated[str, Meta(description="Always `table`.")]
+    scheme: Annotated[str, Meta(description="Always `https`.")]
+    format: Annotated[str, Meta(description="Always `csv`.")]
+    mediatype: Annotated[str, Meta(description="Media type of the content.")]
+    encoding: Annotated[str, Meta(description="Character encoding of the content.")]
+    compression: Annotated[str, Meta(description="Compression of the file.")]
+    dialect: Dialect
+    endings: Annotated[tuple[str, ...], Meta(description="Ending of the file name in each format.")]
+    order: Annotated[tuple[str, ...], Meta(description="Columns by which the rows are ordered.")]
+    schema: TableSchema
+
+
+class DataPackage(msgspec.Struct, frozen=True):
+    """Frictionless Data Package."""
+
+    profile: Annotated[str, Meta(description="Profile of the document.")] = msgspec.field(name="$schema")
+    name: Annotated[str, Meta(description="Always `daybreak`.")]
+    version: Annotated[str, Meta(description="Version of the columns.")]
+    resources: Annotated[tuple[TableResource, ...], Meta(description="The nine resources.")]
+
+
+def data_package(formats: Sequence[str] = DEFAULT_FORMATS, resources: Sequence[Resource] = RESOURCES) -> DataPackage:
+    """Describe resources in the given formats."""
+    return DataPackage(
+        "https://datapackage.org/profiles/2.0/datapackage.json",
+        name="daybreak",
+        version=SCHEMA_VERSION,
+        resources=tuple(_table_resource(resource, formats) for resource in resources),
+    )
+
+
+def _table_resource(resource: Resource, formats: Sequence[str]) -> TableResource:
+    return TableResource(
+        name=resource.name,
+        title=resource.title,
+        description=resource.description,
+        path=resource.download_path,
+        type="table",
+        scheme="https",
+        format="csv",
+        mediatype="text/csv",
+        encoding="utf-8",
+        compression="gz",
+        dialect=Dialect(),
+        endings=tuple(format_named(name).ending for name in formats),
+        order=resource.key,
+        schema=TableSchema(tuple(_field(column) for column in resource.columns)),
+    )
+
+
+def _field(column: Column) -> Field:
+    field_type, field_format = _FIELD_TYPES[column.type]
+    boolean = column.type is ColumnType.BOOLEAN
+    return Field(
+        name=column.name,
+        type=field_type,
+        format=field_format,
+        description=column.description,
+        true_values=("true",) if boolean else (),
+        false_values=("false",) if boolean else (),
+        constraints=None if column.nullable else Constraints(required=True),
+        expected_values=column.allowed,
+    )

@@ -1,88 +1,116 @@
-"""`daybreakd audit`: the trail of who did what."""
+"""`daybreakd audit`: the audit trail."""
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import AsJson, Config, Limit, account_id, back_or_instant, instant, settings_of
-from daybreak.cli.output import is_terminal, note, say_json, say_table, shown_instant
+from daybreak.cli.options import (
+    AsJson,
+    Config,
+    Limit,
+    parse_client_id,
+    parse_instant,
+    parse_instant_or_age,
+    settings_of,
+)
+from daybreak.cli.output import format_instant, is_terminal, print_json, print_note, print_table
 
 if TYPE_CHECKING:
-    from daybreak.domain.audit import AuditEvent
+    from daybreak.domain.audit import AuditEvent, AuditQuery
 
-_LOOK_SECONDS = 1.0
-_AT_ONCE = 1000
+_POLL_SECONDS = 1.0
+_PAGE_SIZE = 1000
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Options that select events."""
+
+    account: Annotated[str | None, Parameter(help="Only events on this account (client_id).")] = None
+    seat: Annotated[str | None, Parameter(help="Only events of this seat (email).")] = None
+    action: Annotated[
+        str | None, Parameter(help="Only this action, such as file.fetched. A prefix ends in *, such as token.*.")
+    ] = None
+    since: Annotated[str | None, Parameter(help="From this instant, or an age such as 2h or 7d.")] = None
+    until: Annotated[str | None, Parameter(help="Before this instant.")] = None
+
+
+_ALL_EVENTS = EventFilter()
 
 
 def audit(
     *,
-    account: Annotated[str | None, Parameter(help="Only events on this account (client_id).")] = None,
-    seat: Annotated[str | None, Parameter(help="Only events of this seat (email).")] = None,
-    action: Annotated[
-        str | None, Parameter(help="Only this action, such as file.fetched; token.* for all that begin so.")
-    ] = None,
-    since: Annotated[str | None, Parameter(help="From this instant on, or a time back such as 2h or 7d.")] = None,
-    until: Annotated[str | None, Parameter(help="Before this instant.")] = None,
+    event_filter: EventFilter = _ALL_EVENTS,
     limit: Limit = 100,
-    follow: Annotated[
-        bool, Parameter(name=["--follow", "-f"], negative="", help="Go on with what happens from now.")
-    ] = False,
+    follow: Annotated[bool, Parameter(name=["--follow", "-f"], negative="", help="Keep printing new events.")] = False,
     config: Config = None,
     json: AsJson = False,
 ) -> None:
-    """Read the audit trail, oldest first. In a pipe and with --json each event is one JSON line."""
-    from daybreak.access.operators import seat_named
-    from daybreak.bootstrap import now_utc, open_state
+    """Print the audit trail, oldest first. In a pipe and with --json each event is one JSON line."""
+    from msgspec.structs import replace
 
-    client_id = account_id(account, "--account") if account is not None else None
-    start = back_or_instant(since, "--since", now_utc()) if since is not None else None
-    end = instant(until, "--until") if until is not None else None
+    from daybreak.access.operators import find_seat
+    from daybreak.bootstrap import open_state
+    from daybreak.domain.audit import AuditQuery
+
+    query, email = _query_of(event_filter), event_filter.seat
     with closing(open_state(settings_of(config))) as state:
-        seat_id = state.read(lambda stores: seat_named(stores, seat).seat_id) if seat is not None else None
+        if email is not None:
+            query = replace(query, seat_id=state.read(lambda stores: find_seat(stores, email).seat_id))
 
         def read(**page: Any) -> "list[AuditEvent]":
-            return state.read(
-                lambda stores: stores.audit.read(
-                    client_id=client_id, seat_id=seat_id, action=action, since=start, until=end, **page
-                )
-            )
+            return state.read(lambda stores: stores.audit.read(replace(query, **page)))
 
         events = read(newest_first=True, limit=limit)[::-1]
-        _show(events, as_lines=json or follow or not is_terminal())
+        _print_events(events, as_lines=json or follow or not is_terminal())
         if follow:
-            newest = events[-1:] or state.read(lambda stores: stores.audit.read(newest_first=True, limit=1))
+            newest = events[-1:] or state.read(lambda stores: stores.audit.read(AuditQuery(newest_first=True, limit=1)))
             _follow(read, newest[0].event_id if newest else None)
         elif not events:
-            note("No event matches.")
+            print_note("No event matches.")
 
 
-def _follow(read: "Callable[..., list[AuditEvent]]", last: int | None) -> None:
-    """Shows what comes after an event, until it is interrupted."""
+def _query_of(chosen: EventFilter) -> "AuditQuery":
+    """Parse the options except the seat. Raises OperatorError(wrong_use)."""
+    from daybreak.bootstrap import now_utc
+    from daybreak.domain.audit import AuditQuery
+
+    return AuditQuery(
+        client_id=parse_client_id(chosen.account, "--account") if chosen.account is not None else None,
+        action=chosen.action,
+        since=parse_instant_or_age(chosen.since, "--since", now_utc()) if chosen.since is not None else None,
+        until=parse_instant(chosen.until, "--until") if chosen.until is not None else None,
+    )
+
+
+def _follow(read: "Callable[..., list[AuditEvent]]", last_id: int | None) -> None:
+    """Print events after `last_id` until the process is interrupted."""
     while True:
-        time.sleep(_LOOK_SECONDS)
-        events = read(after_id=last, limit=_AT_ONCE)
-        _show(events, as_lines=True)
-        last = events[-1].event_id if events else last
+        time.sleep(_POLL_SECONDS)
+        events = read(after_id=last_id, limit=_PAGE_SIZE)
+        _print_events(events, as_lines=True)
+        last_id = events[-1].event_id if events else last_id
 
 
-def _show(events: "list[AuditEvent]", *, as_lines: bool) -> None:
-    import sys
-
+def _print_events(events: "list[AuditEvent]", *, as_lines: bool) -> None:
     from msgspec.structs import asdict
 
     if as_lines:
         for event in events:
-            say_json({name: value for name, value in asdict(event).items() if value not in (None, "", {})})
+            print_json({name: value for name, value in asdict(event).items() if value not in (None, "", {})})
         sys.stdout.flush()
         return
-    say_table(
+    print_table(
         ("AT (UTC)", "ACTION", "RESULT", "ACTOR", "ACCOUNT", "FROM", "DETAILS"),
         [
             (
-                shown_instant(event.at),
+                format_instant(event.at),
                 event.action,
                 event.result,
                 event.actor,

@@ -1,14 +1,14 @@
-"""`daybreakd completion`: verbs and options by the tabulator key."""
+"""`daybreakd completion`: shell completion of commands and options."""
 
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from daybreak.cli.output import say
+from daybreak.cli.output import print_text
 
 
-def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell it is for.")]) -> None:
-    """Print a script that lets a shell complete verbs and options."""
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
+    """Print a shell script that completes commands and options."""
     from daybreak.cli.main import make_app
 
-    say(make_app().generate_completion(shell=shell))
+    print_text(make_app().generate_completion(shell=shell))

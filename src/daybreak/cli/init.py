@@ -1,4 +1,4 @@
-"""`daybreakd init`: a folder from which the service runs."""
+"""`daybreakd init`: a new configuration folder."""
 
 import os
 import secrets
@@ -10,32 +10,32 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak.cli.options import DEFAULT_FILE
-from daybreak.cli.output import say
+from daybreak.cli.output import print_text
 from daybreak.domain.errors import DaybreakError, OperatorError
 
 DEFAULT_SOURCE = "platform"
 
 
 def init(
-    folder: Annotated[Path, Parameter(help="Where to; made when it is not there.")] = Path(),
+    folder: Annotated[Path, Parameter(help="Folder, created when it does not exist.")] = Path(),
     *,
-    source: Annotated[str, Parameter(help="source.location.")] = DEFAULT_SOURCE,
-    engine: Annotated[str, Parameter(help="source.engine: duckdb, postgresql or spark.")] = "duckdb",
-    base_url: Annotated[str, Parameter(help="Where users reach the service.")] = "http://127.0.0.1:8400",
+    source: Annotated[str, Parameter(help="Value of source.location.")] = DEFAULT_SOURCE,
+    engine: Annotated[str, Parameter(help="Value of source.engine: duckdb, postgresql or spark.")] = "duckdb",
+    base_url: Annotated[str, Parameter(help="Public URL of the service.")] = "http://127.0.0.1:8400",
 ) -> None:
-    """Write a commented daybreak.toml, a keyring and an empty state database, for their owner alone (mode 0600).
-    Nothing is overwritten.
+    """Create a commented daybreak.toml, a keyring and an empty state database, all with mode 0600. Existing files are
+    kept.
     """
-    made = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
-    say(f"{made} is ready.")
-    first = f"set source.location in it ({source} is there now), then " if source == DEFAULT_SOURCE else ""
-    say(f"Next, in that folder: {first}`daybreakd doctor` says what is missing.")
+    path = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
+    print_text(f"{path} is ready.")
+    first = f"set source.location in it (now {source}), then " if source == DEFAULT_SOURCE else ""
+    print_text(f"Next, in that folder: {first}run `daybreakd doctor` to see what is missing.")
 
 
 def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
-    """Writes the three; gives the path of the configuration. `values` stand in it without a comment sign.
+    """Create configuration, keyring and state database, and return the path of the configuration.
 
-    Raises OperatorError when a configuration is there already.
+    `values` are set in it; all other settings are commented out. Raises OperatorError when a configuration exists.
     """
     from daybreak.bootstrap import now_utc
     from daybreak.credentials import keyring
@@ -46,47 +46,43 @@ def make_folder(folder: Path, values: Mapping[str, str]) -> Path:
     path = folder / DEFAULT_FILE
     text = "\n".join(configuration(values)) + "\n"
     try:
-        # An address may hold a password.
+        # A URL may contain a password.
         with open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
     except FileExistsError:
-        raise OperatorError(f"{path} is there already: nothing was changed.") from None
+        raise OperatorError(f"{path} already exists. Nothing was changed.") from None
     try:
         settings = load_settings(path, {})
     except DaybreakError:
-        # What was asked for cannot be used: the next try must find nothing.
+        # Removed, so that the command can be repeated with valid values.
         path.unlink()
         raise
     if not settings.keys.file.exists():
         keyring.create(settings.keys.file, now_utc(), secrets.token_bytes)
-    migrate(settings.state.url)
+    migrate(settings.state.url.get_secret_value())
     return path
 
 
 def configuration(values: Mapping[str, str]) -> Iterator[str]:
-    """Lines of a configuration file: every setting with its text; those not in `values` commented out with defaults."""
+    """Yield the lines of a configuration file. Settings not in `values` are commented out with their defaults."""
     import textwrap
 
-    from daybreak.settings import setting_rows
-    from daybreak.settings.sections import SECTIONS
+    from daybreak.settings.reference import setting_rows, toml_text
+    from daybreak.settings.tree import SECTIONS
 
-    yield "# Configuration of Daybreak. A line that is commented out shows the default."
-    yield "# Each setting can also come from the environment: DAYBREAK_SOURCE__LOCATION for location in [source]."
+    yield "# Configuration of Daybreak. Commented lines show the defaults."
+    yield "# Variables override settings, such as DAYBREAK_SOURCE__LOCATION for location in [source]."
     section = ""
     for row in setting_rows():
         if row.section != section:
             section = row.section
-            about = (SECTIONS[section].__doc__ or "").partition("] ")[2]
+            about = SECTIONS[section].__doc__
             yield ""
             yield f"[{section}]  # {about}"
         yield ""
         for line in textwrap.wrap(row.text, 110):
             yield f"# {line}"
         if row.key in values:
-            yield f"{row.name} = {_toml(values[row.key])}"
+            yield f"{row.name} = {toml_text(values[row.key])}"
         else:
             yield f"# {row.name} = {row.default if row.default is not None else '...'}"
-
-
-def _toml(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -8,40 +8,40 @@ from cyclopts import App
 
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of
-from daybreak.cli.output import note, say, say_json, say_table, shown_instant
+from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 
 if TYPE_CHECKING:
     from daybreak.ports.state import Stores
 
-app = App(name="keys", help="The keyring.", help_epilogue=examples_of("keys"))
+app = App(name="keys", help="Manage the keyring.", help_epilogue=examples_of("keys"))
 
 
 @app.command(name="list")
 def list_(*, config: Config = None, json: AsJson = False) -> None:
-    """List keys and what each is for now. Secrets are not shown."""
+    """List the keys and their states. Secrets are not shown."""
     from daybreak.credentials import keyring
 
     ring = keyring.load(settings_of(config).keys.file)
     if json:
-        say_json(
+        print_json(
             [
                 {"kid": key.kid, "state": key.state, "created_at": key.created_at, "retired_at": key.retired_at}
                 for key in ring.keys
             ]
         )
         return
-    say_table(
+    print_table(
         ("KEY", "STATE", "CREATED (UTC)", "STOPPED SIGNING (UTC)"),
-        [(key.kid, key.state, shown_instant(key.created_at), shown_instant(key.retired_at)) for key in ring.keys],
+        [(key.kid, key.state, format_instant(key.created_at), format_instant(key.retired_at)) for key in ring.keys],
     )
 
 
 @app.command
 def rotate(*, config: Config = None) -> None:
-    """Let the next key sign, and make another next one. Old keys verify until what they signed has ended.
+    """Sign with the next key and create a new next key. Old keys verify until everything they signed has expired.
 
-    Running processes take the file up by themselves. With several nodes, copy the file to all of them before the
-    next rotation: the key that signs now is known to each of them since the last one, so nothing fails in between.
+    Running processes reload the file. With several nodes, copy the file to all of them before the next rotation: every
+    node knows the new signing key since the previous rotation, so no request fails in between.
     """
     from daybreak.access.operators import reseal_seeds
     from daybreak.bootstrap import now_utc, open_state
@@ -54,21 +54,21 @@ def rotate(*, config: Config = None) -> None:
             now_utc(),
             secrets.token_bytes,
             lifetime=max(settings.access.session_lifetime, settings.access.link_lifetime),
-            kids_in_use=state.read(_sealing_kids),
+            kids_in_use=state.read(_kids_of_seeds),
         )
         keyring.save(settings.keys.file, rotated)
-        sealed = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
-    say(f"{rotated.signing_kid} signs now.")
-    note(f"{sealed} second-factor seeds sealed anew. Copy {settings.keys.file} to every other node.")
+        resealed = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
+    print_text(f"{rotated.signing_kid} signs now.")
+    print_note(f"{resealed} second-factor seeds were re-encrypted. Copy {settings.keys.file} to every other node.")
 
 
-def _sealing_kids(stores: "Stores") -> frozenset[str]:
-    """Keys that a stored second-factor seed still needs."""
-    from daybreak.credentials.totp import sealing_kid
+def _kids_of_seeds(stores: "Stores") -> frozenset[str]:
+    """Return the keys that encrypt stored second-factor seeds."""
+    from daybreak.credentials.totp import encryption_kid
 
     seeds = [
         seed
         for seat in stores.seats.list_all()
         for seed in (stores.seats.sealed_seed(seat.seat_id), stores.seats.pending_seed(seat.seat_id))
     ]
-    return frozenset(sealing_kid(seed) for seed in seeds if seed is not None)
+    return frozenset(encryption_kid(seed) for seed in seeds if seed is not None)

@@ -1,5 +1,5 @@
-"""Where log lines go: JSON in a pipe or a file, aligned and coloured on a terminal. No line holds a query string or a
-secret.
+"""Configuration of logging: JSON in a pipe or a file, aligned and colored on a terminal. No line contains a query
+string or a secret.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from daybreak.cli.output import shown
+from daybreak.cli.output import escape_unprintable
 
 if TYPE_CHECKING:
     import structlog
@@ -26,7 +26,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=repr)
 
 
 class _Lines:
-    """Writes whole lines, one write each: processes share where they go."""
+    """Writes each line with a single call, because several processes write to the same file."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
@@ -38,8 +38,9 @@ class _Lines:
 
 
 def configure_logging(settings: "Settings", file: Path | None = None) -> None:
-    """Sets structlog up for this process and those forked from it. Lines go to standard error, or to the end of a file
-    that its owner alone may read.
+    """Configure structlog for this process and its forks.
+
+    Lines go to standard error, or are appended to a file with mode 0600.
     """
     import structlog
 
@@ -51,7 +52,7 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
         processors: list[Any] = [
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            _show_what_a_terminal_would_obey,
+            _escape_fields,
             structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
         ]
         logger: type[Any] = structlog.make_filtering_bound_logger(level)
@@ -63,12 +64,12 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
         logger_factory=lambda *_names: _Lines(write),
         cache_logger_on_first_use=True,
     )
-    # Libraries that log by themselves: only what goes wrong, as plain lines.
+    # Other libraries log warnings and errors as plain lines.
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
 
 
-def _json_logger(write: Write, least: int) -> type["structlog.BoundLoggerBase"]:
-    """A logger that makes a line of an event and its fields in one step: every request writes one."""
+def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBase"]:
+    """Return a logger class that formats an event in one step, because every request writes one."""
     import structlog
 
     def method(level: str) -> Callable[..., None]:
@@ -77,16 +78,16 @@ def _json_logger(write: Write, least: int) -> type["structlog.BoundLoggerBase"]:
             fields["event"], fields["level"], fields["timestamp"] = event, level, datetime.now(UTC)
             write(_json_line(fields))
 
-        def passed_over(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None: ...
+        def ignored(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None: ...
 
-        return logged if logging.getLevelNamesMapping()[level.upper()] >= least else passed_over
+        return logged if logging.getLevelNamesMapping()[level.upper()] >= min_level else ignored
 
     methods = {level: method(level) for level in ("debug", "info", "warning", "error", "critical")}
     return type("JsonLogger", (structlog.BoundLoggerBase,), methods)
 
 
 def _json_line(fields: Mapping[str, Any]) -> str:
-    """An event in one line of plain ASCII, which no terminal obeys; what JSON has no form for, as its text."""
+    """Format an event as one ASCII line, which no terminal interprets. Values without a JSON form become text."""
     with suppress(UnicodeEncodeError):
         line = _ENCODER.encode(fields)
         if line.isascii():
@@ -95,7 +96,7 @@ def _json_line(fields: Mapping[str, Any]) -> str:
 
 
 def _to_standard_error(line: str) -> None:
-    # As it is at that moment: a test or a shell may have put another in its place.
+    # Looked up on each call, because tests replace it.
     sys.stderr.write(line)
     sys.stderr.flush()
 
@@ -105,7 +106,5 @@ def _to_file(file: Path) -> Write:
     return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
 
 
-def _show_what_a_terminal_would_obey(
-    _logger: object, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
-    return {name: shown(value) if isinstance(value, str) else value for name, value in event.items()}
+def _escape_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: escape_unprintable(value) if isinstance(value, str) else value for name, value in event.items()}

@@ -1,4 +1,4 @@
-"""How far a run is, while somebody watches: a moving bar on a terminal, elsewhere a line now and then."""
+"""Progress of a run: a progress bar on a terminal, otherwise a line every few seconds."""
 
 import os
 import sys
@@ -7,25 +7,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from daybreak.cli.output import note, shown_bytes, shown_seconds
+from daybreak.cli.output import format_bytes, format_seconds, print_note
 from daybreak.snapshots.report import count
 
-_TOLD_EVERY_SECONDS = 10.0
+_INTERVAL_SECONDS = 10.0
 
 
-class Watch(Protocol):
-    """Takes what `Progress.as_json` of a run says."""
+class ProgressCallback(Protocol):
+    """Receives a run's `Progress.as_json`."""
 
     def __call__(self, progress: Mapping[str, object], /) -> None: ...
 
 
 @contextmanager
-def watching_run(*, logged: bool = False) -> Iterator[Watch]:
-    """Shows a run's progress on standard error until the context ends. `logged`: where no bar can move it goes into
-    the log, because its lines stand among those of the log.
+def run_progress(*, logged: bool = False) -> Iterator[ProgressCallback]:
+    """Show a run's progress on standard error until the context ends.
+
+    With `logged`, progress goes to the log if standard error is not a terminal, so that all its lines have one format.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _NowAndThen(_log if logged else _write)
+        yield _ProgressLines(_log_progress if logged else _print_progress)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
@@ -39,38 +40,38 @@ def watching_run(*, logged: bool = False) -> Iterator[Watch]:
             share = progress.get("share")
             number, resources = count(progress, "resource_number"), max(count(progress, "resources"), 1)
             done = share if isinstance(share, float) else max(number - 1, 0) / resources
-            bars.update(task, description=_what(progress), total=1.0, completed=done, figures=_figures(progress))
+            bars.update(task, description=_activity(progress), total=1.0, completed=done, figures=_figures(progress))
 
         yield show
 
 
-class _NowAndThen:
-    """Tells when the resource or phase changes, and every few seconds within a long one."""
+class _ProgressLines:
+    """Passes progress on when the resource or phase changes, and every few seconds."""
 
-    def __init__(self, tell: Watch) -> None:
-        self._tell = tell
-        self._said = ""
-        self._said_at = 0.0
+    def __init__(self, write: ProgressCallback) -> None:
+        self._write = write
+        self._activity = ""
+        self._written_at = 0.0
 
     def __call__(self, progress: Mapping[str, object], /) -> None:
-        what, now = _what(progress), time.monotonic()
-        if what != self._said or now >= self._said_at + _TOLD_EVERY_SECONDS:
-            self._said, self._said_at = what, now
-            self._tell(progress)
+        activity, now = _activity(progress), time.monotonic()
+        if activity != self._activity or now >= self._written_at + _INTERVAL_SECONDS:
+            self._activity, self._written_at = activity, now
+            self._write(progress)
 
 
-def _write(progress: Mapping[str, object]) -> None:
-    note(f"{_what(progress)}: {_figures(progress)}")
+def _print_progress(progress: Mapping[str, object]) -> None:
+    print_note(f"{_activity(progress)}: {_figures(progress)}")
 
 
-def _log(progress: Mapping[str, object]) -> None:
+def _log_progress(progress: Mapping[str, object]) -> None:
     import structlog
 
     known = {name: value for name, value in progress.items() if value is not None}
     structlog.get_logger("daybreak.snapshots").info("run.progress", **known)
 
 
-def _what(progress: Mapping[str, object]) -> str:
+def _activity(progress: Mapping[str, object]) -> str:
     resource = progress.get("resource")
     if resource:
         return f"{resource} ({count(progress, 'resource_number')}/{count(progress, 'resources')})"
@@ -81,11 +82,11 @@ def _figures(progress: Mapping[str, object]) -> str:
     parts = [
         f"{count(progress, 'rows'):,} rows",
         f"{count(progress, 'files'):,} files",
-        shown_bytes(count(progress, "bytes")),
+        format_bytes(count(progress, "bytes")),
     ]
     rate, left = count(progress, "rows_per_second"), progress.get("seconds_left")
     if rate:
         parts.append(f"{rate:,} rows/s")
     if isinstance(left, int | float):
-        parts.append(f"{shown_seconds(left)} left")
+        parts.append(f"{format_seconds(left)} left")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""`daybreakd seat`: passwords, second factors and roles."""
+"""`daybreakd seat`: passwords, second factors and roles of seats."""
 
 import secrets
 import sys
@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of
-from daybreak.cli.output import is_terminal, note, say, say_json, say_table
+from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from daybreak.ports.state import Stores
 
 T = TypeVar("T")
-app = App(name="seat", help="Passwords, second factors and roles of seats.", help_epilogue=examples_of("seat"))
+app = App(name="seat", help="Manage passwords, second factors and roles of seats.", help_epilogue=examples_of("seat"))
 Email = Annotated[str, Parameter(help="The seat's email address.")]
 ACTOR = "operator"
 
 
 @app.command(name="list")
 def list_seats(*, json: AsJson = False, config: Config = None) -> None:
-    """List seats by email: whether each may sign in, has a password and a second factor, is an operator."""
+    """List seats by email with their state, password, second factor and operator role."""
     from daybreak.bootstrap import open_state
 
     with closing(open_state(settings_of(config))) as state:
         seats = state.read(lambda stores: stores.seats.list_all())
     if json:
-        say_json(
+        print_json(
             [
                 {
                     "seat_id": seat.seat_id,
@@ -47,7 +47,7 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
             ]
         )
         return
-    say_table(
+    print_table(
         ("EMAIL", "STATE", "PASSWORD", "SECOND FACTOR", "OPERATOR", "SEAT"),
         [
             (
@@ -65,11 +65,11 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
 
 @app.command
 def set_password(email: Email, *, config: Config = None) -> None:
-    """Set a password, typed twice or given on standard input. Ends all sessions of the seat."""
+    """Set a password, entered twice or read from standard input. Ends all sessions of the seat."""
     from daybreak.access import operators
     from daybreak.credentials.passwords import hash_password, weakness
 
-    _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is said before anything is typed
+    _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is reported before the prompt
     password = _new_password()
     if (fault := weakness(password, email=email)) is not None:
         raise OperatorError(f"The password is too weak: {fault}", code="weak_password")
@@ -77,34 +77,34 @@ def set_password(email: Email, *, config: Config = None) -> None:
     ended = _write(
         config, email, lambda stores, seat, now: operators.set_password_hash(stores, seat, hashed, now, actor=ACTOR)
     )
-    say(f"The password of {email} is set; {ended} sessions ended.")
+    print_text(f"The password of {email} is set. {ended} sessions ended.")
 
 
 @app.command
 def disable(email: Email, *, config: Config = None) -> None:
-    """Shut a seat out: its sessions and API tokens end at once."""
+    """Disable a seat. Its sessions and API tokens end immediately."""
     from daybreak.access import operators
 
     _write(
         config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=True, actor=ACTOR)
     )
-    say(f"{email} is disabled.")
+    print_text(f"{email} is disabled.")
 
 
 @app.command
 def enable(email: Email, *, config: Config = None) -> None:
-    """Let a disabled seat in again."""
+    """Enable a disabled seat."""
     from daybreak.access import operators
 
     _write(
         config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=False, actor=ACTOR)
     )
-    say(f"{email} is enabled.")
+    print_text(f"{email} is enabled.")
 
 
 @app.command
 def enrol(email: Email, *, config: Config = None) -> None:
-    """Set up a second factor together with the seat's owner: QR code, a code to confirm, ten recovery codes."""
+    """Set up a second factor with the seat's owner: QR code, confirmation code, ten recovery codes."""
     from daybreak.access import operators
     from daybreak.bootstrap import open_keyring
 
@@ -118,8 +118,8 @@ def enrol(email: Email, *, config: Config = None) -> None:
     )
     if is_terminal():
         _draw_qr(enrolment.otpauth_uri)
-    note(f"Scan the code, or type this key into the app: {enrolment.manual_key}")
-    code = _asked("Code the app shows: ")
+    print_note(f"Scan the QR code, or enter this key in the app: {enrolment.manual_key}")
+    code = _prompt("Code from the app: ")
     codes = _write(
         config,
         email,
@@ -127,34 +127,34 @@ def enrol(email: Email, *, config: Config = None) -> None:
             stores, seat, code, now, keyring=keyring, random=secrets.token_bytes, actor=ACTOR
         ),
     )
-    note("Recovery codes, each good once; they are not shown again:")
+    print_note("Recovery codes. Each works once. You won't be able to see them again:")
     for each in codes:
-        say(each)
+        print_text(each)
 
 
 @app.command
 def reset_second_factor(email: Email, *, config: Config = None) -> None:
-    """Take the second factor away from somebody who lost it. Ends all sessions of the seat."""
+    """Remove a lost second factor. Ends all sessions of the seat."""
     from daybreak.access import operators
 
     ended = _write(
         config, email, lambda stores, seat, now: operators.reset_second_factor(stores, seat, now, actor=ACTOR)
     )
-    say(f"{email} has no second factor any more; {ended} sessions ended.")
+    print_text(f"The second factor of {email} is removed. {ended} sessions ended.")
 
 
 @app.command
 def grant_operator(email: Email, *, config: Config = None) -> None:
-    """Show the operator pages of the dashboard to a seat."""
+    """Grant a seat the operator pages of the dashboard."""
     _set_operator(config, email, operator=True)
-    say(f"{email} is an operator.")
+    print_text(f"{email} is an operator.")
 
 
 @app.command
 def revoke_operator(email: Email, *, config: Config = None) -> None:
-    """Take the operator role away."""
+    """Withdraw the operator role from a seat."""
     _set_operator(config, email, operator=False)
-    say(f"{email} is no operator any more.")
+    print_text(f"{email} is not an operator any more.")
 
 
 def _set_operator(config: Path | None, email: str, *, operator: bool) -> None:
@@ -168,12 +168,12 @@ def _set_operator(config: Path | None, email: str, *, operator: bool) -> None:
 
 
 def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datetime], T]") -> T:
-    """Runs `work` on the seat of that email in one transaction. Raises OperatorError when there is none."""
-    from daybreak.access.operators import seat_named
+    """Run `work` on the seat of an email in one transaction. Raises OperatorError for an unknown email."""
+    from daybreak.access.operators import find_seat
     from daybreak.bootstrap import now_utc, open_state
 
     with closing(open_state(settings_of(config))) as state:
-        return state.write(lambda stores: work(stores, seat_named(stores, email), now_utc()))
+        return state.write(lambda stores: work(stores, find_seat(stores, email), now_utc()))
 
 
 def _new_password() -> str:
@@ -182,12 +182,12 @@ def _new_password() -> str:
     from getpass import getpass
 
     password = getpass("New password: ")
-    if password != getpass("Once more: "):
-        raise OperatorError("The two differ: nothing was changed.")
+    if password != getpass("Repeat password: "):
+        raise OperatorError("The passwords differ. Nothing was changed.")
     return password
 
 
-def _asked(question: str) -> str:
+def _prompt(question: str) -> str:
     if sys.stdin.isatty():
         sys.stderr.write(question)
         sys.stderr.flush()

@@ -6,30 +6,30 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.output import note, say, say_table
+from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
-app = App(name="state", help="The state database as a whole.", help_epilogue=examples_of("state"))
+app = App(name="state", help="Manage the state database.", help_epilogue=examples_of("state"))
 
 
 @app.command
 def copy(
-    source: Annotated[str, Parameter(help="From: sqlite:///FILE or postgresql://user@host/database.")],
-    target: Annotated[str, Parameter(help="To: an empty database; it is migrated first.")],
+    source: Annotated[str, Parameter(help="Source: sqlite:///FILE or postgresql://user@host/database.")],
+    target: Annotated[str, Parameter(help="Target: an empty database. It is migrated first.")],
 ) -> None:
-    """Copy everything from one state database into another: directory, sessions, tokens, manifests, audit trail.
+    """Copy a state database: directory, sessions, tokens, manifests and audit trail.
 
-    Stop the service first, then set state.url to the new one. The keyring stays the same.
+    Stop the service first. Then set state.url to the target; the keyring stays the same.
     """
-    from daybreak.settings.kinds import STATE_URL, BadValue
+    from daybreak.settings.text_forms import InvalidValue, parse_state_url
     from daybreak.state.copy import copy_state
 
-    addresses = []
+    urls = []
     for name, url in (("SOURCE", source), ("TARGET", target)):
         try:
-            addresses.append(STATE_URL.read(url, Path.cwd()))
-        except BadValue as fault:
-            raise OperatorError(f"{name}: {fault}.", code="wrong_use") from None
-    rows = copy_state(addresses[0], addresses[1], lambda table, done, whole: note(f"{table}: {done:,} of {whole:,}"))
-    say_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))
-    say(f"{sum(rows.values()):,} rows are copied.")
+            urls.append(parse_state_url(url, Path.cwd()))
+        except InvalidValue as fault:
+            raise OperatorError(f"{name}: {fault}", code="wrong_use") from None
+    rows = copy_state(urls[0], urls[1], lambda table, done, total: print_note(f"{table}: {done:,} of {total:,}"))
+    print_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))
+    print_text(f"Copied {sum(rows.values()):,} rows.")

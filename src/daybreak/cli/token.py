@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
-from daybreak.cli.options import AsJson, Config, account_id, ahead, settings_of
-from daybreak.cli.output import note, say, say_json, say_table, shown_instant
+from daybreak.cli.options import AsJson, Config, parse_client_id, parse_expiry, settings_of
+from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -17,78 +17,81 @@ if TYPE_CHECKING:
 
     from daybreak.domain.identity import ApiToken
 
-app = App(name="token", help="API tokens.", help_epilogue=examples_of("token"))
+app = App(name="token", help="Manage API tokens.", help_epilogue=examples_of("token"))
 
 
 @app.command
 def create(
     *,
-    seat: Annotated[str, Parameter(help="Email of the seat the token is bound to.")],
-    account: Annotated[str, Parameter(help="client_id of the account it opens.")],
-    name: Annotated[str, Parameter(help="What it is for.")] = "made by the operator",
-    expires: Annotated[str | None, Parameter(help="When it ends, such as 90d; else never.")] = None,
+    seat: Annotated[str, Parameter(help="Email of the seat that the token belongs to.")],
+    account: Annotated[str, Parameter(help="client_id of the account that it gives access to.")],
+    name: Annotated[str, Parameter(help="Name of the token.")] = "created by the operator",
+    expires: Annotated[str | None, Parameter(help="Lifetime, such as 90d. Default: no expiry.")] = None,
     config: Config = None,
 ) -> None:
-    """Make an API token and print it: it is shown this once."""
+    """Create an API token and print it. It cannot be shown again."""
     from daybreak.access import api_tokens
-    from daybreak.access.operators import seat_named
+    from daybreak.access.operators import find_seat
     from daybreak.bootstrap import now_utc, open_state
 
     settings = settings_of(config)
     now = now_utc()
-    expires_at = ahead(expires, "--expires", now) if expires is not None else None
+    expires_at = parse_expiry(expires, "--expires", now) if expires is not None else None
     with closing(open_state(settings)) as state:
-        owner = state.read(lambda stores: seat_named(stores, seat))
-        reach = {each.account.client_id: each for each in state.read(lambda stores: stores.seats.reach(owner.seat_id))}
-        found = reach.get(account.lower())
-        if found is None:
-            raise OperatorError(f"{seat} has no access to the account {account}: see `daybreakd directory export`.")
+        owner = state.read(lambda stores: find_seat(stores, seat))
+        accounts = {
+            each.account.client_id: each
+            for each in state.read(lambda stores: stores.seats.granted_accounts(owner.seat_id))
+        }
+        granted = accounts.get(account.lower())
+        if granted is None:
+            raise OperatorError(f"{seat} has no access to the account {account}. See `daybreakd directory export`.")
         missing = [
             text
-            for text, there in (
-                ("the account is not active", found.account.active),
-                ("API tokens are not enabled for the account (api_tokens_enabled)", found.account.api_tokens_enabled),
-                ("the seat lacks data_export on it", found.grant.data_export),
-                ("the seat lacks async_rest_api on it", found.grant.async_rest_api),
+            for text, satisfied in (
+                ("the account is inactive", granted.account.active),
+                ("API tokens are disabled for the account (api_tokens_enabled)", granted.account.api_tokens_enabled),
+                ("the seat lacks data_export on it", granted.grant.data_export),
+                ("the seat lacks async_rest_api on it", granted.grant.async_rest_api),
                 ("the seat is disabled", not owner.disabled),
             )
-            if not there
+            if not satisfied
         ]
         if missing:
-            raise OperatorError(f"A token would open nothing: {'; '.join(missing)}.")
-        minted = api_tokens.mint(
-            owner, found.account.client_id, now=now, random=os.urandom, name=name, expires_at=expires_at
+            raise OperatorError(f"The token would not work: {'; '.join(missing)}.")
+        created = api_tokens.new_token(
+            owner, granted.account.client_id, now=now, random=os.urandom, name=name, expires_at=expires_at
         )
-        state.write(lambda stores: api_tokens.add_by_operator(stores, minted.token, now, actor="operator"))
-    note(f"{minted.token.token_id} for {found.account.name}; keep it now, it is not shown again:")
-    say(minted.secret)
+        state.write(lambda stores: api_tokens.add_by_operator(stores, created.token, now, actor="operator"))
+    print_note(f"{created.token.token_id} for {granted.account.name}. You won't be able to see the token again:")
+    print_text(created.secret)
 
 
 @app.command(name="list")
 def list_(
     *,
-    seat: Annotated[str | None, Parameter(help="Only those of this seat (email).")] = None,
-    account: Annotated[str | None, Parameter(help="Only those of this account (client_id).")] = None,
+    seat: Annotated[str | None, Parameter(help="Only tokens of this seat (email).")] = None,
+    account: Annotated[str | None, Parameter(help="Only tokens on this account (client_id).")] = None,
     config: Config = None,
     json: AsJson = False,
 ) -> None:
-    """List API tokens, newest first. The tokens themselves are not kept and cannot be shown."""
-    from daybreak.access.operators import seat_named
+    """List API tokens, newest first. Secrets are not stored and cannot be shown."""
+    from daybreak.access.operators import find_seat
     from daybreak.bootstrap import now_utc, open_state
 
-    client_id = account_id(account, "--account") if account is not None else None
+    client_id = parse_client_id(account, "--account") if account is not None else None
     with closing(open_state(settings_of(config))) as state:
         tokens = state.read(
             lambda stores: stores.api_tokens.list_for(
                 client_id=client_id,
-                seat_id=seat_named(stores, seat).seat_id if seat is not None else None,
+                seat_id=find_seat(stores, seat).seat_id if seat is not None else None,
             )
         )
     now = now_utc()
     if json:
-        say_json([_as_json(token, now) for token in tokens])
+        print_json([_as_json(token, now) for token in tokens])
         return
-    say_table(
+    print_table(
         ("TOKEN", "NAME", "STATE", "SEAT", "ACCOUNT", "LAST FOUR", "CREATED (UTC)", "LAST USED (UTC)", "EXPIRES (UTC)"),
         [_row(token, now) for token in tokens],
     )
@@ -96,20 +99,20 @@ def list_(
 
 @app.command
 def revoke(
-    token_id: Annotated[str | None, Parameter(help="The token's id, as `token list` shows it.")] = None,
+    token_id: Annotated[str | None, Parameter(help="Id of the token, as in `token list`.")] = None,
     *,
     leaked: Annotated[
-        Path | None, Parameter(help="Revoke every token whose text stands in this file (a scan report).")
+        Path | None, Parameter(help="Revoke every token found in this file, such as a scanner's report.")
     ] = None,
-    reason: Annotated[str, Parameter(help="Why, for the audit trail.")] = "revoked by the operator",
+    reason: Annotated[str, Parameter(help="Reason for the audit trail.")] = "revoked by the operator",
     config: Config = None,
 ) -> None:
-    """Revoke a token, or all that have leaked. Links made with it end with it."""
+    """Revoke a token, or all leaked ones. Links issued with it stop working."""
     from daybreak.access import api_tokens
     from daybreak.bootstrap import now_utc, open_state
 
     if (token_id is None) == (leaked is None):
-        raise OperatorError("Give the id of a token, or --leaked FILE.", code="wrong_use")
+        raise OperatorError("Specify the id of a token, or --leaked FILE.", code="wrong_use")
     with closing(open_state(settings_of(config))) as state:
         if leaked is not None:
             try:
@@ -118,18 +121,18 @@ def revoke(
                 raise OperatorError(f"{leaked} cannot be read: {fault.strerror}.") from fault
             revoked = state.write(lambda stores: api_tokens.revoke_leaked(stores, report, now_utc(), actor="operator"))
             for each in revoked:
-                say(f"{each.token_id} {each.created_by_email} {each.client_id} {each.name}")
-            note(f"{len(revoked)} live tokens stood in it and are revoked.")
+                print_text(f"{each.token_id} {each.created_by_email} {each.client_id} {each.name}")
+            print_note(f"Revoked {len(revoked)} live tokens.")
             return
-        standing = state.read(lambda stores: stores.api_tokens.standing_by_id(token_id.lower() if token_id else ""))
-        if standing is None:
-            raise OperatorError(f"There is no token {token_id}: see `daybreakd token list`.")
+        resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower() if token_id else ""))
+        if resolved is None:
+            raise OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
         was_live = state.write(
             lambda stores: api_tokens.revoke_by_operator(
-                stores, standing.token, now_utc(), actor="operator", reason=reason
+                stores, resolved.token, now_utc(), actor="operator", reason=reason
             )
         )
-    say(f"{token_id} is revoked." if was_live else f"{token_id} was revoked before.")
+    print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 
 
 def _state_of(token: "ApiToken", now: "datetime") -> str:
@@ -162,7 +165,7 @@ def _row(token: "ApiToken", now: "datetime") -> tuple[object, ...]:
         token.created_by_email,
         token.client_id,
         token.last_four,
-        shown_instant(token.created_at),
-        shown_instant(token.last_used_at),
-        shown_instant(token.expires_at),
+        format_instant(token.created_at),
+        format_instant(token.last_used_at),
+        format_instant(token.expires_at),
     )

@@ -1,1 +1,1 @@
-"""What proves who somebody is: pure functions over secrets, no state and no network."""
+"""Proofs of identity: pure functions over secrets, without state or network access."""

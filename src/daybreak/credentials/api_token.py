@@ -1,7 +1,7 @@
-"""API tokens: `service_api_`, 32 random letters and digits, 6 more of checksum.
+"""API tokens: `service_api_`, 32 random base62 characters (190 bits) and 6 of checksum.
 
-190 random bits. The checksum lets a mistyped or made-up token be refused without asking the
-database, and lets secret scanners tell a real one from a lookalike. At rest: SHA-256.
+The checksum rejects a mistyped token without a database query and helps secret scanners avoid false positives. The
+database stores the SHA-256 of a token.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import zlib
 from collections.abc import Callable
 
 PREFIX = "service_api_"
-# The published regular expression, for secret scanners.
+# Published for secret scanners.
 PATTERN = r"service_api_[0-9A-Za-z]{38}"
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TOKEN = re.compile(PATTERN, re.ASCII)
-_RANDOM_LETTERS = 32
-_CHECKSUM_LETTERS = 6
+_RANDOM_LENGTH = 32
+_CHECKSUM_LENGTH = 6
 
 
-def mint(random: Callable[[int], bytes]) -> str:
-    """A new token from `random`, which gives that many random bytes."""
-    letters: list[str] = []
-    while len(letters) < _RANDOM_LETTERS:
-        # 248 = 4 * 62: bytes above would make the first letters likelier.
-        letters += [_ALPHABET[byte % 62] for byte in random(64) if byte < 248]
-    body = PREFIX + "".join(letters[:_RANDOM_LETTERS])
+def generate(random: Callable[[int], bytes]) -> str:
+    """Return a new token. `random` returns that many random bytes."""
+    characters: list[str] = []
+    while len(characters) < _RANDOM_LENGTH:
+        # 248 = 4 * 62. Using larger bytes would make the first eight characters more frequent.
+        characters += [_ALPHABET[byte % 62] for byte in random(64) if byte < 248]
+    body = PREFIX + "".join(characters[:_RANDOM_LENGTH])
     return body + _checksum(body)
 
 
-def well_formed(token: str) -> bool:
-    """Whether prefix, length, alphabet and checksum are right."""
+def is_well_formed(token: str) -> bool:
+    """Return whether prefix, length, alphabet and checksum are valid."""
     if not _TOKEN.fullmatch(token):
         return False
-    return token[-_CHECKSUM_LETTERS:] == _checksum(token[:-_CHECKSUM_LETTERS])
+    return token[-_CHECKSUM_LENGTH:] == _checksum(token[:-_CHECKSUM_LENGTH])
 
 
 def digest(token: str) -> str:
-    """What is stored: SHA-256, lower-case hex."""
+    """Return the stored form: SHA-256 as lower-case hex."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_all(text: str) -> list[str]:
-    """Every token with a good checksum in a text, such as a secret scanner's report; each once."""
-    return [token for token in dict.fromkeys(_TOKEN.findall(text)) if well_formed(token)]
+    """Return each token with a valid checksum in a text, such as a secret scanner's report, once."""
+    return [token for token in dict.fromkeys(_TOKEN.findall(text)) if is_well_formed(token)]
 
 
 def _checksum(body: str) -> str:
     number = zlib.crc32(body.encode("ascii"))
-    letters = ""
-    for _ in range(_CHECKSUM_LETTERS):
-        number, rest = divmod(number, 62)
-        letters = _ALPHABET[rest] + letters
-    return letters
+    characters = ""
+    for _ in range(_CHECKSUM_LENGTH):
+        number, remainder = divmod(number, 62)
+        characters = _ALPHABET[remainder] + characters
+    return characters

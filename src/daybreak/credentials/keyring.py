@@ -1,36 +1,37 @@
-"""The keyring: one local file of root keys, from which every other key is derived.
+"""Keyring: a local file of root keys, from which all other keys are derived.
 
-A key is `next` (known everywhere, signs nothing yet), then `signing`, then `verify_only`, then
-`gone` (a tombstone without its secret). Because `next` is accepted before it signs, a rotation
-makes no request fail, in any worker or on any node that holds the file.
+The states of a key are `next` (accepted, does not sign yet), `signing`, `verify_only` and `gone` (without its secret).
+A `next` key is accepted before it signs, so a rotation fails no request in any worker or node that has the file.
 
-The file: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "retired_at"}]}`,
-mode 0600. Derived keys are HKDF-SHA256 (RFC 5869) of a root key with the purpose as its info.
+File: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "retired_at"}]}`, mode 0600. Keys are
+derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from daybreak.domain.errors import OperatorError
 
 State = Literal["next", "signing", "verify_only", "gone"]
 Purpose = Literal["session-jwt", "mfa-jwt", "signed-link", "totp-seed", "csrf", "dashboard-cookie"]
 SECRET_BYTES = 32
-_STATES = ("next", "signing", "verify_only", "gone")
 _SALT = b"daybreak keyring"
-# Secrets that stand in tutorials and test vectors; texts in general are caught by their alphabet.
+# Published binary secrets. Published texts are rejected because they are texts.
 _KNOWN_SHA256 = frozenset(
     {
         # Project Wycheproof, JSON Web Signature, HS256
@@ -43,7 +44,7 @@ _KNOWN_SHA256 = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One root key. `secret` is empty when the key is gone."""
+    """Root key. The secret of a `gone` key is empty."""
 
     kid: str
     state: State
@@ -54,36 +55,31 @@ class Key:
 
 @dataclass(frozen=True, eq=False)
 class Keyring:
-    """All keys of the file, newest last. Exactly one signs, exactly one is next. Each reading of the file is a keyring
-    of its own: what is remembered of one says nothing of another.
+    """Keys of the file, oldest first: exactly one is `signing`, exactly one is `next`.
+
+    Keyrings are equal only if they are the same object, so that results can be cached by keyring.
     """
 
     keys: tuple[Key, ...]
-    _derived: dict[tuple[str, str], bytes] = field(default_factory=dict, repr=False)
 
     @cached_property
     def signing_kid(self) -> str:
-        """The key that signs and seals now."""
+        """Id of the key that signs and encrypts."""
         return next(key.kid for key in self.keys if key.state == "signing")
 
     def derive(self, kid: str, purpose: Purpose) -> bytes | None:
-        """The 32-byte key of a purpose; None when the kid is unknown or gone."""
-        cached = self._derived.get((kid, purpose))
-        if cached is not None:
-            return cached
+        """Return the 32-byte key of a purpose, or None for an unknown or `gone` key."""
         for key in self.keys:
             if key.kid == kid and key.secret:
-                derived = hkdf_sha256(key.secret, salt=_SALT, info=purpose.encode(), length=32)
-                self._derived[kid, purpose] = derived
-                return derived
+                return _derive(key.secret, purpose)
         return None
 
     def signing_key(self, purpose: Purpose) -> tuple[str, bytes]:
-        """The kid that signs now and its derived key."""
+        """Return the id of the key that signs and the key derived from it. Raises OperatorError."""
         kid = self.signing_kid
         key = self.derive(kid, purpose)
         if key is None:
-            raise OperatorError("the keyring has no key that signs")
+            raise OperatorError("The keyring has no signing key.")
         return kid, key
 
     def rotate(
@@ -94,10 +90,13 @@ class Keyring:
         lifetime: timedelta,
         kids_in_use: frozenset[str] | None = None,
     ) -> Keyring:
-        """The keyring after one step: next signs, signing only verifies, a new next is made.
+        """Return the keyring after one rotation: `next` signs, `signing` verifies only, a new key is `next`.
 
-        A key that stopped signing longer than `lifetime` ago (the longest life of what it signed)
-        becomes gone, unless `kids_in_use` names it; None keeps every key.
+        Args:
+            now: Current time.
+            random: Returns that many random bytes.
+            lifetime: Longest lifetime of what a key signs. A key that stopped signing longer ago becomes `gone`.
+            kids_in_use: Keys that encrypt stored values, which do not become `gone`. None keeps every key.
         """
         moved: list[Key] = []
         for key in self.keys:
@@ -105,13 +104,7 @@ class Keyring:
                 moved.append(replace(key, state="signing"))
             elif key.state == "signing":
                 moved.append(replace(key, state="verify_only", retired_at=now))
-            elif (
-                key.state == "verify_only"
-                and key.retired_at is not None
-                and key.retired_at + lifetime < now
-                and kids_in_use is not None
-                and key.kid not in kids_in_use
-            ):
+            elif kids_in_use is not None and key.kid not in kids_in_use and _has_expired(key, lifetime, now):
                 moved.append(replace(key, state="gone", secret=b""))
             else:
                 moved.append(key)
@@ -119,65 +112,53 @@ class Keyring:
         return Keyring(tuple(moved))
 
 
-def hkdf_sha256(secret: bytes, *, salt: bytes, info: bytes, length: int) -> bytes:
-    """HKDF with SHA-256 (RFC 5869 §2): extract, then expand to `length` bytes (at most 8,160)."""
-    pseudo_random_key = hmac.digest(salt, secret, "sha256")
-    output, block = b"", b""
-    for counter in range(1, -(-length // 32) + 1):
-        block = hmac.digest(pseudo_random_key, block + info + bytes([counter]), "sha256")
-        output += block
-    return output[:length]
+@lru_cache(64)
+def _derive(secret: bytes, purpose: Purpose) -> bytes:
+    return HKDF(SHA256(), length=32, salt=_SALT, info=purpose.encode()).derive(secret)
 
 
 def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> Keyring:
-    """Writes a new keyring (one signing key, one next). Raises OperatorError when one is there."""
+    """Write a new keyring with a `signing` and a `next` key. Raises OperatorError if the file exists."""
     first = _new_key("signing", now, random, set())
     keyring = Keyring((first, _new_key("next", now, random, {first.kid})))
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise OperatorError(f"{path} exists: a keyring is never overwritten") from None
+        raise OperatorError(f"{path} exists. A keyring is never overwritten.") from None
     except OSError as fault:
-        raise OperatorError(f"{path} cannot be written: {fault.strerror}") from fault
-    with os.fdopen(handle, "wb") as file:
-        file.write(_dump(keyring))
-        file.flush()
-        os.fsync(file.fileno())
+        raise OperatorError(f"{path} cannot be written: {fault.strerror}.") from fault
+    _write(handle, keyring)
     _sync_folder(path.parent)
     return keyring
 
 
 def load(path: Path) -> Keyring:
-    """Reads and checks a keyring. Raises OperatorError that names the fault and the fix."""
+    """Read and check a keyring. Raises OperatorError."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         raise OperatorError(
-            f"keys.file: {path} is not there: put its copy there, or another node's. When there is none left, take the "
-            "keyring.json of a folder that `daybreakd init FOLDER` makes: everybody then signs in anew."
+            f"keys.file: {path} does not exist. Restore it from a backup or copy it from another node. Without a copy, "
+            "use the keyring.json that `daybreakd init FOLDER` creates; all users must then sign in again."
         ) from None
     except OSError as fault:
-        raise OperatorError(f"{path} cannot be read: {fault.strerror}") from fault
+        raise OperatorError(f"{path} cannot be read: {fault.strerror}.") from fault
     with os.fdopen(handle, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if mode & 0o077:
             raise OperatorError(
-                f"{path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`; "
-                "when others may have read it, rotate the keys"
+                f"{path} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`. "
+                "If another user may have read it, run `daybreakd keys rotate` too."
             )
-        content = file.read(1_000_000)
-    return _parse(content, path)
+        return _parse(file.read(1_000_000), path)
 
 
 def save(path: Path, keyring: Keyring) -> None:
-    """Puts a keyring in the place of the file: readers see the whole old or the whole new one."""
+    """Replace the file atomically. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_dump(keyring))
-            file.flush()
-            os.fsync(file.fileno())
+        _write(handle, keyring)
         temporary.replace(path)
     except OSError:
         temporary.unlink(missing_ok=True)
@@ -186,10 +167,10 @@ def save(path: Path, keyring: Keyring) -> None:
 
 
 class KeyringFile:
-    """The keyring as it is on disk now: read again whenever the file is another one."""
+    """Keyring on disk, read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
-        """Reads the file. Raises OperatorError when it is not good."""
+        """Read the file. Raises OperatorError."""
         self._path = path
         self._name = str(path)
         self._seen = self._identity()
@@ -197,8 +178,9 @@ class KeyringFile:
         self.fault: str | None = None
 
     def current(self) -> Keyring:
-        """One `stat`, and the file again when it changed. When the new file is not good the keys
-        of the last good one stay, and `fault` says why.
+        """Return the keyring, read again if the file has changed.
+
+        If the changed file is invalid, the last valid keyring stays in use and `fault` holds the error message.
         """
         seen = self._identity()
         if seen != self._seen:
@@ -212,25 +194,29 @@ class KeyringFile:
 
     def _identity(self) -> tuple[int, int, int, int]:
         try:
-            found = os.stat(self._name)  # noqa: PTH116 - twice a request
+            found = os.stat(self._name)  # noqa: PTH116 - called twice in a request
         except OSError:
             return (0, 0, 0, 0)
         return (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
 
 
 def weakness(secret: bytes) -> str | None:
-    """Why a secret is not fit to sign with; None when nothing speaks against it."""
+    """Return why a secret is too weak to sign with, or None."""
     if len(secret) < SECRET_BYTES:
-        return f"is {len(secret)} bytes long; at least {SECRET_BYTES} are needed"
+        return f"has {len(secret)} bytes instead of at least {SECRET_BYTES}"
     if all(0x20 <= byte < 0x7F for byte in secret):
-        return "is a text, not random bytes"
+        return "is text instead of random bytes"
     if len(set(secret)) < 12:
-        return "repeats itself"
+        return "is a repetition"
     if len({(after - before) % 256 for before, after in pairwise(secret)}) < 3:
-        return "is a plain sequence"
+        return "is a sequence"
     if hashlib.sha256(secret).hexdigest() in _KNOWN_SHA256:
         return "is a published example"
     return None
+
+
+def _has_expired(key: Key, lifetime: timedelta, now: datetime) -> bool:
+    return key.state == "verify_only" and key.retired_at is not None and key.retired_at + lifetime < now
 
 
 def _new_key(state: State, now: datetime, random: Callable[[int], bytes], taken: set[str]) -> Key:
@@ -240,7 +226,7 @@ def _new_key(state: State, now: datetime, random: Callable[[int], bytes], taken:
     return Key(kid=kid, state=state, secret=random(SECRET_BYTES), created_at=now)
 
 
-def _dump(keyring: Keyring) -> bytes:
+def _write(handle: int, keyring: Keyring) -> None:
     keys = [
         {
             "kid": key.kid,
@@ -251,55 +237,59 @@ def _dump(keyring: Keyring) -> bytes:
         }
         for key in keyring.keys
     ]
-    return json.dumps({"version": 1, "keys": keys}, indent=1).encode() + b"\n"
+    with os.fdopen(handle, "wb") as file:
+        file.write(json.dumps({"version": 1, "keys": keys}, indent=1).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class _StoredKey(msgspec.Struct):
+    """Key in the file."""
+
+    kid: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{4,32}\Z")]
+    state: State
+    created_at: datetime
+    secret: str = ""
+    retired_at: datetime | None = None
+
+
+class _Document(msgspec.Struct):
+    """Content of the file."""
+
+    version: Literal[1]
+    keys: list[_StoredKey]
 
 
 def _parse(content: bytes, path: Path) -> Keyring:
     try:
-        document = json.loads(content)
-    except ValueError:
-        raise OperatorError(f"{path} is not JSON: restore it from its backup") from None
-    if not isinstance(document, dict) or document.get("version") != 1:
-        raise OperatorError(f"{path} is not a keyring of version 1")
-    rows = document.get("keys")
-    if not isinstance(rows, list):
-        raise OperatorError(f"{path} has no list of keys")
-    keys = tuple(_parse_key(row, path) for row in rows)
+        document = msgspec.json.decode(content, type=_Document)
+    except msgspec.DecodeError as error:
+        raise OperatorError(f"{path} is not a keyring: {error}. Restore it from a backup.") from None
+    keys = tuple(_parse_key(stored, path) for stored in document.keys)
     if len({key.kid for key in keys}) != len(keys):
-        raise OperatorError(f"{path}: two keys have the same kid")
+        raise OperatorError(f"{path}: two keys have the same kid.")
     secrets = [key.secret for key in keys if key.secret]
     if len(set(secrets)) != len(secrets):
-        raise OperatorError(f"{path}: two keys have the same secret")
+        raise OperatorError(f"{path}: two keys have the same secret.")
     for state in ("signing", "next"):
         if sum(key.state == state for key in keys) != 1:
-            raise OperatorError(f"{path} must hold exactly one key whose state is {state}")
+            raise OperatorError(f"{path} must contain exactly one key with the state {state}.")
     return Keyring(keys)
 
 
-def _parse_key(row: object, path: Path) -> Key:
-    if not isinstance(row, Mapping):
-        raise OperatorError(f"{path}: a key is not an object")
-    kid, state = row.get("kid"), row.get("state")
-    if not (isinstance(kid, str) and 4 <= len(kid) <= 32 and set(kid) <= set("0123456789abcdef")):
-        raise OperatorError(f"{path}: a kid is 4 to 32 lower-case hex digits")
-    if state not in _STATES:
-        raise OperatorError(f"{path}: key {kid} has an unknown state")
-    try:
-        secret = bytes.fromhex(str(row.get("secret") or ""))
-        created_at = _instant(row.get("created_at"))
-        retired_at = _instant(row["retired_at"]) if row.get("retired_at") else None
-    except ValueError:
-        raise OperatorError(f"{path}: key {kid} has a malformed secret or instant") from None
-    if state == "gone":
-        return Key(kid, "gone", b"", created_at, retired_at)
-    fault = weakness(secret)
-    if fault is not None:
-        raise OperatorError(f"{path}: the secret of key {kid} {fault}; make a new keyring with `daybreakd init`")
-    return Key(kid, state, secret, created_at, retired_at)
-
-
-def _instant(text: object) -> datetime:
-    return datetime.fromisoformat(str(text)).astimezone(UTC)
+def _parse_key(stored: _StoredKey, path: Path) -> Key:
+    secret = b""
+    if stored.state != "gone":
+        try:
+            secret = bytes.fromhex(stored.secret)
+        except ValueError:
+            raise OperatorError(f"{path}: the secret of key {stored.kid} is not hex.") from None
+        fault = weakness(secret)
+        if fault is not None:
+            raise OperatorError(
+                f"{path}: the secret of key {stored.kid} {fault}. Create a new keyring with `daybreakd init`."
+            )
+    return Key(stored.kid, stored.state, secret, stored.created_at, stored.retired_at)
 
 
 def _sync_folder(folder: Path) -> None:

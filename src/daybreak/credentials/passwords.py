@@ -1,11 +1,12 @@
-"""Passwords: Argon2id at rest, and the rules for a new one.
+"""Password hashing, and the rules for new passwords.
 
-Parameters are those of OWASP's password storage advice (m=19456 KiB, t=2, p=1). Rules follow NIST
-SP 800-63B-4 §3.1.1: length and a list of common passwords, no composition rules, Unicode allowed.
+Hashes are Argon2id with the parameters of the OWASP Password Storage Cheat Sheet (m=19456 KiB, t=2, p=1). The rules
+follow NIST SP 800-63B-4 §3.1.1: a minimum length and a list of common passwords, no composition rules, any Unicode.
 """
 
 from __future__ import annotations
 
+import gzip
 import unicodedata
 from functools import cache
 from importlib.resources import files
@@ -15,72 +16,77 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 MINIMUM_LENGTH = 10
 MAXIMUM_LENGTH = 256
-# No NFC text is more than four times as long when it is decomposed (UAX #15).
-_LONGEST_IN_ANY_FORM = 4 * MAXIMUM_LENGTH
+# Decomposition makes an NFC text at most four times as long (UAX #15 §9).
+_MAXIMUM_DECOMPOSED_LENGTH = 4 * MAXIMUM_LENGTH
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 
-# What the library says of it; it has no class of its own for this fault.
+# Message of argon2-cffi, which has no exception class for it.
 _NO_MEMORY = "Memory allocation error"
 
-# A hash of nobody's password, verified when a seat is unknown so that the answer takes as long.
+# Verified for unknown seats, so that the response takes as long as for known ones. Matches no password.
 DUMMY_HASH = "$argon2id$v=19$m=19456,t=2,p=1$y6hZdLUcZYXMoK/b1tf4RQ$mYyP4/ClBmzYl9ynhbiT02PmfADt2CIczh6oP8QYRDM"
 
 
 def hash_password(password: str) -> str:
-    """The Argon2id hash in PHC text form, with a new random salt. Takes 20 to 30 ms."""
+    """Return the Argon2id hash in PHC format, with a new random salt. Takes 20 to 30 ms."""
     return _HASHER.hash(_normal_bytes(password))
 
 
 def verify(password_hash: str, password: str) -> bool:
-    """Whether the password is the hash's. False for a hash that is malformed. Takes 20 to 30 ms. Raises MemoryError."""
+    """Return whether the password matches the hash; False for a malformed hash.
+
+    Takes 20 to 30 ms. Raises MemoryError.
+    """
     try:
         return _HASHER.verify(password_hash, _normal_bytes(password))
     except InvalidHashError:
         return False
     except VerificationError as fault:
         if str(fault) == _NO_MEMORY:
-            # Not known, and nobody's wrong password.
+            # The password may be right.
             raise MemoryError(_NO_MEMORY) from None
         return False
 
 
 def needs_rehash(password_hash: str) -> bool:
-    """Whether the hash was made with other parameters than today's."""
+    """Return whether the hash has outdated parameters."""
     return _HASHER.check_needs_rehash(password_hash)
 
 
 def weakness(password: str, *, email: str) -> str | None:
-    """What is wrong with a new password, as a sentence for its owner; None when it may be used."""
+    """Return a sentence for the user that says why a new password is rejected, or None."""
     text = _normal(password)
     if len(text) < MINIMUM_LENGTH:
         return f"Use at least {MINIMUM_LENGTH} characters."
     if len(text) > MAXIMUM_LENGTH:
         return f"Use at most {MAXIMUM_LENGTH} characters."
-    folded = text.casefold()
+    folded = text.strip().casefold()
     if len(set(folded)) < 5:
-        return "Use more different characters."
-    if folded in _common():
-        return "This is one of the passwords that are guessed first. Choose another one."
+        return "Use at least 5 different characters."
+    if folded in _common_passwords():
+        return "This password is too common. Choose another one."
     local_part, _, domain = email.casefold().partition("@")
     for word in (email.casefold(), local_part, domain, "daybreak"):
         if len(word) >= 4 and word in folded and len(folded) - len(word) < 6:
-            return "Do not build the password from your email address or the name of the service."
+            return "Do not use your email address or the name of the service in the password."
     return None
 
 
 def _normal_bytes(password: str) -> bytes:
-    # surrogatepass: JSON can carry lone surrogates; they are a wrong password, not a fault.
+    # JSON may contain lone surrogates (RFC 8259 §8.2). They make a wrong password, not an error.
     return _normal(password).encode("utf-8", "surrogatepass")
 
 
 def _normal(text: str) -> str:
-    # Normalising takes time by the square of a run of combining marks, and what is too long in any
-    # form is nobody's password.
-    return text if len(text) > _LONGEST_IN_ANY_FORM else unicodedata.normalize("NFC", text)
+    # Normalization takes quadratic time in the number of combining marks. A longer text is no valid password.
+    return text if len(text) > _MAXIMUM_DECOMPOSED_LENGTH else unicodedata.normalize("NFC", text)
 
 
 @cache
-def _common() -> frozenset[str]:
-    text = files(__package__).joinpath("common_passwords.txt").read_text("utf-8")
-    return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
+def _common_passwords() -> frozenset[str]:
+    """Return the list that Django's CommonPasswordValidator uses, and a list of longer passwords."""
+    folder = files(__package__).joinpath("common_passwords")
+    lists = gzip.decompress(folder.joinpath("django.txt.gz").read_bytes()), folder.joinpath("zxcvbn.txt").read_bytes()
+    lines = b"\n".join(lists).decode().splitlines()
+    return frozenset(line for line in lines if not line.startswith("# "))

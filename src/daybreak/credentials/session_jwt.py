@@ -1,71 +1,73 @@
-"""Session tokens: who logged in, by which session, on which account.
+"""Session tokens: JSON Web Tokens (RFC 7519) that name a seat, a session and an account.
 
-Two types (`typ`): `session+jwt` opens the account in its `client_id`; `mfa+jwt` waits for the
-second factor and opens nothing but that call. Each type has a derived key of its own, so one can
-never pass for the other. A token says who somebody claims to be; whether the session and the grant
-still stand is asked of the state database on each request.
+`session+jwt` opens the account in its `client_id`. `mfa+jwt` is issued before the second factor and opens only the call
+that checks it. Each type is signed with its own derived key. A valid token does not prove that the session or the grant
+still exists: the state database is asked on every request.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from daybreak.credentials.jws import InvalidToken, json_object, open_signed, sign
+import msgspec
+from joserfc import jwt
+from joserfc.errors import BadSignatureError, JoseError
+from joserfc.jwk import OctKey
+from joserfc.jws import JWSRegistry
+
 from daybreak.credentials.keyring import Keyring, Purpose
-from daybreak.domain.identity import is_id
-
-__all__ = ["AUDIENCE", "Claims", "InvalidToken", "TokenType", "decode", "encode"]
+from daybreak.domain.identity import ID_PATTERN
 
 TokenType = Literal["session+jwt", "mfa+jwt"]
 AUDIENCE = "daybreak"
-# How far the clocks of two nodes may be apart.
+MAXIMUM_LENGTH = 4096
+# Maximum difference between the clocks of two nodes.
 CLOCK_SKEW_SECONDS = 60
-_PURPOSES: dict[TokenType, Purpose] = {"session+jwt": "session-jwt", "mfa+jwt": "mfa-jwt"}
+REGISTRY = JWSRegistry(algorithms=["HS256"])
+_PURPOSES: Mapping[TokenType, Purpose] = {"session+jwt": "session-jwt", "mfa+jwt": "mfa-jwt"}
+
+_Id = Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
+# JSON numbers are exact up to 2^53 (RFC 8259 §6).
+_Seconds = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What a token says. Ids are lower-case UUID text, instants are epoch seconds; `client_id` and
-    `device_id` are None while the second factor is owed.
-    """
+class Claims(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Claims of a token. Instants are epoch seconds. An `mfa+jwt` has no `client_id` and no `device_id`."""
 
-    seat_id: str
-    sid: str
-    jti: str
+    seat_id: _Id = msgspec.field(name="sub")
+    sid: _Id
+    jti: _Id
     amr: tuple[str, ...]
-    auth_time: int
-    issued_at: int
-    expires_at: int
-    client_id: str | None = None
-    device_id: str | None = None
+    auth_time: _Seconds
+    issued_at: _Seconds = msgspec.field(name="iat")
+    expires_at: _Seconds = msgspec.field(name="exp")
+    client_id: _Id | None = None
+    device_id: _Id | None = None
+
+
+class InvalidToken(Exception):
+    """Rejected token. `reason` is a short stable word; clients never see it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def encode(claims: Claims, *, typ: TokenType, keyring: Keyring, issuer: str) -> str:
-    """The signed token, at most 4 KB."""
+    """Return the signed token, at most 4 KB long."""
     kid, key = keyring.signing_key(_PURPOSES[typ])
-    payload: dict[str, object] = {
-        "iss": issuer,
-        "aud": AUDIENCE,
-        "sub": claims.seat_id,
-        "sid": claims.sid,
-        "jti": claims.jti,
-        "amr": list(claims.amr),
-        "auth_time": claims.auth_time,
-        "iat": claims.issued_at,
-        "exp": claims.expires_at,
-    }
-    if claims.client_id is not None:
-        payload["client_id"] = claims.client_id
-    if claims.device_id is not None:
-        payload["device_id"] = claims.device_id
-    return sign(payload, typ=typ, kid=kid, key=key)
+    payload = {"iss": issuer, "aud": AUDIENCE, **msgspec.to_builtins(claims)}
+    return _sign(payload, typ, kid, OctKey.import_key(key))
 
 
-def decode(token: str, *, typ: TokenType, keyring: Keyring, issuer: str, now_seconds: float) -> Claims:
-    """The claims of a good token of that type. Raises InvalidToken, and only that."""
-    claims, not_before = _signed_claims(token, typ, keyring, issuer)
+def decode(token: str, *types: TokenType, keyring: Keyring, issuer: str, now_seconds: float) -> Claims:
+    """Return the claims of a valid token of one of these types. Raises only InvalidToken."""
+    typ, claims, not_before = _verify(token, keyring, issuer)
+    if typ not in types:
+        raise InvalidToken("type")
     if claims.expires_at <= now_seconds:
         raise InvalidToken("expired")
     if not_before > now_seconds + CLOCK_SKEW_SECONDS:
@@ -73,50 +75,76 @@ def decode(token: str, *, typ: TokenType, keyring: Keyring, issuer: str, now_sec
     return claims
 
 
-@lru_cache(1024)  # a token comes again and again; under the same keys the same text says the same
-def _signed_claims(token: str, typ: TokenType, keyring: Keyring, issuer: str) -> tuple[Claims, int]:
-    """The claims of a token whose signature is good, and when it begins in epoch seconds. Raises InvalidToken."""
-    purpose = _PURPOSES[typ]
-    payload = open_signed(token, lambda kid: keyring.derive(kid, purpose), typ=typ)
-    said = json_object(payload)
-    if said.get("iss") != issuer:
+def _sign(payload: dict[str, Any], typ: TokenType, kid: str, key: OctKey) -> str:
+    header = {"alg": "HS256", "typ": typ, "kid": kid}
+    return jwt.encode(header, payload, key, registry=REGISTRY, default_type=None)
+
+
+@lru_cache(8)
+def _issued_headers(keyring: Keyring) -> Mapping[str, tuple[TokenType, OctKey]]:
+    """Map every encoded header that this service issues to its token type and key."""
+    headers = {}
+    for root in keyring.keys:
+        for typ, purpose in _PURPOSES.items():
+            derived = keyring.derive(root.kid, purpose)
+            if derived is not None:
+                key = OctKey.import_key(derived)
+                headers[_sign({}, typ, root.kid, key).partition(".")[0]] = (typ, key)
+    return headers
+
+
+@lru_cache(1024)  # A client sends the same token with every request.
+def _verify(token: str, keyring: Keyring, issuer: str) -> tuple[TokenType, Claims, int]:
+    """Return type, claims and start (epoch seconds) of a token with a valid signature. Raises InvalidToken.
+
+    The header must equal one that this service issues, byte for byte. That rejects other algorithms, unknown keys,
+    `crit`, `jku`, `x5u`, `jwk` and repeated members (RFC 8725) before any of them is parsed.
+    """
+    if len(token) > MAXIMUM_LENGTH:
+        raise InvalidToken("too_long")
+    issued = _issued_headers(keyring).get(token.partition(".")[0])
+    if issued is None:
+        raise InvalidToken("header")
+    typ, key = issued
+    try:
+        payload = jwt.decode(token, key, registry=REGISTRY, decoder_cls=_StrictDecoder).claims
+    except BadSignatureError:
+        raise InvalidToken("signature") from None
+    except (JoseError, ValueError, RecursionError):
+        raise InvalidToken("malformed") from None
+    claims, not_before = _claims(payload, typ, issuer)
+    return typ, claims, max(not_before, claims.issued_at)
+
+
+def _claims(payload: dict[str, Any], typ: TokenType, issuer: str) -> tuple[Claims, int]:
+    """Return the claims and `nbf` (0 without one). Raises InvalidToken."""
+    if payload.get("iss") != issuer:
         raise InvalidToken("issuer")
-    if said.get("aud") != AUDIENCE:
+    if payload.get("aud") != AUDIENCE:
         raise InvalidToken("audience")
-    claims = Claims(
-        seat_id=_uuid(said, "sub"),
-        sid=_uuid(said, "sid"),
-        jti=_uuid(said, "jti"),
-        amr=_amr(said),
-        auth_time=_seconds(said, "auth_time"),
-        issued_at=_seconds(said, "iat"),
-        expires_at=_seconds(said, "exp"),
-        client_id=_uuid(said, "client_id") if "client_id" in said else None,
-        device_id=_uuid(said, "device_id") if "device_id" in said else None,
-    )
+    try:
+        claims = msgspec.convert(payload, Claims)
+        not_before = msgspec.convert(payload.get("nbf", 0), _Seconds)
+    except msgspec.ValidationError:
+        raise InvalidToken("claims") from None
     if typ == "session+jwt" and (claims.client_id is None or claims.device_id is None):
         raise InvalidToken("claims")
-    not_before = _seconds(said, "nbf") if "nbf" in said else claims.issued_at
-    return claims, max(not_before, claims.issued_at)
+    return claims, not_before
 
 
-def _uuid(said: dict[str, Any], name: str) -> str:
-    value = said.get(name)
-    if not isinstance(value, str) or not is_id(value):
-        raise InvalidToken("claims")
-    return value
+class _StrictDecoder(json.JSONDecoder):
+    """JSON decoder that rejects repeated members, `NaN` and `Infinity`, which Python's own accepts."""
+
+    def __init__(self) -> None:
+        super().__init__(object_pairs_hook=_unique_members, parse_constant=_reject_constant)
 
 
-def _seconds(said: dict[str, Any], name: str) -> int:
-    value = said.get(name)
-    # bool is an int in Python, not in JSON.
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise InvalidToken("claims")
-    return value
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("repeated member")
+    return members
 
 
-def _amr(said: dict[str, Any]) -> tuple[str, ...]:
-    value = said.get("amr")
-    if not isinstance(value, list) or not all(isinstance(method, str) for method in value):
-        raise InvalidToken("claims")
-    return tuple(value)
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,15 +1,13 @@
-"""Signed links: a file for whoever holds the link, for a quarter of an hour.
+"""Signed download links.
 
 `{base_url}/download/v1/links/{client_id}/{snapshot_id}/{file}?expires&nonce&subject&kid&signature`
 
-The signature is HMAC-SHA256 over length-prefixed fields, so no two sets of fields give the same
-octets. The format is not among them: replacing `csv` by `json` in a link gives the JSON version.
-Everything generated is hex or digits, so that such a replacement cannot hit anything else.
+The signature does not cover the format, so a client may replace `csv` by `json` to get the JSON file. Generated values
+are hex or decimal digits, which such a replacement cannot change.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,25 +15,25 @@ from typing import Literal
 
 import msgspec
 
+from daybreak.credentials import mac
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.identity import is_id
 
 PARAMETERS = ("expires", "nonce", "subject", "kid", "signature")
-Refusal = Literal["malformed", "unknown_key", "signature", "expired"]
 _VERSION = "1"
 _NONCE_BYTES = 8
 _NAMES = frozenset(PARAMETERS)
-# The values in the order of PARAMETERS, with a sign between them that is in none.
-_SHAPE = re.compile(r"[1-9][0-9]{8,11}&[0-9a-f]{16}&[12][0-9a-f]{32}&[0-9a-f]{4,32}&[0-9a-f]{64}", re.ASCII)
-_KINDS = {"session": "1", "token": "2"}
-_KIND_OF = {digit: kind for kind, digit in _KINDS.items()}
-# The length of a field before it, as four octets; a longer one is in no link.
-_LENGTHS = tuple(length.to_bytes(4, "big").decode("ascii") for length in range(128))
+# The values in the order of PARAMETERS, joined by a character that none of them contains.
+_VALUES = re.compile(r"[1-9][0-9]{8,11}&[0-9a-f]{16}&[12][0-9a-f]{32}&[0-9a-f]{4,32}&[0-9a-f]{64}", re.ASCII)
+_CODES = {"session": "1", "token": "2"}
+_KINDS = {code: kind for kind, code in _CODES.items()}
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
-    """What a link opens. `resource` is its name without any format; `subject` is the credential it
-    came from, `session:<uuid>` or `token:<uuid>`.
+    """File that a link opens.
+
+    `resource` is a resource name without format. `subject` is the credential that the link was issued for:
+    `session:<uuid>` or `token:<uuid>`. `expires` is in epoch seconds.
     """
 
     client_id: str
@@ -46,18 +44,18 @@ class LinkTarget(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A link that is not good, and why."""
+class InvalidLink:
+    """Result of verifying a link that does not open a file."""
 
-    reason: Refusal
+    reason: Literal["malformed", "unknown_key", "signature", "expired"]
 
 
 def sign(target: LinkTarget, *, keyring: Keyring, random: Callable[[int], bytes]) -> str:
-    """The query string of a new link. `expires` is in epoch seconds."""
+    """Return the query string of a new link."""
     kid, key = keyring.signing_key("signed-link")
     nonce = random(_NONCE_BYTES).hex()
-    subject = _subject_code(target.subject)
-    signature = _signature(key, target, nonce=nonce, subject=subject, kid=kid)
+    subject = _encode_subject(target.subject)
+    signature = mac.sign(key, *_signed_fields(target, nonce, subject, kid))
     return f"expires={target.expires}&nonce={nonce}&subject={subject}&kid={kid}&signature={signature}"
 
 
@@ -69,57 +67,55 @@ def verify(
     parameters: Sequence[tuple[str, str]],
     keyring: Keyring,
     now_seconds: float,
-) -> LinkTarget | Refused:
-    """The target of a good link. The signature is judged before the expiry; parameters must be the
-    five of a link, each once, in canonical form (their order does not matter). `resource` is a name of
-    the catalogue. Never raises.
+) -> LinkTarget | InvalidLink:
+    """Return the target of a valid link. Never raises.
+
+    Checks the signature before the expiry.
+
+    Args:
+        client_id: From the path.
+        snapshot_id: From the path.
+        resource: Resource name of the catalogue.
+        parameters: Exactly one of each of `PARAMETERS`, in any order.
+        keyring: Keys that may have signed the link.
+        now_seconds: Current time in epoch seconds.
     """
-    sent = dict(parameters)
-    if len(sent) != len(parameters) or sent.keys() != _NAMES:
-        return Refused("malformed")
-    if not _SHAPE.fullmatch("&".join([sent[name] for name in PARAMETERS])):
-        return Refused("malformed")
+    values = dict(parameters)
+    if len(values) != len(parameters) or values.keys() != _NAMES:
+        return InvalidLink("malformed")
+    if not _VALUES.fullmatch("&".join([values[name] for name in PARAMETERS])):
+        return InvalidLink("malformed")
     if not (is_id(client_id) and is_id(snapshot_id)):
-        return Refused("malformed")
-    key = keyring.derive(sent["kid"], "signed-link")
+        return InvalidLink("malformed")
+    key = keyring.derive(values["kid"], "signed-link")
     if key is None:
-        return Refused("unknown_key")
+        return InvalidLink("unknown_key")
     target = LinkTarget(
         client_id=client_id,
         snapshot_id=snapshot_id,
         resource=resource,
-        subject=_subject_text(sent["subject"]),
-        expires=int(sent["expires"]),
+        subject=_decode_subject(values["subject"]),
+        expires=int(values["expires"]),
     )
-    expected = _signature(key, target, nonce=sent["nonce"], subject=sent["subject"], kid=sent["kid"])
-    if not hmac.compare_digest(expected, sent["signature"]):
-        return Refused("signature")
+    fields = _signed_fields(target, values["nonce"], values["subject"], values["kid"])
+    if not mac.is_valid(values["signature"], key, *fields):
+        return InvalidLink("signature")
     if target.expires <= now_seconds:
-        return Refused("expired")
+        return InvalidLink("expired")
     return target
 
 
-def _signature(key: bytes, target: LinkTarget, *, nonce: str, subject: str, kid: str) -> str:
-    fields = (
-        _VERSION,
-        target.client_id,
-        target.snapshot_id,
-        target.resource,
-        str(target.expires),
-        nonce,
-        subject,
-        kid,
-    )
-    message = "".join([_LENGTHS[len(field)] + field for field in fields])
-    return hmac.digest(key, message.encode(), "sha256").hex()
+def _signed_fields(target: LinkTarget, nonce: str, subject: str, kid: str) -> tuple[str, ...]:
+    expires = str(target.expires)
+    return (_VERSION, target.client_id, target.snapshot_id, target.resource, expires, nonce, subject, kid)
 
 
-def _subject_code(subject: str) -> str:
+def _encode_subject(subject: str) -> str:
     kind, _, uuid = subject.partition(":")
-    return _KINDS[kind] + uuid.replace("-", "")
+    return _CODES[kind] + uuid.replace("-", "")
 
 
-def _subject_text(code: str) -> str:
+def _decode_subject(code: str) -> str:
     digits = code[1:]
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-    return f"{_KIND_OF[code[0]]}:{uuid}"
+    return f"{_KINDS[code[0]]}:{uuid}"

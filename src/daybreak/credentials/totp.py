@@ -1,7 +1,7 @@
 """Time-based one-time passwords (RFC 6238: SHA-1, six digits, 30 seconds) and recovery codes.
 
-Seeds are sealed with AES-256-GCM under a key of the keyring, bound to the seat, so that a dump of
-the state database opens no second factor and a seed moved to another seat does not open either.
+Seeds are stored encrypted with AES-256-GCM. The seat is authenticated data: a seed copied to another seat cannot be
+decrypted.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import hmac
 from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from daybreak.credentials.keyring import Keyring
 
 STEP_SECONDS = 30
 DIGITS = 6
 SEED_BYTES = 20
 RECOVERY_CODES = 10
-# Without 0, 1, l, o: nobody has to guess what was written down.
+# Without 0, 1, l and o, which are easily confused.
 _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 
 
-class SealBroken(Exception):
-    """A sealed seed that no key of the keyring opens."""
+class SeedDecryptionError(Exception):
+    """Encrypted seed that no key of the keyring decrypts for this seat."""
 
 
 def code_at(seed: bytes, step: int) -> str:
-    """The six digits of one step (RFC 4226 §5.3)."""
+    """Return the six digits of a time step (RFC 4226 §5.3)."""
     digest = hmac.digest(seed, step.to_bytes(8, "big"), "sha1")
     offset = digest[-1] & 0x0F
     number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFF_FFFF
@@ -35,10 +38,10 @@ def code_at(seed: bytes, step: int) -> str:
 
 
 def matching_step(seed: bytes, code: str, now_seconds: float, window: int = 1) -> int | None:
-    """The step whose code this is, at most `window` steps from now; None when there is none.
+    """Return the time step that the code belongs to, at most `window` steps from now, or None.
 
-    Every step of the window is compared, in constant time (RFC 6238 §5.2). Which steps were used
-    before is the caller's business: a step, not a code, is what may be used once.
+    Compares the code with every step of the window in constant time. The caller rejects a step that was accepted before
+    (RFC 6238 §5.2).
     """
     sent = code.encode("utf-8", "surrogatepass")
     current = int(now_seconds) // STEP_SECONDS
@@ -50,7 +53,7 @@ def matching_step(seed: bytes, code: str, now_seconds: float, window: int = 1) -
 
 
 def otpauth_uri(seed: bytes, *, issuer: str, email: str) -> str:
-    """The `otpauth://` address that authenticator apps read from a QR code."""
+    """Return the `otpauth://` URI for the QR code that authenticator apps read."""
     query = urlencode(
         {
             "secret": manual_key(seed),
@@ -65,59 +68,53 @@ def otpauth_uri(seed: bytes, *, issuer: str, email: str) -> str:
 
 
 def manual_key(seed: bytes) -> str:
-    """The seed in base32 without padding, for typing into an app."""
+    """Return the seed in base32 without padding, to type into an app."""
     return base64.b32encode(seed).decode().rstrip("=")
 
 
-def seal(seed: bytes, *, seat_id: str, keyring: Keyring, random: Callable[[int], bytes]) -> str:
-    """The seed under the signing key: `1.<kid>.<nonce hex>.<ciphertext hex>`."""
-    # Imported here: commands that seal nothing need not load the cipher library.
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+def encrypt_seed(seed: bytes, *, seat_id: str, keyring: Keyring, random: Callable[[int], bytes]) -> str:
+    """Return the encrypted seed: `1.<kid>.<nonce hex>.<ciphertext hex>`."""
     kid, key = keyring.signing_key("totp-seed")
     nonce = random(12)
-    sealed = AESGCM(key).encrypt(nonce, seed, _bound_to(seat_id, kid))
-    return f"1.{kid}.{nonce.hex()}.{sealed.hex()}"
+    ciphertext = AESGCM(key).encrypt(nonce, seed, _authenticated_data(seat_id, kid))
+    return f"1.{kid}.{nonce.hex()}.{ciphertext.hex()}"
 
 
-def unseal(sealed: str, *, seat_id: str, keyring: Keyring) -> bytes:
-    """The seed again. Raises SealBroken for another seat, an unknown key or any changed text."""
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
+def decrypt_seed(encrypted: str, *, seat_id: str, keyring: Keyring) -> bytes:
+    """Return the seed. Raises SeedDecryptionError for another seat, an unknown key or a changed text."""
     try:
-        version, kid, nonce, ciphertext = sealed.split(".")
+        version, kid, nonce, ciphertext = encrypted.split(".")
         key = keyring.derive(kid, "totp-seed")
         if version != "1" or key is None:
-            raise SealBroken("the seed was sealed under a key that this keyring does not hold")
-        return AESGCM(key).decrypt(bytes.fromhex(nonce), bytes.fromhex(ciphertext), _bound_to(seat_id, kid))
+            raise SeedDecryptionError("The key that encrypted the seed is not in the keyring.")
+        return AESGCM(key).decrypt(bytes.fromhex(nonce), bytes.fromhex(ciphertext), _authenticated_data(seat_id, kid))
     except (ValueError, InvalidTag):
-        raise SealBroken("the sealed seed was changed, or is another seat's") from None
+        raise SeedDecryptionError("The encrypted seed was changed, or belongs to another seat.") from None
 
 
-def sealing_kid(sealed: str) -> str:
-    """The kid of the key that a sealed seed needs."""
-    parts = sealed.split(".")
+def encryption_kid(encrypted: str) -> str:
+    """Return the id of the key that encrypted a seed, or an empty text."""
+    parts = encrypted.split(".")
     return parts[1] if len(parts) == 4 else ""
 
 
 def new_recovery_codes(random: Callable[[int], bytes]) -> tuple[str, ...]:
-    """Ten codes of 80 random bits, as `k7qd-m2xw-9fht-4c3p`."""
+    """Return ten codes of 80 random bits, such as `k7qd-m2xw-9fht-4c3p`."""
     codes = []
     for _ in range(RECOVERY_CODES):
-        letters = "".join(_RECOVERY_ALPHABET[byte & 0x1F] for byte in random(16))
-        codes.append("-".join(letters[at : at + 4] for at in range(0, 16, 4)))
+        characters = "".join(_RECOVERY_ALPHABET[byte & 0x1F] for byte in random(16))
+        codes.append("-".join(characters[at : at + 4] for at in range(0, 16, 4)))
     return tuple(codes)
 
 
 def recovery_digest(code: str, *, seat_id: str) -> str:
-    """What is stored of a recovery code: SHA-256 hex, whatever case, dashes or spaces it came in.
+    """Return the stored form of a recovery code: SHA-256 as hex, regardless of case, dashes and spaces.
 
-    80 random bits need no slow hash; the seat is in it so that equal digests cannot be searched.
+    80 random bits need no slow hash. The seat makes equal codes of two seats differ.
     """
-    plain = "".join(letter for letter in code.casefold() if letter.isalnum())
+    plain = "".join(character for character in code.casefold() if character.isalnum())
     return hashlib.sha256(f"{seat_id}:{plain}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _bound_to(seat_id: str, kid: str) -> bytes:
+def _authenticated_data(seat_id: str, kid: str) -> bytes:
     return f"daybreak totp seed 1 {kid} {seat_id}".encode()

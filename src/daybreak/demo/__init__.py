@@ -1,1 +1,1 @@
-"""A believable messaging platform, made from a seed, for the demo, the tests and the benchmarks."""
+"""Generates a realistic messaging platform from a seed, for the demo, tests and benchmarks."""

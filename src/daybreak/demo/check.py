@@ -1,4 +1,4 @@
-"""The demo checks itself from outside: files fetched over HTTP, compared with the source by queries of its own."""
+"""Checks a running demo: fetches files over HTTP and compares them with queries on the source tables."""
 
 import csv
 import gzip
@@ -16,10 +16,10 @@ import httpx
 from daybreak.catalogue.formats import FORMATS
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory
-from daybreak.demo.draws import quoted
 from daybreak.domain.errors import OperatorError
+from daybreak.export.sql import literal
 
-# Written apart from the models on purpose: rows that each file must have, by the source tables alone.
+# Row count of each file. Written independently of the models, so that a wrong model is found.
 _ROW_COUNTS = {
     "campaigns": "SELECT count(*) FROM campaigns WHERE leader_id = $leader AND sent_at <= $as_of",
     "outbound_message_type_usage": """
@@ -49,47 +49,45 @@ _TOTALS = "SELECT coalesce(sum(segment_count), 0)::BIGINT FROM outbound_messages
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """One thing that was held against the source, in words."""
+class CheckResult:
+    """Result of one comparison."""
 
-    what: str
-    good: bool
+    description: str
+    passed: bool
 
 
-def check_service(base_url: str, platform: Path, as_of: datetime, directory: DemoDirectory) -> Iterator[Checked]:
-    """Logs in, switches accounts, fetches every file of three Leaders in CSV and JSON, and compares.
+def check_service(base_url: str, platform: Path, as_of: datetime, directory: DemoDirectory) -> Iterator[CheckResult]:
+    """Sign in, switch accounts, fetch the files of three Leaders as CSV and JSON, and compare them with the source.
 
-    Raises OperatorError when the service does not answer as it should.
+    Raises OperatorError for an unexpected HTTP status.
     """
     owner, visitor = directory.seat(OWNER_EMAIL), directory.seat(VISITOR_EMAIL)
     with duckdb.connect() as source, httpx.Client(base_url=base_url, timeout=120) as http:
         source.execute("SET TimeZone = 'UTC'")
         for table in sorted(platform.glob("*.parquet")):
-            source.execute(f"CREATE VIEW {table.stem} AS SELECT * FROM read_parquet({quoted(str(table))})")
+            source.execute(f"CREATE VIEW {table.stem} AS SELECT * FROM read_parquet({literal(str(table))})")
         token = _login(http, owner.email, owner.password)
         active = [client_id for client_id in owner.client_ids if client_id != directory.inactive_client_id]
         for client_id in [*active[:2], active[-1]]:
-            bound = _answer(
-                http.put("/download/v2/auth/context", headers=_bearer(token), json={"context": client_id}), 200
-            )["data"]["token"]
-            yield from _check_leader(http, source, as_of, client_id, bound)
+            switched = http.put("/download/v2/auth/context", headers=_bearer(token), json={"context": client_id})
+            yield from _check_leader(http, source, as_of, client_id, _body(switched)["data"]["token"])
         refused = http.get(_path(visitor.client_ids[0], "campaigns.csv.gz"), headers=_bearer(token))
         foreign = visitor.client_ids[0] not in owner.client_ids
-        yield Checked("a file of another account is refused", not foreign or refused.status_code == 403)
-        poor = _login(http, visitor.email, visitor.password)
-        refused = http.get(_path(visitor.client_ids[0], "campaigns.csv.gz"), headers=_bearer(poor))
-        yield Checked("a seat without data_export is refused", refused.status_code == 403)
-        _ended = http.delete("/download/v2/auth/logout", headers=_bearer(token))
-        yield Checked("a token ends with its session", _ended.status_code == 204 and _is_over(http, token))
+        yield CheckResult("a file of another account is refused", not foreign or refused.status_code == 403)
+        visitor_token = _login(http, visitor.email, visitor.password)
+        refused = http.get(_path(visitor.client_ids[0], "campaigns.csv.gz"), headers=_bearer(visitor_token))
+        yield CheckResult("a seat without data_export is refused", refused.status_code == 403)
+        logged_out = http.delete("/download/v2/auth/logout", headers=_bearer(token))
+        yield CheckResult("a token ends with its session", logged_out.status_code == 204 and _has_ended(http, token))
 
 
 def _check_leader(
     http: httpx.Client, source: duckdb.DuckDBPyConnection, as_of: datetime, client_id: str, token: str
-) -> Iterator[Checked]:
+) -> Iterator[CheckResult]:
     parameters = {"leader": client_id, "as_of": as_of}
     segments = 0
     for resource in RESOURCES:
-        expected = _one(source, _ROW_COUNTS[resource.name], parameters)
+        expected = _first_value(source, _ROW_COUNTS[resource.name], parameters)
         rows = {}
         for format in FORMATS[:2]:
             path = _path(client_id, resource.path_for(format))
@@ -98,20 +96,20 @@ def _check_leader(
                 raise OperatorError(f"GET {path} answered {response.status_code}: {response.text[:300]}")
             rows[format.name] = _rows(response.content, format.name)
         same = rows["csv"][1:] == _as_text(rows["json"])
-        yield Checked(
+        yield CheckResult(
             f"{resource.name} of {client_id}: {expected:,} rows, CSV and JSON agree",
             same and len(rows["json"]) == expected and tuple(rows["csv"][0]) == resource.column_names,
         )
         if resource.name == "members":
-            wanted = _all(source, _MEMBERS, {"leader": client_id})
-            picked = [
+            expected_members = _query(source, _MEMBERS, {"leader": client_id})
+            found = [
                 (row["MEMBER_ID"], row["PHONE_NUMBER"], row["SUBSCRIPTION_STATE"], row["LAST_NAME"])
                 for row in rows["json"]
             ]
-            yield Checked(f"members of {client_id}: every phone number, state and name", picked == wanted)
+            yield CheckResult(f"members of {client_id}: every phone number, state and name", found == expected_members)
         if resource.name == "outbound_message_type_usage":
             segments = sum(row["SEGMENT_COUNT"] for row in rows["json"])
-    yield Checked(f"segments of {client_id}: {segments:,}", segments == _one(source, _TOTALS, parameters))
+    yield CheckResult(f"segments of {client_id}: {segments:,}", segments == _first_value(source, _TOTALS, parameters))
 
 
 def _rows(stored: bytes, format: str) -> list[Any]:
@@ -124,7 +122,7 @@ def _rows(stored: bytes, format: str) -> list[Any]:
 
 
 def _as_text(records: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """JSON records as a CSV reader shows them, where NULL and the empty string look the same."""
+    """Return JSON records as a CSV reader returns them: NULL and the empty string are the same."""
     return [
         ["" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell) for cell in record.values()]
         for record in records
@@ -133,15 +131,15 @@ def _as_text(records: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 def _login(http: httpx.Client, email: str, password: str) -> str:
     body = {"email": email, "password": password}
-    return str(_answer(http.post("/download/v2/auth/login", json=body), 200)["token"])
+    return str(_body(http.post("/download/v2/auth/login", json=body))["token"])
 
 
-def _is_over(http: httpx.Client, token: str) -> bool:
+def _has_ended(http: httpx.Client, token: str) -> bool:
     return http.get("/download/v2/auth/context", headers=_bearer(token)).status_code == 401
 
 
-def _answer(response: httpx.Response, status: int) -> Any:
-    if response.status_code != status:
+def _body(response: httpx.Response) -> Any:
+    if response.status_code != 200:
         request = response.request
         raise OperatorError(f"{request.method} {request.url} answered {response.status_code}: {response.text[:300]}")
     return response.json()
@@ -155,10 +153,10 @@ def _path(client_id: str, file: str) -> str:
     return f"/download/v1/files/{client_id}/{file}"
 
 
-def _one(source: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any]) -> int:
-    return int(_all(source, query, parameters)[0][0])
+def _first_value(source: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any]) -> int:
+    return int(_query(source, query, parameters)[0][0])
 
 
-def _all(source: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any]) -> list[Any]:
-    used = {name: value for name, value in parameters.items() if f"${name}" in query}
-    return source.execute(query, used).fetchall()
+def _query(source: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any]) -> list[Any]:
+    bound = {name: value for name, value in parameters.items() if f"${name}" in query}
+    return source.execute(query, bound).fetchall()

@@ -1,8 +1,8 @@
-"""Accounts and seats for the demo platform, in the form that `directory import` reads; the same for the same seed."""
+"""Accounts and seats of the demo platform, as the document that `daybreakd directory import` reads."""
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -10,23 +10,28 @@ from uuid import UUID
 
 import duckdb
 
-from daybreak.demo.draws import quoted
+from daybreak.export.sql import literal
 
 OWNER_EMAIL = "owner@demo.example"
 ANALYST_EMAIL = "analyst@demo.example"
 VISITOR_EMAIL = "visitor@demo.example"
 CAREFUL_EMAIL = "careful@demo.example"
 OPERATOR_EMAIL = "operator@demo.example"
+_EMAILS = (OWNER_EMAIL, ANALYST_EMAIL, VISITOR_EMAIL, CAREFUL_EMAIL, OPERATOR_EMAIL)
+_SMALL_PLATFORM_LEADERS = 6
+_PASSWORD_WORDS = (
+    "amber", "birch", "cobalt", "dune", "ember", "fjord", "grove", "harbor", "indigo", "juniper", "kelp", "lantern",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSeat:
-    """One seat as the demo prints it. `totp_seed` is the second factor's seed when it has one enrolled."""
+    """A seat and its password. `totp_seed` is None without a second factor."""
 
     seat_id: str
     email: str
     password: str
-    what: str
+    description: str
     client_ids: tuple[str, ...]
     totp_seed: bytes | None = None
     operator: bool = False
@@ -34,8 +39,10 @@ class DemoSeat:
 
 @dataclass(frozen=True, slots=True)
 class DemoDirectory:
-    """The document to import, and the seats with their passwords. `inactive_client_id` cannot be entered; small
-    platforms have neither that account nor one that requires a second factor.
+    """The document to import and its seats.
+
+    A platform of up to six Leaders has neither an inactive account nor one that requires a second factor: both ids
+    are None.
     """
 
     document: str
@@ -44,7 +51,7 @@ class DemoDirectory:
     second_factor_client_id: str | None
 
     def seat(self, email: str) -> DemoSeat:
-        """The seat of that email. Raises KeyError."""
+        """Return the seat with that email. Raises KeyError."""
         for seat in self.seats:
             if seat.email == email:
                 return seat
@@ -58,69 +65,60 @@ class _Leader:
 
 
 def make_directory(platform: Path, seed: int) -> DemoDirectory:
-    """The directory for the platform in that folder: every Leader is an account, ordered by size.
+    """Return the directory for the platform in that folder. The same platform and seed give the same directory.
 
-    The owner reaches the five largest, the analyst two of them; one account is inactive, one requires a second factor,
-    one seat lacks `data_export`. Small platforms reuse accounts where they run out of them.
+    Every Leader becomes an account. The owner has access to the five largest, the analyst to two of them. One account
+    is inactive, one requires a second factor, and the visitor lacks `data_export`. Small platforms reuse accounts.
     """
     leaders = _leaders(platform)
-    draw = random.Random(seed)  # noqa: S311 - a demo's passwords are printed, they only have to repeat
-    reach = [leader.leader_id for leader in leaders]
-
-    def nth(number: int) -> str:
-        return reach[min(number, len(reach) - 1)]
-
-    small = len(reach) <= 6
-    inactive, careful = nth(6), nth(5)
-    passwords = {
-        email: _password(draw) for email in (OWNER_EMAIL, ANALYST_EMAIL, VISITOR_EMAIL, CAREFUL_EMAIL, OPERATOR_EMAIL)
-    }
-
-    def seat(
-        email: str, what: str, client_ids: Sequence[str], *, totp: bool = False, operator: bool = False
-    ) -> DemoSeat:
-        unique = tuple(dict.fromkeys(client_ids))
-        seed_bytes = sha256(f"demo second factor {seed}".encode()).digest()[:20] if totp else None
-        return DemoSeat(_seat_id(seed, email), email, passwords[email], what, unique, seed_bytes, operator)
-
-    first = [nth(number) for number in range(5)]
-    seats = (
-        seat(OWNER_EMAIL, "several accounts, API tokens", first if small else [*first, inactive]),
-        seat(ANALYST_EMAIL, "two accounts, files only", [nth(0), nth(2)]),
-        seat(VISITOR_EMAIL, "no data_export: sees the account, gets no file", [nth(1)]),
-        seat(
-            CAREFUL_EMAIL,
-            "has a second factor" if small else "an account that requires a second factor",
-            [careful],
-            totp=True,
-        ),
-        seat(OPERATOR_EMAIL, "runs the service: operator pages", [nth(0)], operator=True),
-    )
+    draw = random.Random(seed)  # noqa: S311 - the passwords are printed, they only have to repeat
+    seats = _seats(seed, [leader.leader_id for leader in leaders], {email: _password(draw) for email in _EMAILS})
+    small = len(leaders) <= _SMALL_PLATFORM_LEADERS
+    careful, inactive = (None, None) if small else (leaders[5].leader_id, leaders[6].leader_id)
+    with_tokens = {leader.leader_id for leader in leaders[:5]}
     document = {
         "accounts": [
             _account(
                 leader,
                 draw,
-                active=small or leader.leader_id != inactive,
-                tokens=leader.leader_id in first,
-                second_factor=not small and leader.leader_id == careful,
+                active=leader.leader_id != inactive,
+                tokens=leader.leader_id in with_tokens,
+                second_factor=leader.leader_id == careful,
             )
             for leader in leaders
         ],
-        "seats": [_seat_form(each) for each in seats],
+        "seats": [_seat_document(seat) for seat in seats],
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    return DemoDirectory(text, seats, None, None) if small else DemoDirectory(text, seats, inactive, careful)
+    return DemoDirectory(json.dumps(document, indent=2, ensure_ascii=False) + "\n", seats, inactive, careful)
+
+
+def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -> tuple[DemoSeat, ...]:
+    """Return the five seats. `client_ids` are ordered by size, largest first."""
+    small = len(client_ids) <= _SMALL_PLATFORM_LEADERS
+
+    def seat(email: str, description: str, *ranks: int, totp: bool = False, operator: bool = False) -> DemoSeat:
+        accounts = tuple(dict.fromkeys(client_ids[min(rank, len(client_ids) - 1)] for rank in ranks))
+        totp_seed = sha256(f"demo second factor {seed}".encode()).digest()[:20] if totp else None
+        return DemoSeat(_seat_id(seed, email), email, passwords[email], description, accounts, totp_seed, operator)
+
+    second_factor = "has a second factor" if small else "an account that requires a second factor"
+    return (
+        seat(OWNER_EMAIL, "several accounts, API tokens", 0, 1, 2, 3, 4, *(() if small else (6,))),
+        seat(ANALYST_EMAIL, "two accounts, files only", 0, 2),
+        seat(VISITOR_EMAIL, "sees an account but no files: no data_export", 1),
+        seat(CAREFUL_EMAIL, second_factor, 5, totp=True),
+        seat(OPERATOR_EMAIL, "runs the service: operator pages", 0, operator=True),
+    )
 
 
 def _leaders(platform: Path) -> list[_Leader]:
     with duckdb.connect() as connection:
         rows = connection.execute(f"""
             SELECT leader_id::VARCHAR, leader_name
-            FROM read_parquet({quoted(str(platform / "leaders.parquet"))})
+            FROM read_parquet({literal(str(platform / "leaders.parquet"))})
             LEFT JOIN (
                 SELECT leader_id, count(*) AS members
-                FROM read_parquet({quoted(str(platform / "members.parquet"))}) GROUP BY leader_id
+                FROM read_parquet({literal(str(platform / "members.parquet"))}) GROUP BY leader_id
             ) USING (leader_id)
             ORDER BY members DESC NULLS LAST, leader_id
         """).fetchall()
@@ -152,8 +150,7 @@ def _account(
     }
 
 
-def _seat_form(seat: DemoSeat) -> dict[str, object]:
-    exports = seat.email != VISITOR_EMAIL
+def _seat_document(seat: DemoSeat) -> dict[str, object]:
     owner = seat.email == OWNER_EMAIL
     role = "owner" if owner else "admin" if seat.operator else "analyst"
     return {
@@ -162,7 +159,12 @@ def _seat_form(seat: DemoSeat) -> dict[str, object]:
         "password": seat.password,
         "disabled": False,
         "access": [
-            {"client_id": client_id, "roles": [role], "data_export": exports, "async_rest_api": owner}
+            {
+                "client_id": client_id,
+                "roles": [role],
+                "data_export": seat.email != VISITOR_EMAIL,
+                "async_rest_api": owner,
+            }
             for client_id in seat.client_ids
         ],
     }
@@ -173,18 +175,4 @@ def _seat_id(seed: int, email: str) -> str:
 
 
 def _password(draw: random.Random) -> str:
-    words = (
-        "amber",
-        "birch",
-        "cobalt",
-        "dune",
-        "ember",
-        "fjord",
-        "grove",
-        "harbor",
-        "indigo",
-        "juniper",
-        "kelp",
-        "lantern",
-    )
-    return "-".join(draw.sample(words, 3)) + f"-{draw.randrange(1000, 9999)}"
+    return "-".join(draw.sample(_PASSWORD_WORDS, 3)) + f"-{draw.randrange(1000, 9999)}"

@@ -1,8 +1,8 @@
-"""Who owns which row numbers: the small tables that every big table of the demo platform is drawn from.
+"""Plan tables of the demo platform: which Leader or campaign owns which row numbers.
 
-Members, campaign messages and so on are plain row numbers; a Leader owns one range of Member numbers, a campaign one
-range of message numbers. Finding the owner of a number is a join on `number // bucket` against a small table, which
-streams, so the big tables are never sorted or held in memory.
+Members and campaign messages are row numbers. A Leader owns a range of Member numbers, a campaign a range of message
+numbers. A join on `number // bucket` with a small plan table finds the owner. It streams, so the large tables are
+neither sorted nor kept in memory.
 """
 
 from dataclasses import dataclass
@@ -13,32 +13,32 @@ from daybreak.demo.words import CAMPAIGN_TEXTS, LEADER_KINDS, LOCALES
 MEMBER_BUCKET = 64
 MESSAGE_BUCKET = 256
 SKEW = 1.4
-"""Exponent of the Zipf law of Leader sizes: of 5,000 Leaders the largest 5 % hold nine rows in ten."""
+"""Exponent of the Zipf distribution of Leader sizes. The largest 5 % of 5,000 Leaders have 90 % of the rows."""
 CAMPAIGN_SHARE = 0.75
-"""Share of the outbound messages that belong to a campaign."""
+"""Share of outbound messages that belong to a campaign."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """How much platform to make."""
+class PlatformSizes:
+    """Number of rows to generate. `messages` counts outbound messages."""
 
-    leaders: int
-    members: int
-    messages: int
+    leaders: int = 40
+    members: int = 200_000
+    messages: int = 1_000_000
 
 
 class Places:
-    """Names and places of all locales as flat SQL lists, addressed by a locale number."""
+    """Names and places of all locales as flat SQL lists, indexed by locale number."""
 
     @staticmethod
     def locale(draws: Draws, name: str, row: str) -> str:
-        """A locale number, more often of a large country."""
+        """Return a locale number, weighted by the size of the country."""
         weighted = [number for number, locale in enumerate(LOCALES) for _ in range(locale.weight)]
         return f"({number_list(weighted)})[1 + {draws.below(name, row, len(weighted))}]"
 
     @staticmethod
     def from_locale(draws: Draws, name: str, row: str, locale: str, per_locale: list[list[str | None]]) -> str:
-        """One text of the list that belongs to the locale number in the SQL expression `locale`."""
+        """Return a text from the list of the locale number in the SQL expression `locale`."""
         flat = [text for texts in per_locale for text in texts]
         starts = [sum(len(texts) for texts in per_locale[:number]) for number in range(len(per_locale))]
         start = f"({number_list(starts)})[1 + {locale}]"
@@ -46,11 +46,10 @@ class Places:
         return f"({text_list(flat)})[1 + {start} + {draws.below(name, row, size)}]"
 
 
-def make_plan(draws: Draws, sizes: Sizes) -> list[str]:
-    """SQL statements that make `plan_leaders`, `plan_members` (buckets), `plan_campaigns` and `plan_messages` (buckets).
+def make_plan(draws: Draws, sizes: PlatformSizes) -> list[str]:
+    """Return the statements that create `plan_leaders`, `plan_members`, `plan_campaigns` and `plan_messages`.
 
-    All tables are small: a row per Leader, campaign or bucket. Sums are integers, so they do not depend on the order
-    in which threads add them.
+    The tables are small: one row per Leader, campaign or bucket. Sums are integers, so their order does not matter.
     """
     return [
         _leaders(draws, sizes),
@@ -74,7 +73,7 @@ def make_plan(draws: Draws, sizes: Sizes) -> list[str]:
     ]
 
 
-def _leaders(draws: Draws, sizes: Sizes) -> str:
+def _leaders(draws: Draws, sizes: PlatformSizes) -> str:
     row = "leader_number"
     place = Places.from_locale(
         draws,
@@ -84,7 +83,7 @@ def _leaders(draws: Draws, sizes: Sizes) -> str:
         [[city for _, _, cities in locale.states for city in cities] for locale in LOCALES],
     )
     family = Places.from_locale(draws, "leader/family", row, "locale", [list(locale.family) for locale in LOCALES])
-    # The last Leader of a platform with a long tail has no Members at all: its files hold the header alone.
+    # The last Leader of a platform with ten or more has no Members, so its files have only a header.
     empty = sizes.leaders - 1 if sizes.leaders >= 10 else -1
     return f"""
         CREATE TABLE plan_leaders AS
@@ -95,21 +94,21 @@ def _leaders(draws: Draws, sizes: Sizes) -> str:
             FROM range({sizes.leaders})
         ), sums AS (
             SELECT *, sum(weight) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING)::HUGEINT AS until,
-                   sum(weight) OVER ()::HUGEINT AS whole
+                   sum(weight) OVER ()::HUGEINT AS total
             FROM weights
         )
         SELECT leader_number, {draws.uuid("leader", row)} AS leader_id, locale,
                replace(replace({draws.one_of("leader/kind", row, LEADER_KINDS)}, '{{place}}', {place}), '{{family}}', {family}) AS leader_name,
                CASE WHEN leader_number > 0 AND {draws.chance("leader/child", row, 0.55)}
                     THEN {draws.uuid("leader", draws.below("leader/parent", row, "(leader_number + 3) // 4"))} END AS parent_leader_id,
-               ({sizes.members} * (until - weight) // whole)::BIGINT AS member_start,
-               ({sizes.members} * until // whole)::BIGINT AS member_end,
+               ({sizes.members} * (until - weight) // total)::BIGINT AS member_start,
+               ({sizes.members} * until // total)::BIGINT AS member_end,
                member_end - member_start AS members
         FROM sums ORDER BY leader_number
     """
 
 
-def _campaigns(draws: Draws, sizes: Sizes) -> str:
+def _campaigns(draws: Draws, sizes: PlatformSizes) -> str:
     per_member = CAMPAIGN_SHARE * sizes.messages / max(1, sizes.members)
     mean_campaigns = max(3.0, per_member / 0.45)
     reach = min(1.0, per_member / mean_campaigns)
@@ -119,9 +118,9 @@ def _campaigns(draws: Draws, sizes: Sizes) -> str:
         CREATE TABLE plan_campaigns AS
         WITH counts AS (
             SELECT *, CASE WHEN members = 0 THEN 0
-                           ELSE 1 + floor({mean_campaigns!r} * bustle * (0.5 + {draws.share("leader/campaigns", "leader_number")}))::BIGINT
+                           ELSE 1 + floor({mean_campaigns!r} * activity * (0.5 + {draws.share("leader/campaigns", "leader_number")}))::BIGINT
                       END AS campaigns
-            FROM (SELECT *, round(1 + log10(1 + members), 2) AS bustle FROM plan_leaders)
+            FROM (SELECT *, round(1 + log10(1 + members), 2) AS activity FROM plan_leaders)
         ), starts AS (
             SELECT *, (sum(campaigns) OVER (ORDER BY leader_number ROWS UNBOUNDED PRECEDING) - campaigns)::BIGINT AS campaign_start
             FROM counts
@@ -132,7 +131,7 @@ def _campaigns(draws: Draws, sizes: Sizes) -> str:
                    {draws.chance("campaign/whatsapp", row, 0.08)} AS is_whatsapp, {draws.chance("campaign/media", row, 0.18)} AS has_media,
                    CASE WHEN {draws.chance("campaign/unsent", row, 0.04)} THEN 0
                         WHEN {draws.chance("campaign/test", row, 0.03)} THEN least(3, members)
-                        ELSE least(members, 1 + floor(members * {reach!r} / bustle * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
+                        ELSE least(members, 1 + floor(members * {reach!r} / activity * 3 * pow({draws.share("campaign/reach", row)}, 2))::BIGINT) END AS planned,
                    CASE WHEN NOT ({draws.chance("campaign/media", row, 0.18)} AND {draws.chance("campaign/silent", row, 0.1)})
                         THEN replace({draws.one_of("campaign/text", row, CAMPAIGN_TEXTS)}, '{{leader}}', leader_name) END AS text
             FROM each

@@ -1,23 +1,26 @@
-"""Makes the demo platform: the thirteen source tables as Parquet files, out of core, the same for the same seed."""
+"""Generates the demo platform: the thirteen source tables as Parquet files, in bounded memory."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 
-from daybreak.demo.draws import Draws, quoted
-from daybreak.demo.plan import Sizes, make_plan
+from daybreak.demo.draws import Draws
+from daybreak.demo.plan import PlatformSizes, make_plan
 from daybreak.demo.tables import Tables
+from daybreak.export.sql import literal
 
 _MEMORY_LIMIT = "1GB"
+_DEFAULT_SIZES = PlatformSizes()
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformProgress:
-    """One table is finished: its name, its rows, and how many of the thirteen are done."""
+    """A finished table: its name, its rows, and how many of all tables are done."""
 
     table: str
     rows: int
@@ -27,7 +30,7 @@ class PlatformProgress:
 
 @dataclass(frozen=True, slots=True)
 class PlatformSummary:
-    """What was made: rows per table, size of the Parquet files, and the share of all Members the largest 5 % of Leaders have."""
+    """Rows per table, bytes of all Parquet files, and the share of all Members that the largest 5 % of Leaders have."""
 
     folder: Path
     as_of: datetime
@@ -39,65 +42,77 @@ class PlatformSummary:
 
 def make_platform(
     folder: Path,
+    sizes: PlatformSizes = _DEFAULT_SIZES,
     *,
-    leaders: int = 40,
-    members: int = 200_000,
-    messages: int = 1_000_000,
     seed: int = 7,
     as_of: datetime,
     threads: int | None = None,
     on_progress: Callable[[PlatformProgress], None] | None = None,
 ) -> PlatformSummary:
-    """Write `TABLE.parquet` for the thirteen source tables into `folder`, which is made when it is not there.
+    """Write `TABLE.parquet` for the thirteen source tables into `folder`, which is created if missing.
 
-    `messages` counts outbound messages. The same arguments give the same rows in the same order, whatever `threads`.
-    Each file appears under its name only when it is whole. Raises ValueError for sizes below one or an `as_of`
-    without a time zone.
+    The same arguments produce the same rows in the same order, whatever `threads`. A file is renamed to its final
+    name only when it is complete.
+
+    Raises:
+        ValueError: A size is below one, or `as_of` has no time zone.
     """
-    if min(leaders, members, messages) < 1:
+    if min(sizes.leaders, sizes.members, sizes.messages) < 1:
         raise ValueError("leaders, members and messages must be at least 1")
     if as_of.tzinfo is None:
         raise ValueError("as_of needs a time zone")
     as_of = as_of.astimezone(UTC)
     folder.mkdir(parents=True, exist_ok=True)
-    workspace = folder / ".making"
-    shutil.rmtree(workspace, ignore_errors=True)
-    workspace.mkdir()
-    sizes = Sizes(leaders, members, messages)
     draws = Draws(seed)
     rows: dict[str, int] = {}
-    try:
-        with duckdb.connect(str(workspace / "plan.duckdb")) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            connection.execute("SET preserve_insertion_order = true")
-            connection.execute(f"SET memory_limit = {quoted(_MEMORY_LIMIT)}")
-            connection.execute(f"SET temp_directory = {quoted(str(workspace / 'spill'))}")
-            if threads is not None:
-                connection.execute(f"SET threads = {int(threads)}")
-            for statement in make_plan(draws, sizes):
-                connection.execute(statement)
-            queries = Tables(draws, sizes, _micros(as_of)).queries()
-            for table, query in queries.items():
-                rows[table] = _write(connection, query, workspace / f"{table}.parquet", folder / f"{table}.parquet")
-                if on_progress is not None:
-                    on_progress(PlatformProgress(table, rows[table], len(rows), len(queries)))
-            share = _largest_share(connection, leaders)
-    except RuntimeError as fault:
-        # What the engine makes of Ctrl-C while a query runs.
-        if str(fault) == "Query interrupted":
-            raise KeyboardInterrupt from fault
-        raise
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
+    with _workspace(folder) as workspace, _engine(workspace, threads) as connection:
+        for statement in make_plan(draws, sizes):
+            connection.execute(statement)
+        queries = Tables(draws, sizes, _microseconds(as_of)).queries()
+        for table, query in queries.items():
+            rows[table] = _write(connection, query, workspace / f"{table}.parquet", folder / f"{table}.parquet")
+            if on_progress is not None:
+                on_progress(PlatformProgress(table, rows[table], len(rows), len(queries)))
+        share = _largest_share(connection, sizes.leaders)
     size_bytes = sum((folder / f"{table}.parquet").stat().st_size for table in rows)
     return PlatformSummary(folder, as_of, seed, rows, size_bytes, share)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, query: str, making: Path, target: Path) -> int:
+@contextmanager
+def _workspace(folder: Path) -> Iterator[Path]:
+    """Create an empty folder for temporary files, and remove it at the end."""
+    workspace = folder / ".making"
+    shutil.rmtree(workspace, ignore_errors=True)
+    workspace.mkdir()
+    try:
+        yield workspace
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+@contextmanager
+def _engine(workspace: Path, threads: int | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    try:
+        with duckdb.connect(str(workspace / "plan.duckdb")) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET preserve_insertion_order = true")
+            connection.execute(f"SET memory_limit = {literal(_MEMORY_LIMIT)}")
+            connection.execute(f"SET temp_directory = {literal(str(workspace / 'spill'))}")
+            if threads is not None:
+                connection.execute(f"SET threads = {int(threads)}")
+            yield connection
+    except RuntimeError as fault:
+        # DuckDB reports Ctrl-C during a query as a RuntimeError.
+        if str(fault) == "Query interrupted":
+            raise KeyboardInterrupt from fault
+        raise
+
+
+def _write(connection: duckdb.DuckDBPyConnection, query: str, temporary: Path, target: Path) -> int:
     written = connection.execute(
-        f"COPY ({query}) TO {quoted(str(making))} (FORMAT parquet, COMPRESSION zstd)"
+        f"COPY ({query}) TO {literal(str(temporary))} (FORMAT parquet, COMPRESSION zstd)"
     ).fetchone()
-    making.replace(target)
+    temporary.replace(target)
     return int(written[0]) if written is not None else 0
 
 
@@ -109,5 +124,5 @@ def _largest_share(connection: duckdb.DuckDBPyConnection, leaders: int) -> float
     return float(found[0]) if found is not None else 0.0
 
 
-def _micros(instant: datetime) -> int:
+def _microseconds(instant: datetime) -> int:
     return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -1,8 +1,8 @@
-"""How many SMS segments a text takes: GSM-7 (3GPP TS 23.038) when every character fits, else UCS-2.
+"""Number of SMS segments of a text: GSM-7 (3GPP TS 23.038) if every character fits, otherwise UCS-2.
 
-One message carries 160 septets or 70 UTF-16 units; a longer one is cut into parts of 153 or 67, since each part gives
-up six bytes to the header that joins them. Characters of the GSM extension table cost two septets, characters beyond
-the Basic Multilingual Plane two UTF-16 units. Parts are counted by total length, as carriers bill.
+A message has 160 septets or 70 UTF-16 units. Longer texts are split into parts of 153 or 67, because each part has a
+header of six bytes (3GPP TS 23.040). Characters of the GSM extension table take two septets, characters outside the
+Basic Multilingual Plane two UTF-16 units. Parts are computed from the total length, as carriers bill.
 """
 
 GSM7_BASIC = (
@@ -16,28 +16,28 @@ _EXTENSION = frozenset(GSM7_EXTENSION)
 
 
 def segment_count(text: str) -> int:
-    """Segments that `text` takes; an empty text still takes one."""
+    """Return the number of segments of `text`. An empty text takes one."""
     if all(character in _BASIC or character in _EXTENSION for character in text):
-        return _parts(sum(2 if character in _EXTENSION else 1 for character in text), single=160, joined=153)
-    return _parts(sum(2 if ord(character) > 0xFFFF else 1 for character in text), single=70, joined=67)
+        return _segments(sum(2 if character in _EXTENSION else 1 for character in text), single=160, joined=153)
+    return _segments(sum(2 if ord(character) > 0xFFFF else 1 for character in text), single=70, joined=67)
 
 
 def segment_count_sql(text: str) -> str:
-    """The same rule as a DuckDB expression over the SQL expression `text`; NULL counts as empty."""
+    """Return the same as a DuckDB expression of the SQL expression `text`. NULL counts as empty."""
     basic = "".join(rf"\x{{{ord(character):x}}}" for character in GSM7_BASIC + GSM7_EXTENSION)
     extension = "".join(rf"\x{{{ord(character):x}}}" for character in GSM7_EXTENSION)
-    whole = f"coalesce({text}, '')"
-    septets = f"length({whole}) + length(regexp_replace({whole}, '[^{extension}]', '', 'g'))"
-    units = rf"length({whole}) + length(regexp_replace({whole}, '[^\x{{10000}}-\x{{10FFFF}}]', '', 'g'))"
+    value = f"coalesce({text}, '')"
+    septets = f"length({value}) + length(regexp_replace({value}, '[^{extension}]', '', 'g'))"
+    units = rf"length({value}) + length(regexp_replace({value}, '[^\x{{10000}}-\x{{10FFFF}}]', '', 'g'))"
     return (
-        f"CASE WHEN regexp_full_match({whole}, '[{basic}]*') THEN {_parts_sql(septets, 160, 153)}"
-        f" ELSE {_parts_sql(units, 70, 67)} END"
+        f"CASE WHEN regexp_full_match({value}, '[{basic}]*') THEN {_segments_sql(septets, 160, 153)}"
+        f" ELSE {_segments_sql(units, 70, 67)} END"
     )
 
 
-def _parts(length: int, *, single: int, joined: int) -> int:
+def _segments(length: int, *, single: int, joined: int) -> int:
     return 1 if length <= single else -(-length // joined)
 
 
-def _parts_sql(length: str, single: int, joined: int) -> str:
+def _segments_sql(length: str, single: int, joined: int) -> str:
     return f"(CASE WHEN {length} <= {single} THEN 1 ELSE ({length} + {joined - 1}) // {joined} END)::BIGINT"

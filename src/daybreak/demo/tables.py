@@ -1,10 +1,10 @@
-"""The thirteen source tables of the demo platform as SQL over the plan; columns and types as the source schema lists them."""
+"""The thirteen source tables of the demo platform, as SQL over the plan tables."""
 
 from dataclasses import dataclass
 from math import gcd
 
 from daybreak.demo.draws import Draws, instant_sql, text_list
-from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, Places, Sizes
+from daybreak.demo.plan import MEMBER_BUCKET, MESSAGE_BUCKET, Places, PlatformSizes
 from daybreak.demo.sms_segments import segment_count, segment_count_sql
 from daybreak.demo.words import (
     CAMPAIGN_NAMES,
@@ -23,14 +23,14 @@ HISTORY_DAYS = 400
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """SELECTs of one platform. `as_of_micros` is the instant in microseconds since 1970; a few rows lie after it."""
+    """SELECT statements of one platform. `as_of_micros` is in microseconds since 1970; some rows are later."""
 
     draws: Draws
-    sizes: Sizes
+    sizes: PlatformSizes
     as_of_micros: int
 
     def queries(self) -> dict[str, str]:
-        """SELECT statement per source table, in an order that needs nothing but the plan."""
+        """Return one SELECT statement per source table. They use only the plan tables."""
         return {
             "leaders": self._leaders(),
             "members": self._members(),
@@ -50,7 +50,7 @@ class Tables:
     # Row sources --------------------------------------------------------------------------------------------------
 
     def _shuffled(self, count: int) -> str:
-        """Every number below `count` once, far from sorted: a step without a common divisor with `count`."""
+        """Return every number below `count` once, in steps that are coprime to `count`, so that they are not sorted."""
         step = _coprime_step(count)
         return f"(SELECT ((range::HUGEINT * {step} + {count // 3}) % {max(1, count)})::BIGINT AS n FROM range({count}))"
 
@@ -62,7 +62,7 @@ class Tables:
         )"""
 
     def _plain_members(self) -> str:
-        """n, member_id, leader_number, leader_id, state and start of every Member, without the costly name columns."""
+        """Return number, ids, state and activation of every Member, without the expensive name columns."""
         return self._member_rows(
             f"n, {self.draws.uuid('member', 'n')} AS member_id, leader_number, leader_id, {self._state('n')} AS state, "
             f"{self._activated('n')} AS activated_micros, locale"
@@ -140,7 +140,7 @@ class Tables:
     def _member_state_changes(self) -> str:
         d = self.draws
         wandered = d.chance("member/wandered", "n", 0.1)
-        # A gap is a share of the time between activation and now, so that steps stay in order and before as_of.
+        # Gaps are a share of the time since activation, so that steps are ordered and before as_of.
         at = f"activated_micros + (({self.as_of_micros} - activated_micros) * step * {d.share('member/change', 'n')} / 4)::BIGINT + step"
         late = f"CASE WHEN step = steps AND {d.chance('member/change/late', 'n', 0.001)} THEN {self.as_of_micros} + {HOUR_MICROS} ELSE {at} END"
         return f"""
@@ -154,7 +154,7 @@ class Tables:
         """
 
     def _campaign_sent(self, c: str) -> str:
-        """Microseconds at which campaign number `c` was sent; one in two hundred lies just after as_of."""
+        """Return when campaign number `c` was sent, in microseconds. One in 200 is after as_of."""
         ago = f"({HISTORY_DAYS * DAY_MICROS} * pow({self.draws.share('campaign/ago', c)}, 2))::BIGINT"
         late = f"{self.as_of_micros} + 1 + {self.draws.below('campaign/late/by', c, 6 * HOUR_MICROS)}"
         return (
@@ -174,9 +174,9 @@ class Tables:
         """
 
     def _campaign_messages(self, columns: str) -> str:
-        """One row per message of a campaign: m (its number), member_number and the columns of its campaign."""
+        """Return one row per campaign message: m (its number), member_number, and columns of the campaign."""
         j = "(m - c.message_start)"
-        # One message in fifty goes to the Member before it once more, so that counting messages is not counting Members.
+        # One message in fifty goes to the previous Member again, so that messages and recipients differ in number.
         j = f"({j} - CASE WHEN {j} > 0 AND {self.draws.chance('message/again', 'm', 0.02)} THEN 1 ELSE 0 END)"
         start = self.draws.below("campaign/first", "campaign_number", "c.members")
         return f"""(
@@ -187,7 +187,7 @@ class Tables:
         )"""
 
     def _campaign_message_numbers(self) -> str:
-        # The count is known only to the plan; numbers that belong to no campaign find no partner in the join.
+        # More numbers than campaign messages: the join drops the rest.
         return self._shuffled(self.sizes.messages)
 
     def _message_sent(self, m: str, c: str) -> str:
@@ -239,7 +239,7 @@ class Tables:
     def _links(self) -> str:
         d = self.draws
         link = "(campaign_number * 3 + position)"
-        # The second link of some campaigns repeats the first: same type, same address, another link_id.
+        # The second link of some campaigns repeats the first: same type and address, another link_id.
         url_of = f"(campaign_number * 3 + CASE WHEN {d.chance('link/twin', 'campaign_number', 0.1)} THEN 0 ELSE position END)"
         url = f"replace({d.one_of('link/url', url_of, LINK_URLS)}, '{{n}}', ({url_of})::VARCHAR)"
         return f"""(
@@ -335,7 +335,7 @@ class Tables:
     def _community_memberships(self) -> str:
         d = self.draws
         first = "(n * 2 + spot)"
-        # The last community of a Leader with several has nobody in it.
+        # The last of several communities of a Leader stays empty.
         joinable = f"greatest(1, {self._community_count()} - 1)"
         joined = f"(activated_micros + (({self.as_of_micros} - activated_micros) * {d.share('community/joined', first)} * 0.5)::BIGINT)"
         gap = f"(({self.as_of_micros} - activated_micros) / 8 + stay)::BIGINT"

@@ -1,4 +1,4 @@
-"""What the demo platform's people, places and campaigns are called: many scripts, emoji, quotes and line breaks on purpose."""
+"""Names and texts of the demo platform, with many scripts, emoji, quotes and line breaks."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The audit trail's one record."""
+"""Records of the audit trail, and queries over it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 class AuditEvent(msgspec.Struct, frozen=True):
     """Who did what, when, from where, with which result. Append-only; holds no secret.
 
-    `actor` is an email, `operator`, `service` or `demo`; `unknown` where nobody is known. `action` is a dotted name
+    `actor` is an email, `operator`, `service` or `demo`; `unknown` for unknown actors. `action` is a dotted name
     such as `login`, `second_factor.enrolled`, `context.switched`, `logout`, `token.created`, `token.revoked`,
     `grant.changed`, `link.issued`, `file.fetched`; `result` is `ok` or an error code.
     """
@@ -28,3 +28,21 @@ class AuditEvent(msgspec.Struct, frozen=True):
     request_id: str = ""
     details: Mapping[str, object] = msgspec.field(default_factory=dict)
     event_id: int | None = None
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters and page of a read of the audit trail. Filters that are None match every event.
+
+    `action` matches exactly, or by prefix if it ends in `.` or `*`. `since` is inclusive, `until` exclusive.
+    `after_id` continues after that event: with newer events, or with older ones if `newest_first`.
+    """
+
+    client_id: str | None = None
+    seat_id: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    after_id: int | None = None
+    newest_first: bool = False
+    limit: int = 1000

@@ -1,7 +1,7 @@
 """Every error of the service, one tree.
 
 DaybreakError
-├── RequestError                what a client did; the web floor maps each code to one HTTP status
+├── RequestError                a client's error; `web` maps each code to one HTTP status
 │   ├── InvalidRequest          invalid_request (with the fields at fault)
 │   ├── Unauthenticated         invalid_credentials, invalid_token, session_ended, ...
 │   ├── Forbidden               not_your_account, account_inactive, no_active_account, ...
@@ -9,17 +9,17 @@ DaybreakError
 │   ├── RateLimited             rate_limited
 │   └── Conflict                conflict
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
-├── SourceError                 the platform's data cannot be read, or is not what was promised
-│   └── SourceUnavailable       it went away (transient)
-├── RunError                    a run that cannot go on: disk short, verification failed, ...
-│   ├── CarryFailed             an earlier file cannot be used again (transient)
-│   └── RunFenced               another builder has the run
+├── SourceError                 the platform's data cannot be read or violates the contract
+│   └── SourceUnavailable       the source is away (transient)
+├── RunError                    a run cannot continue: disk short, verification failed, ...
+│   ├── ReuseFailed             an earlier file cannot be reused (transient)
+│   └── RunFenced               another builder took over the run
 ├── FileStoreError              a file cannot be written, read or verified
 │   ├── StoreFull               disk_short
 │   └── FileDamaged             file_damaged
-└── OperatorError               what an operator asked for cannot be done; says what to do
+└── OperatorError               an operator's request cannot be carried out; says what to do
 
-Every code that a client can meet, with its status, stands in `web.problems` and in docs/errors.md.
+`web.http.problems` and docs/reference/errors.md list every code that a client can receive, with its status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 
 class DaybreakError(Exception):
-    """Base of the tree. `code` is stable; the message is fit for the person who gets it."""
+    """Base of all errors. `code` is stable; the message is written for the person who receives it."""
 
     code: str = "internal_error"
     transient: bool = False
@@ -42,20 +42,20 @@ class DaybreakError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """One field of a request that is wrong: `pointer` names it, `detail` says what to send."""
+    """One invalid field of a request: `pointer` names it, `detail` says what to send."""
 
     pointer: str
     detail: str
 
 
 class RequestError(DaybreakError):
-    """The request cannot be answered as it was sent."""
+    """The request is invalid."""
 
     code = "invalid_request"
 
 
 class InvalidRequest(RequestError):
-    """A body, field or parameter has the wrong shape."""
+    """A body, field or parameter is invalid (400)."""
 
     def __init__(self, message: str, *, code: str | None = None, faults: tuple[FieldFault, ...] = ()) -> None:
         super().__init__(message, code=code)
@@ -63,19 +63,19 @@ class InvalidRequest(RequestError):
 
 
 class Unauthenticated(RequestError):
-    """No credential, or one that is not good (401)."""
+    """The credential is missing or invalid (401)."""
 
     code = "invalid_token"
 
 
 class Forbidden(RequestError):
-    """The credential is good, the act is not allowed (403)."""
+    """The credential is valid, but the action is not allowed (403)."""
 
     code = "not_your_account"
 
 
 class NotFound(RequestError):
-    """Nothing is there (404); `retry_after_seconds` when it will be."""
+    """Not found (404). `retry_after_seconds` is set when it will exist later."""
 
     code = "not_found"
 
@@ -85,13 +85,13 @@ class NotFound(RequestError):
 
 
 class Conflict(RequestError):
-    """Something is already there or already decided (409)."""
+    """It exists already or was decided already (409)."""
 
     code = "conflict"
 
 
 class RateLimited(RequestError):
-    """Too many attempts (429); `retry_after_seconds` says when the next one is counted."""
+    """Too many attempts (429). `retry_after_seconds` is the time until the next one is allowed."""
 
     code = "rate_limited"
     transient = True
@@ -111,7 +111,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(DaybreakError):
-    """A part the answer needs is away or busy (503)."""
+    """A required component is away or busy (503)."""
 
     code = "unavailable"
     transient = True
@@ -122,59 +122,59 @@ class Unavailable(DaybreakError):
 
 
 class SourceError(DaybreakError):
-    """The platform's data cannot be read, or is not what the contract says. Lists every fault."""
+    """The platform's data cannot be read or violates the contract. Lists every fault."""
 
     code = "source_fault"
 
 
 class SourceUnavailable(SourceError):
-    """The source went away or cancelled the reading; the run is tried again."""
+    """The source went away or cancelled the reading. The run is retried."""
 
     code = "source_unavailable"
     transient = True
 
 
 class RunError(DaybreakError):
-    """A run that cannot go on. Codes: `run_failed`, `disk_short`, `verification_failed`,
-    `run_stopped` (the process is ending)."""
+    """A run cannot continue. Codes: `run_failed`, `disk_short`, `verification_failed`, `run_stopped` (the process is
+    stopping)."""
 
     code = "run_failed"
 
 
-class CarryFailed(RunError):
-    """A file of an earlier snapshot cannot be carried over; the run is tried again and writes all files anew."""
+class ReuseFailed(RunError):
+    """A file of an earlier snapshot cannot be reused. The next attempt writes all files."""
 
     code = "carry_failed"
     transient = True
 
 
 class RunFenced(RunError):
-    """Another builder took the run over: this one must not write any more."""
+    """Another builder took over the run. This one must stop writing."""
 
     code = "run_fenced"
 
 
 class FileStoreError(DaybreakError):
-    """A file cannot be written, read or verified. `file_damaged` when its digest is wrong."""
+    """A file cannot be written, read or verified."""
 
     code = "file_store_fault"
 
 
 class StoreFull(FileStoreError):
-    """No room, or no leave, to write more: the disk or its quota is full."""
+    """The disk is full or its quota is exhausted."""
 
     code = "disk_short"
 
 
 class FileDamaged(FileStoreError):
-    """A stored file does not match the digest in the manifest; it is not served."""
+    """A stored file does not match its digest in the manifest. It is not served."""
 
     code = "file_damaged"
 
 
 class OperatorError(DaybreakError):
-    """What the operator asked for cannot be done; the message names the setting and the fix. Also `wrong_use` (what was
-    typed is at fault), `directory_faults` (accounts, seats or grants are), `directory_sync_refused` (a sync would take
-    too much away), `weak_password`."""
+    """An operator's request cannot be carried out. The message names the setting and the fix. Also `wrong_use` (invalid
+    arguments), `directory_faults` (invalid accounts, seats or grants), `directory_sync_refused` (a sync would remove
+    too much), `weak_password`."""
 
     code = "operator_error"

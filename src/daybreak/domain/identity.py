@@ -1,4 +1,4 @@
-"""Who asks: seats, accounts, grants, sessions, API tokens, and the principal they become."""
+"""Identity: seats, accounts, grants, sessions, API tokens, and the principal of a request."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import msgspec
 ROLES = ("owner", "admin", "analyst")
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
 
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+ID_PATTERN = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+"""Pattern of an id: a UUID in lower case."""
+_ID = re.compile(ID_PATTERN)
 
-LONGEST_EMAIL = 254
-"""Characters of an email (RFC 5321 §4.5.3.1)."""
-LONGEST_TYPED_EMAIL = 2 * LONGEST_EMAIL
-"""The same as a keyboard may send it, with the marks of letters by themselves."""
+MAX_EMAIL_LENGTH = 254
+"""Maximum number of characters of an email (RFC 5321 §4.5.3.1)."""
+MAX_EMAIL_INPUT_LENGTH = 2 * MAX_EMAIL_LENGTH
+"""The same before normalization, where an accented letter may be two characters."""
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of an id: a UUID in lower case. Anything else need not be looked
-    up anywhere."""
+    """Whether a text has the form of an id: a UUID in lower case. No other text needs a lookup."""
     return _ID.fullmatch(text) is not None
 
 
 def folded_email(email: str) -> str:
-    """What emails are compared by: their letters, whatever the case and however a keyboard composes them."""
-    letters = email.strip().casefold()
-    # Composing takes time by the square of the length; what is longer than an email is nobody's.
-    return unicodedata.normalize("NFC", letters) if len(letters) <= LONGEST_TYPED_EMAIL else letters
+    """Return an email in the form used for comparison: case-folded and in Unicode form NFC."""
+    folded = email.strip().casefold()
+    # Normalization takes quadratic time, and no seat has a longer email.
+    return unicodedata.normalize("NFC", folded) if len(folded) <= MAX_EMAIL_INPUT_LENGTH else folded
 
 
 class BillingState(msgspec.Struct, frozen=True):
@@ -42,8 +43,8 @@ class BillingState(msgspec.Struct, frozen=True):
     trial_started: bool = False
 
 
-class AccountStanding(msgspec.Struct, frozen=True):
-    """What decides whether an account is open, read anew with each request."""
+class AccountStatus(msgspec.Struct, frozen=True):
+    """The flags that decide who may use an account, read on every request."""
 
     client_id: str
     active: bool = True
@@ -52,7 +53,7 @@ class AccountStanding(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A Leader as a customer. `client_id` is lower-case UUID text."""
+    """A Leader as a customer of the platform. `client_id` is lower-case UUID text."""
 
     client_id: str
     first_name: str
@@ -68,17 +69,17 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """First and last name, for people."""
+        """First and last name."""
         return f"{self.first_name} {self.last_name}".strip()
 
     @property
-    def standing(self) -> AccountStanding:
-        """What of it decides whether it is open."""
-        return AccountStanding(self.client_id, self.active, self.api_tokens_enabled, self.second_factor_required)
+    def status(self) -> AccountStatus:
+        """The flags that decide who may use the account."""
+        return AccountStatus(self.client_id, self.active, self.api_tokens_enabled, self.second_factor_required)
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What one seat may do on one account."""
+    """The permissions of one seat on one account."""
 
     seat_id: str
     client_id: str
@@ -88,7 +89,7 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """A person who signs in. `password_hash` is None until a password is set."""
+    """A user of the service. `password_hash` is None until a password is set."""
 
     seat_id: str
     email: str
@@ -99,23 +100,25 @@ class Seat(msgspec.Struct, frozen=True):
     last_client_id: str | None = None
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """One account in reach of a seat, with the seat's grant on it."""
+class GrantedAccount(msgspec.Struct, frozen=True):
+    """An account together with a seat's grant on it."""
 
     account: Account
     grant: Grant
 
 
-class Landing(msgspec.Struct, frozen=True):
-    """Where a login of a seat begins: on the active account used last, else on the first by name; and whether any
-    active account in reach requires a second factor."""
+class InitialAccount(msgspec.Struct, frozen=True):
+    """The account on which a login starts: the active one used last, else the first active one by name.
+
+    `second_factor_required`: any active account of the seat requires a second factor.
+    """
 
     client_id: str
     second_factor_required: bool
 
 
 class Device(msgspec.Struct, frozen=True):
-    """Where a login came from."""
+    """A device on which a seat has signed in."""
 
     device_id: str
     seat_id: str
@@ -126,8 +129,10 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """One login. `sid` is shared by every token derived from it. While `awaiting_second_factor`
-    it opens nothing but the second-factor call, and `expires_at` is ten minutes away."""
+    """One login. All its tokens share the `sid`.
+
+    While `awaiting_second_factor`, only the second-factor call accepts it, and it expires after ten minutes.
+    """
 
     sid: str
     seat_id: str
@@ -142,20 +147,20 @@ class Session(msgspec.Struct, frozen=True):
     reauthenticated_at: datetime | None = None
 
 
-class SessionStanding(msgspec.Struct, frozen=True):
-    """All that one statement says about a session on one account: session, seat, account, grant.
+class ResolvedSession(msgspec.Struct, frozen=True):
+    """A session with its seat, one account and the grant on it, read by one statement.
 
     `account` and `grant` are None when the account is unknown or the seat has no grant on it.
     """
 
     session: Session
     seat: Seat
-    account: AccountStanding | None
+    account: AccountStatus | None
     grant: Grant | None
 
 
 class ApiToken(msgspec.Struct, frozen=True):
-    """A stored API token; the secret itself is never kept (SHA-256 hex `digest` at rest)."""
+    """A stored API token. `digest` is the SHA-256 of its secret in hex; the secret is not stored."""
 
     token_id: str
     digest: str
@@ -171,33 +176,32 @@ class ApiToken(msgspec.Struct, frozen=True):
     created_by_email: str = ""
 
 
-class TokenStanding(msgspec.Struct, frozen=True):
-    """All that one statement says about an API token: token, seat, account, grant (None = gone)."""
+class ResolvedToken(msgspec.Struct, frozen=True):
+    """An API token with its seat, account and grant (None when removed), read by one statement."""
 
     token: ApiToken
     seat: Seat
-    account: AccountStanding | None
+    account: AccountStatus | None
     grant: Grant | None
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Whoever a good credential stands for, on the account the credential is bound to.
+    """The seat that a valid credential identifies, on the account of the credential.
 
-    `subject` is `session:<sid>` or `token:<token_id>`: what a signed link carries, so that the end
-    of the credential ends its links.
+    `subject` is `session:<sid>` or `token:<token_id>`. Signed links carry it, so that they end with the credential.
     """
 
     kind: Literal["session", "api_token"]
     subject: str
     seat: Seat
-    account: AccountStanding
+    account: AccountStatus
     grant: Grant
     session: Session | None = None
     token: ApiToken | None = None
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Where a request comes from, for throttles and the audit trail."""
+    """The client of a request, for throttles and the audit trail."""
 
     address: str
     user_agent: str = ""

@@ -1,4 +1,4 @@
-"""What a snapshot is: its states, its manifest, and what is said about how fresh it is."""
+"""Snapshots: states, manifest entries, freshness."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from enum import StrEnum
 
 import msgspec
 
-_CLOCKS_DIFFER = timedelta(minutes=1)
+_CLOCK_TOLERANCE = timedelta(minutes=1)
 
 
 class SnapshotState(StrEnum):
-    """building -> complete -> published -> retired; or held, discarded, failed on the way."""
+    """building -> complete -> published -> retired; or held, discarded, failed."""
 
     BUILDING = "building"
     COMPLETE = "complete"
@@ -26,11 +26,10 @@ class SnapshotState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One run and what came of it.
+    """One run and its result.
 
-    `day` is the UTC date whose 04:00 publication it is for, None for a run by hand.
-    `fence` is the fencing token of the builder that holds it. `report` is the run report
-    (rows per resource, durations, guard's findings), plain JSON values.
+    `day` is the UTC date of the publication that it is for, None for a manual run. `fence` is the fencing token of the
+    builder that owns the run. `report` is the run report as JSON values: rows per resource, durations, findings.
     """
 
     snapshot_id: str
@@ -49,21 +48,21 @@ class Snapshot:
     report: Mapping[str, object] = field(default_factory=dict)
     accepted_reason: str | None = None
 
-    def ahead_of(self, now: datetime) -> bool:
-        """Whether it shows an instant that is still to come, by more than clocks of two machines may differ."""
-        return self.as_of > now + _CLOCKS_DIFFER
+    def is_ahead_of(self, now: datetime) -> bool:
+        """Whether `as_of` is in the future, by more than the clocks of two machines may differ."""
+        return self.as_of > now + _CLOCK_TOLERANCE
 
-    def under_way(self, now: datetime) -> bool:
-        """Whether a builder is making it."""
+    def is_running(self, now: datetime) -> bool:
+        """Whether a builder is working on it."""
         return self.state is SnapshotState.BUILDING and not self.lapsed(now)
 
     def lapsed(self, now: datetime) -> bool:
-        """Whether its builder fell silent before it came to an end."""
+        """Whether its builder stopped renewing the lease before the run ended."""
         return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
 
 
 class StoredFormat(msgspec.Struct, frozen=True, gc=False):
-    """One file in the store. `key` is its object key; digests are lower-case hex SHA-256."""
+    """One file in the file store. `key` is its object key; digests are SHA-256 in lower-case hex."""
 
     bytes: int
     sha256: str
@@ -75,9 +74,8 @@ class StoredFormat(msgspec.Struct, frozen=True, gc=False):
 class ManifestEntry(msgspec.Struct, frozen=True):
     """One Leader's files of one resource: the same rows in every format.
 
-    A Leader without rows in a resource has no entry of its own: the snapshot's shared entry with
-    `client_id` "" (header alone) stands for it. `fingerprint` is hex over all rows and the recipe
-    (format versions, columns, compression) that made the bytes.
+    Leaders without rows in a resource share the snapshot's entry with `client_id` "", whose files hold only the header.
+    `fingerprint` is a hex digest of all rows and of what determines the bytes: format versions, columns, compression.
     """
 
     client_id: str
@@ -88,7 +86,7 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 
 
 class CurrentFile(msgspec.Struct, frozen=True):
-    """One file of the published snapshot, as the download path looks it up."""
+    """One file of a published snapshot, as downloads look it up."""
 
     snapshot_id: str
     as_of: datetime
@@ -101,8 +99,7 @@ class CurrentFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How fresh the files are, for people and machines. `late` with `reason` when the publication
-    that should be there is not."""
+    """How fresh the published files are. `late`: the last publication is overdue, for `reason`."""
 
     snapshot: Snapshot | None
     next_expected_at: datetime

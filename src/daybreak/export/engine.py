@@ -1,8 +1,8 @@
-"""The embedded engine: how it is opened, and what its faults mean to an operator."""
+"""The embedded engine: how it is opened, and its errors in the operator's terms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,6 +10,8 @@ import duckdb
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.domain.errors import OperatorError, RunError, SourceError
+from daybreak.export.duckdb_internals import is_temp_space_exhausted
+from daybreak.export.sql import literal
 
 ENGINE_TYPES = {
     ColumnType.UUID: "UUID",
@@ -19,19 +21,23 @@ ENGINE_TYPES = {
     ColumnType.DATE: "DATE",
     ColumnType.TIMESTAMP: "TIMESTAMP",
 }
-"""The engine's type for each of ours."""
+"""The engine's type for each type of the catalogue."""
+
+
+# The share of the builder's memory for the engine; the rest holds text on its way into files.
+ENGINE_MEMORY_SHARE = 0.64
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
-    """An empty engine in memory: UTC, bounded memory, spilling to `temp_dir`, no downloads.
+    """Open an empty in-memory engine: UTC, bounded memory, spilling to `temp_dir`, no extension downloads.
 
-    Raises OperatorError when the folder cannot be made.
+    Raises OperatorError when the folder cannot be created.
     """
     try:
         temp_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OperatorError(
-            f"Nothing can be spilled in {temp_dir}: {error.strerror}. Set snapshot.temp_dir to a folder."
+            f"Cannot create the folder {temp_dir} for temporary files: {error.strerror}. Set snapshot.temp_dir."
         ) from error
     connection = duckdb.connect(
         ":memory:",
@@ -44,50 +50,54 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
             "preserve_insertion_order": False,
         },
     )
-    # Of the whole engine: cursors, which do the work, take the machine's zone instead of the connection's.
+    # GLOBAL: cursors take the machine's time zone instead of their connection's.
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
 
 
+def lock_engine(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path] = ()) -> None:
+    """Restrict an engine to these files and its temporary folder. From here on no SQL can read another file, load an
+    extension or change a setting.
+    """
+    if paths:
+        allowed = ", ".join(literal(str(path)) for path in paths)
+        connection.execute(f"SET allowed_paths = [{allowed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
 def engine_version() -> str:
-    """The engine's own name for its version."""
+    """Return the engine's name for its version. It is part of every fingerprint."""
     return f"v{duckdb.__version__}"
 
 
-def engine_memory_bytes(cursor: duckdb.DuckDBPyConnection) -> int:
-    """What the cursor's engine may hold."""
-    return int(cursor.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0][0])
+def memory_limit_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return the memory limit of the connection's engine."""
+    query = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+    return int(connection.execute(query).fetchall()[0][0])
 
 
 @contextmanager
-def engine_faults(what: str) -> Iterator[None]:
-    """Turns the engine's errors into ours; `what` begins the message."""
+def engine_faults(subject: str) -> Iterator[None]:
+    """Convert the engine's errors to SourceError and RunError. `subject` begins the message."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        # The engine calls it the same when it may put no more aside: by itself nine tenths of what the disk has.
-        if "max_temp_directory_size" in str(error):
-            raise _no_room(what, error) from error
-        raise RunError(
-            f"{what}: the memory limit is too small for this source, raise snapshot.memory_limit. ({first_line(error)})"
-        ) from error
-    except duckdb.IOException as error:
-        if "No space left" in str(error):
-            raise _no_room(what, error) from error
-        raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
     except duckdb.Error as error:
-        raise SourceError(f"{what} cannot be read: {first_line(error)}") from error
-
-
-def _no_room(what: str, error: Exception) -> RunError:
-    return RunError(
-        f"{what}: no space left for temporary files, make room or set snapshot.temp_dir to a larger disk. "
-        f"({first_line(error)})",
-        code="disk_short",
-    )
+        reason = first_line(error)
+        if is_temp_space_exhausted(error):
+            raise RunError(
+                f"{subject}: no space left for temporary files. Free some, or set snapshot.temp_dir to a larger disk. "
+                f"({reason})",
+                code="disk_short",
+            ) from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise RunError(
+                f"{subject}: the memory limit is too small for this source. Raise snapshot.memory_limit. ({reason})"
+            ) from error
+        raise SourceError(f"{subject} cannot be read: {reason}") from error
 
 
 def first_line(error: Exception) -> str:
-    """What the engine says, without the hints that follow."""
-    return str(error).splitlines()[0]
+    """Return the first line of an error's message: drivers and engines append hints and positions."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

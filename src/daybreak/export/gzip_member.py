@@ -1,8 +1,8 @@
-"""One gzip member per file (RFC 1952), made of parts that may be compressed side by side.
+"""One gzip member per file (RFC 1952), made of parts that can be compressed in parallel.
 
-Content is cut every `PART_BYTES` bytes, counted from its first byte. Every part but the last is
-raw deflate (RFC 1951) that ends in a full flush, the last one ends the stream; so parts need
-nothing of each other, and the same content gives the same bytes whoever compresses them.
+Content is cut every `PART_BYTES` bytes from its first byte. Every part but the last is raw deflate (RFC 1951) that ends
+in a full flush; the last one ends the stream. Parts do not depend on each other, so the bytes depend on the content
+alone, however the work is divided.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unkn
 
 _RAW = -15
 _MEMORY_LEVEL = 8
-# Enough for igzip's code for the ends of streams to take them, and to note that there is a history.
+# Few enough for igzip to handle them in its code for stream ends, which records that there is a history.
 _OPENING_BYTES = 4
 
 
@@ -32,12 +32,12 @@ class _Compressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate implementation at one level. `name` goes into fingerprints: it shapes bytes.
+    """A deflate implementation at one level. `name` is part of fingerprints, because it shapes bytes.
 
-    `opening_bytes` of a part are compressed as a block of their own. The inner loop of igzip 1 and 2 hashes its own
-    address where it should hash the third to sixth byte of a stream (ISA-L 2.32, `write_first_byte` in
-    igzip_icf_body_h1_gr_bt.asm), so now and then the same content would give other bytes; a stream that has begun does
-    not go there.
+    The first `opening_bytes` of a part are compressed as a separate block. The inner loop of igzip 1 and 2 hashes
+    its own address in place of the third to sixth byte of a stream (ISA-L 2.32, `write_first_byte` in
+    igzip_icf_body_h1_gr_bt.asm), so the same content can give other bytes. A stream that has begun does not take that
+    path.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Codec:
     opening_bytes: int = 0
 
     def part(self, content: bytes | memoryview, *, last: bool) -> bytes:
-        """One part as raw deflate.
+        """Return one part as raw deflate.
 
-        Fed in the same calls each time: how an input is cut into calls changes igzip's output. A fresh
-        object each time, because its one-shot function reads memory it never wrote.
+        The calls are the same each time, because igzip's output depends on how its input is divided into calls. The
+        compressor is new each time, because igzip's one-shot function reads uninitialized memory.
         """
         compressor = self.open()
         opening = b""
@@ -60,34 +60,34 @@ class Codec:
         return opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
 
     def member(self, content: bytes | memoryview) -> bytes:
-        """A whole member for content of at most `PART_BYTES` bytes."""
+        """Return a whole member for content of at most `PART_BYTES` bytes."""
         return b"".join((HEADER, self.part(content, last=True), trailer(crc32(content), len(content))))
 
 
 def codec_named(name: str) -> Codec:
-    """`igzip-0` to `-3`, `zlib-ng-1` to `-9`, `zlib-1` to `-9`. Raises ValueError."""
+    """Return the codec `igzip-0` to `-3`, `zlib-ng-1` to `-9` or `zlib-1` to `-9`. Raises ValueError."""
     library, _, level_text = name.rpartition("-")
     levels = {"igzip": range(4), "zlib-ng": range(1, 10), "zlib": range(1, 10)}.get(library)
     if levels is None or not level_text.isdecimal() or int(level_text) not in levels:
         raise ValueError(
-            f"{name!r} is not a compression: take igzip-0 to igzip-3, zlib-ng-1 to zlib-ng-9 or zlib-1 to zlib-9"
+            f"{name!r} is not a codec. Use igzip-0 to igzip-3, zlib-ng-1 to zlib-ng-9 or zlib-1 to zlib-9."
         )
     level = int(level_text)
-    makers: dict[str, Callable[..., _Compressor]] = {
+    constructors: dict[str, Callable[..., _Compressor]] = {
         "igzip": isal_zlib.compressobj,
         "zlib-ng": zlib_ng.compressobj,
         "zlib": zlib.compressobj,
     }
-    make = makers[library]
+    construct = constructors[library]
     opening_bytes = _OPENING_BYTES if library == "igzip" and level in {1, 2} else 0
-    return Codec(name, lambda: make(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
+    return Codec(name, lambda: construct(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
 
 
 def crc32(content: bytes | memoryview, start: int = 0) -> int:
-    """CRC-32 of the content, going on from `start`."""
+    """Return the CRC-32 of the content, continued from `start`."""
     return int(isal_zlib.crc32(content, start))
 
 
 def trailer(crc: int, length: int) -> bytes:
-    """The eight bytes that end a member: CRC-32 and length modulo 2^32, little endian."""
+    """Return the trailer of a member: CRC-32 and length modulo 2^32, little endian."""
     return crc.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")

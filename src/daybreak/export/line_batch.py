@@ -1,25 +1,21 @@
-"""Lines of neighbouring rows, as whatever made them hands them on."""
+"""Lines of neighboring rows, in the memory of their encoder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class LineBatch:
-    """`ordinals` are int32, one a row. `lines` has, by kind of line, int32 bounds (one more than rows) and the bytes
-    they count in: row `i` is `bytes[bounds[i]:bounds[i + 1]]`.
+    """Lines of neighboring rows.
 
-    A view does not keep the memory it looks into: `owner` must be held for as long as one is in use.
+    `ordinals` are int32, one per row. `lines` maps a kind of line to (offsets, content): offsets are int32, one more
+    than rows, and row `i` is `content[offsets[i]:offsets[i + 1]]`.
+
+    A view does not keep the memory behind it alive: hold `owner` for as long as a view is in use.
     """
 
     ordinals: memoryview
     lines: Mapping[str, tuple[memoryview, memoryview]]
     owner: object
-
-
-def int32_values(child: Any, length: int) -> memoryview:
-    """The values of an int32 column of an Arrow batch."""
-    return memoryview(child.buffer(1)).cast("B").cast("i")[child.offset : child.offset + length]

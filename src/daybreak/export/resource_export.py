@@ -1,215 +1,140 @@
-"""One resource, from its rows to the manifest entries of all Leaders."""
+"""Exports one resource: from rows in the embedded engine to files and manifest entries."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
 
-from daybreak.catalogue.columns import Column
-from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.export.content import TextFormat, line_columns, text_format
-from daybreak.export.engine import ENGINE_TYPES, engine_faults
-from daybreak.export.file_making import FileMaking
-from daybreak.export.gzip_member import Codec, codec_named
-from daybreak.export.line_stream import line_batches, number_leaders, row_order
-from daybreak.export.lines import quoted
+from daybreak.export.engine import engine_faults
+from daybreak.export.gzip_member import codec_named
+from daybreak.export.leader_chunks import split_by_leader
+from daybreak.export.leader_files import LeaderFileWriter
+from daybreak.export.ordered_lines import line_batches
 from daybreak.export.parquet_files import PARQUET, ParquetFiles
-from daybreak.export.passes import wide_last
-from daybreak.export.splitting import runs
-from daybreak.export.survey import LeaderRows, Survey, survey
+from daybreak.export.sort_passes import wide_leaders_last
+from daybreak.export.survey import Survey, SurveyedLeader, survey_rows
+from daybreak.export.text_formats import TextFormat, line_kinds, text_format
+from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.ports.files import FileSink
-from daybreak.ports.sources import EmbeddedReading, ResourceReport
-
-_ENTRIES_AT_ONCE = 2000
+from daybreak.ports.sources import ExportJob, ExportObserver, ResourceReport
 
 
-def export_resource(
-    reading: EmbeddedReading,
-    resource: Resource | str,
-    formats: Sequence[str],
-    sink: FileSink,
-    *,
-    previous: Mapping[str, str] | None = None,
-    threads: int = 2,
-    compression: str = "igzip-2",
-    on_entries: Callable[[list[ManifestEntry]], None],
-    on_carried: Callable[[list[str]], None] | None = None,
-    on_progress: Callable[[int], None] | None = None,
-) -> ResourceReport:
-    """Makes all files of one resource and hands them to the sink, which is not sealed here.
-
-    `formats` are names of the catalogue's formats. `previous` gives, per client_id, the fingerprint
-    in the snapshot before: Leaders whose rows and settings are the same are not written again but
-    named to `on_carried`. `on_entries` gets manifest entries in batches, first the shared
-    header-only one with client_id "". `on_progress` gets the rows done so far. All three are
-    called from the calling thread.
-
-    The same rows give the same bytes, whatever the threads. Raises SourceError when rows come out
-    of order or a model fails, RunError when rows are missing, and what the sink raises.
-    """
-    if isinstance(resource, str):
-        resource = resource_named(resource)
-    codec = codec_named(compression)
-    texts = [text_format(resource, name) for name in formats if name != PARQUET]
-    progress = on_progress or _say_nothing
-    with engine_faults(f"Resource {resource.name}"), closing(reading.cursor()) as cursor:
-        parquet = ParquetFiles(cursor, resource, sink) if PARQUET in formats else None
-        on_entries([_header_only(resource, formats, texts, parquet, sink, codec)])
-        relation = shaped_relation(cursor, reading, resource)
-        found = survey(cursor, relation, resource, reading.leaders(), recipe_of(formats, compression))
-        before = previous or {}
-        carried = [x.client_id for x in found.leaders if before.get(x.client_id) == x.fingerprint]
-        if carried and on_carried is not None:
-            on_carried(carried)
-        kept = frozenset(carried)
-        wanted = wide_last([leader for leader in found.leaders if leader.client_id not in kept])
-        carried_rows = found.rows - sum(leader.rows for leader in wanted)
-        progress(carried_rows)
-        written = 0
-        if wanted:
-            written = _make_files(
-                cursor,
-                relation,
-                resource,
-                formats=formats,
-                texts=texts,
-                parquet=parquet,
-                sink=sink,
-                codec=codec,
-                wanted=wanted,
-                found=found,
-                threads=threads,
-                on_entries=on_entries,
-                on_progress=lambda rows: progress(carried_rows + rows),
-            )
-    return report_of(resource, found, len(carried), written)
+def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
+    """Export one resource as `Reading.export` does."""
+    resource = resource_named(job.resource)
+    with engine_faults(f"Resource {resource.name}"), open_work_tables(rows, resource) as tables:
+        export = _ResourceExport(tables, job, sink, observer)
+        observer.entries_written([export.write_header_only()])
+        survey = survey_rows(tables, rows.leaders(), encoding_of(job))
+        reused = [one for one in survey.leaders if job.previous.get(one.client_id) == one.fingerprint]
+        if reused:
+            observer.leaders_reused([leader.client_id for leader in reused])
+        reused_ids = {leader.client_id for leader in reused}
+        changed = wide_leaders_last([leader for leader in survey.leaders if leader.client_id not in reused_ids])
+        export.rows_before = sum(leader.rows for leader in reused)
+        observer.rows_done(export.rows_before)
+        if changed:
+            export.write(survey, changed)
+    return resource_report(job, survey, len(reused), export.bytes_written)
 
 
-def recipe_of(formats: Sequence[str], compression: str) -> str:
-    """What shapes the bytes of a Leader's files besides its rows."""
-    return f"{compression} {','.join(formats)}"
+def encoding_of(job: ExportJob) -> str:
+    """Return what shapes the bytes of a Leader's files besides its rows. It is part of the fingerprint."""
+    return f"{job.compression} {','.join(job.formats)}"
 
 
-def report_of(resource: Resource, found: Survey, carried: int, bytes_written: int) -> ResourceReport:
-    """What the survey found, and what came of it."""
+def resource_report(job: ExportJob, survey: Survey, reused_leaders: int, bytes_written: int) -> ResourceReport:
+    """Return the report of an export from its survey."""
     return ResourceReport(
-        resource=resource.name,
-        rows=found.rows,
-        leaders=len(found.leaders),
-        carried=carried,
-        unknown_leader_rows=found.unknown_leader_rows,
-        unexpected_values=found.unexpected_values,
-        null_counts=found.null_counts,
+        resource=job.resource,
+        rows=survey.rows,
+        leaders=len(survey.leaders),
+        reused_leaders=reused_leaders,
+        unknown_leader_rows=survey.unknown_leader_rows,
+        unexpected_values=survey.unexpected_values,
+        null_counts=survey.null_counts,
         bytes_written=bytes_written,
     )
 
 
-def _say_nothing(rows: int) -> None:
-    del rows
+@dataclass(slots=True)
+class _ResourceExport:
+    """The export of one resource. `rows_before` are rows of reused Leaders, for the progress."""
 
+    tables: WorkTables
+    job: ExportJob
+    sink: FileSink
+    observer: ExportObserver
+    rows_before: int = 0
+    bytes_written: int = 0
 
-def _header_only(
-    resource: Resource,
-    formats: Sequence[str],
-    texts: Sequence[TextFormat],
-    parquet: ParquetFiles | None,
-    sink: FileSink,
-    codec: Codec,
-) -> ManifestEntry:
-    stored = {} if parquet is None else {PARQUET: parquet.empty()}
-    for format in texts:
-        written = sink.write("", resource.name, format.name, (codec.member(format.empty),))
-        stored[format.name] = StoredFormat(
-            written.bytes,
-            written.sha256,
-            len(format.empty),
-            hashlib.sha256(format.empty).hexdigest(),
-            written.key,
-        )
-    return ManifestEntry("", resource.name, 0, "", {name: stored[name] for name in formats})
+    def write_header_only(self) -> ManifestEntry:
+        """Write the shared files of Leaders without rows."""
+        codec = codec_named(self.job.compression)
+        stored: dict[str, StoredFormat] = {}
+        for text in self._texts():
+            content = text.empty_file
+            written = self.sink.write("", self.job.resource, text.name, (codec.member(content),))
+            digest = hashlib.sha256(content).hexdigest()
+            stored[text.name] = StoredFormat(written.bytes, written.sha256, len(content), digest, written.key)
+        if PARQUET in self.job.formats:
+            stored[PARQUET] = ParquetFiles(self.tables, self.sink).write_empty()
+        return ManifestEntry("", self.job.resource, 0, "", {name: stored[name] for name in self.job.formats})
 
-
-def shaped_relation(cursor: Any, reading: EmbeddedReading, resource: Resource) -> str:
-    """The resource's rows in our types, under a name the cursor knows."""
-    columns = ", ".join(_cast(column) for column in resource.columns)
-    name = f"rows_of_{resource.name}"
-    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {columns} FROM ({reading.rows(resource.name)})")
-    return name
-
-
-def _cast(column: Column) -> str:
-    name = quoted(column.name)
-    return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"
-
-
-def _make_files(
-    cursor: Any,
-    relation: str,
-    resource: Resource,
-    *,
-    formats: Sequence[str],
-    texts: Sequence[TextFormat],
-    parquet: ParquetFiles | None,
-    sink: FileSink,
-    codec: Codec,
-    wanted: Sequence[LeaderRows],
-    found: Survey,
-    threads: int,
-    on_entries: Callable[[list[ManifestEntry]], None],
-    on_progress: Callable[[int], None],
-) -> int:
-    """Makes the wanted Leaders' files; the bytes written."""
-    others: Mapping[str, Mapping[str, StoredFormat]] = {}
-    if parquet is not None:
-        number_leaders(cursor, wanted)
-        others = parquet.make(relation, row_order(resource), wanted, on_progress if not texts else _say_nothing)
-    columns = line_columns(texts)
-    bytes_written = 0
-    rows_done = 0
-    last = -1
-
-    def deliver(entries: list[ManifestEntry]) -> None:
-        nonlocal bytes_written
-        if entries:
-            bytes_written += sum(f.bytes for entry in entries for f in entry.formats.values())
-            on_entries(entries)
-
-    if not texts:
-        deliver(
-            [
-                ManifestEntry(
-                    leader.client_id, resource.name, leader.rows, leader.fingerprint, others[leader.client_id]
-                )
-                for leader in wanted
-            ]
-        )
-        return bytes_written
-    with (
-        FileMaking(resource.name, formats, texts, sink, codec, others=others, threads=threads) as making,
-        closing(line_batches(cursor, relation, resource, columns, found, wanted, threads=threads)) as batches,
-    ):
-        collected: list[ManifestEntry] = []
-        for run in runs(batches):
-            if run.ordinal != last:
-                making.begin(wanted[run.ordinal])
-                last = run.ordinal
-            making.add(run)
-            rows_done += run.rows
-            on_progress(rows_done)
-            collected += making.finished()
-            if len(collected) >= _ENTRIES_AT_ONCE:
-                deliver(collected)
-                collected = []
-        making.finish()
-        if last != len(wanted) - 1 or rows_done != sum(leader.rows for leader in wanted):
-            raise RunError(
-                f"{resource.name}: {rows_done} rows of {last + 1} Leaders came where "
-                f"{len(wanted)} Leaders have rows: the stream was cut or the source changed."
+    def write(self, survey: Survey, leaders: Sequence[SurveyedLeader]) -> None:
+        """Write the files of these Leaders, in this order. Raises RunError when rows are missing."""
+        texts = self._texts()
+        parquet_files: Mapping[str, StoredFormat] = {}
+        if PARQUET in self.job.formats:
+            # The text formats report the rows when there are any.
+            progress = (lambda _: None) if texts else self._rows_done
+            parquet_files = ParquetFiles(self.tables, self.sink).write(leaders, progress)
+        if texts:
+            self._write_texts(survey, leaders, parquet_files)
+        else:
+            self._entries_written(
+                [
+                    ManifestEntry(one.client_id, self.job.resource, one.rows, one.fingerprint, {PARQUET: stored})
+                    for one in leaders
+                    for stored in [parquet_files[one.client_id]]
+                ]
             )
-        making.flush()
-    deliver(collected + making.finished())
-    return bytes_written
+
+    def _write_texts(
+        self, survey: Survey, leaders: Sequence[SurveyedLeader], parquet_files: Mapping[str, StoredFormat]
+    ) -> None:
+        rows, last = 0, -1
+        batches = line_batches(self.tables, survey, leaders, line_kinds(self._texts()), threads=self.job.threads)
+        with LeaderFileWriter(self.job, self.sink, parquet_files) as files, closing(batches):
+            for chunk in split_by_leader(batches):
+                if chunk.ordinal != last:
+                    files.begin(leaders[chunk.ordinal])
+                    last = chunk.ordinal
+                files.add(chunk)
+                rows += chunk.rows
+                self._rows_done(rows)
+                self._entries_written(files.finished_entries())
+            files.finish()
+            if last != len(leaders) - 1 or rows != sum(leader.rows for leader in leaders):
+                raise RunError(
+                    f"{self.job.resource}: {rows} rows of {last + 1} Leaders came, but {len(leaders)} Leaders have "
+                    "rows: the stream ended early or the source changed."
+                )
+            files.flush()
+        self._entries_written(files.finished_entries())
+
+    def _texts(self) -> list[TextFormat]:
+        return [text_format(self.tables.resource, name) for name in self.job.formats if name != PARQUET]
+
+    def _entries_written(self, entries: list[ManifestEntry]) -> None:
+        if entries:
+            self.bytes_written += sum(stored.bytes for entry in entries for stored in entry.formats.values())
+            self.observer.entries_written(entries)
+
+    def _rows_done(self, rows: int) -> None:
+        self.observer.rows_done(self.rows_before + rows)

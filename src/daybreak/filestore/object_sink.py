@@ -1,8 +1,8 @@
-"""Uploading one run's files: small ones by many hands at once, large ones in parts while they are still being made.
+"""Upload of the files of one run: small files in parallel, large files in parts while they are still being written.
 
-Each file's digest is made here as it passes. An upload counts once the store's ETag is the digest of what was sent, or,
-where a store's ETags are something else, once the object has been read back. Files appear under their final key at
-once; they are no part of anything before the manifest that names them is published.
+The sink computes the SHA-256 of each file as it passes. An upload is complete when the ETag of the store is the MD5 of
+what was sent. Where ETags are something else, the object is read back. Files get their final key immediately; they
+belong to no snapshot until the manifest that names them is published.
 """
 
 from __future__ import annotations
@@ -10,25 +10,50 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, count
+from typing import Literal, Protocol
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.filestore.bucket import Bucket
-from daybreak.filestore.keys import relative_name, snapshot_folder
+from daybreak.filestore.file_keys import relative_name, snapshot_folder
 from daybreak.ports.files import WrittenFile
 
 PART_BYTES = 8 << 20
-_WAITING_BYTES = 64 << 20
-_TRIES = 3
-_PAUSE_SECONDS = 0.5
+_MAXIMUM_QUEUED_BYTES = 64 << 20
+_ATTEMPTS = 3
+_RETRY_SECONDS = 0.5
 
 
-def stored_headers(resource: str, format: str) -> dict[str, str]:
-    """What an object is stored with: how it is handed out when nobody asks for anything else."""
+class UploadTarget(Protocol):
+    """Objects by key. Every method raises FileStoreError (permanent) or Unavailable (a retry can help)."""
+
+    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
+        """Store an object in one request. Return its ETag without quotes, or an empty text."""
+
+    def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
+        """Store an object in parts. It is visible after the last part. Return its ETag without quotes."""
+
+    def check(self, key: str, bytes: int, sha256: str) -> None:
+        """Read an object back. Raises FileDamaged."""
+
+    def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
+        """Delete all objects with the prefix except the kept keys. Return the number of deleted objects."""
+
+
+def stored_headers(resource: str, format: str, serve_gzip_as: Literal["file", "encoding"]) -> dict[str, str]:
+    """Return the headers that the store sends with every download of the object."""
     known = format_named(format)
+    if serve_gzip_as == "encoding" and known.gzip:
+        return {
+            "Content-Type": known.content_type,
+            "Content-Encoding": "gzip",
+            "Content-Disposition": f'attachment; filename="{resource}{known.content_ending}"',
+            # Cloud Storage otherwise decompresses for clients that do not accept gzip
+            # (https://cloud.google.com/storage/docs/transcoding#decompressive_transcoding).
+            "Cache-Control": "no-transform",
+        }
     return {
         "Content-Type": known.media_type,
         "Content-Disposition": f'attachment; filename="{resource}{known.ending}"',
@@ -36,81 +61,86 @@ def stored_headers(resource: str, format: str) -> dict[str, str]:
 
 
 class ObjectSink:
-    """The files of one snapshot on their way into a bucket. Safe to call from several threads.
+    """Files of one snapshot on their way to a bucket. Safe to use from several threads."""
 
-    `uploads` files are sent at once; with 0 each file is sent before `write` returns, for a task on another machine
-    that has nobody to wait for its uploads.
-    """
+    def __init__(
+        self, target: UploadTarget, snapshot_id: str, serve_gzip_as: Literal["file", "encoding"], uploads: int
+    ) -> None:
+        """Create the sink.
 
-    def __init__(self, bucket: Bucket, snapshot_id: str, uploads: int) -> None:
-        self._bucket = bucket
+        Args:
+            target: Bucket.
+            snapshot_id: Snapshot that the files belong to.
+            serve_gzip_as: `files.serve_gzip_as`.
+            uploads: Number of parallel uploads. With 0, `write` returns after the upload.
+        """
+        self._target = target
         self._folder = snapshot_folder(snapshot_id)
+        self._serve_gzip_as = serve_gzip_as
         self._pool = ThreadPoolExecutor(uploads, "upload") if uploads else None
-        self._room = _Room(_WAITING_BYTES)
+        self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
-        self._waiting: set[Future[None]] = set()
         self._failure: BaseException | None = None
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Takes one finished file. What goes wrong with a small one is raised by a later call, at the latest by `seal`.
+        """Upload a file. A failed upload of a small file is raised by a later call, at the latest by `commit`.
+
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
         key = f"{self._folder}/{relative_name(client_id, resource, format)}"
-        headers = stored_headers(resource, format)
+        headers = stored_headers(resource, format, self._serve_gzip_as)
         parts = _parts(pieces)
         first = next(parts, b"")
         second = next(parts, None)
         if second is not None:
-            return self._send_parts(key, headers, chain((first, second), parts))
+            return self._upload_parts(key, headers, chain((first, second), parts))
         digest = hashlib.sha256(first).hexdigest()
         if self._pool is None:
-            self._send(key, first, headers, digest)
+            self._upload(key, first, headers, digest)
         else:
-            self._room.take(len(first))
-            future = self._pool.submit(self._send, key, first, headers, digest)
-            with self._lock:
-                self._waiting.add(future)
-            future.add_done_callback(lambda done: self._sent(done, len(first)))
+            self._budget.acquire(len(first))
+            future = self._pool.submit(self._upload, key, first, headers, digest)
+            future.add_done_callback(lambda done: self._record_result(done, len(first)))
         return WrittenFile(key, len(first), digest)
 
-    def carry(self, key: str) -> str:
-        """The same key: the new manifest names the old object, and retention leaves it alone."""
+    def reuse(self, key: str) -> str:
+        """Return the same key: the new manifest refers to the existing object."""
         return key
 
-    def seal(self) -> None:
-        """Waits until everything has arrived. Raises FileStoreError, Unavailable."""
+    def commit(self) -> None:
+        """Wait for all uploads. Raises FileStoreError, Unavailable."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         self._raise_failure()
 
     def discard(self) -> None:
-        """Gives up what is not sent yet and deletes what is. Raises FileStoreError, Unavailable."""
+        """Cancel queued uploads and delete uploaded files. Raises FileStoreError, Unavailable."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        self._bucket.remove_below(f"{self._folder}/", frozenset())
+        self._target.remove_below(f"{self._folder}/", frozenset())
 
-    def _send(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
-        """Sends a small file, again when it did not arrive as it was sent."""
+    def _upload(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
+        """Upload a small file, with retries if it arrives damaged or the store is unavailable."""
         expected = hashlib.md5(content, usedforsecurity=False).hexdigest()
         for attempt in count(1):
             try:
-                if self._bucket.put(key, content, headers) != expected:
-                    self._bucket.check(key, len(content), sha256)
+                if self._target.put(key, content, headers) != expected:
+                    self._target.check(key, len(content), sha256)
                 return
             except (FileDamaged, Unavailable):
-                # Once another file has failed for good nobody waits for this one.
-                if attempt >= _TRIES or self._failure is not None:
+                # The run fails anyway once another upload has failed.
+                if attempt >= _ATTEMPTS or self._failure is not None:
                     raise
-                time.sleep(_PAUSE_SECONDS * attempt)
+                time.sleep(_RETRY_SECONDS * attempt)
 
-    def _send_parts(self, key: str, headers: dict[str, str], parts: Iterator[bytes]) -> WrittenFile:
-        """Sends a large file while it is being made. It cannot be sent twice: the run is what is tried again."""
+    def _upload_parts(self, key: str, headers: dict[str, str], parts: Iterator[bytes]) -> WrittenFile:
+        """Upload a large file. Its parts exist only once, so that a failed upload fails the run."""
         digest = hashlib.sha256()
         part_digests = hashlib.md5(usedforsecurity=False)
         length = number = 0
 
-        def passing() -> Iterator[bytes]:
+        def hashed_parts() -> Iterator[bytes]:
             nonlocal length, number
             for part in parts:
                 digest.update(part)
@@ -119,19 +149,18 @@ class ObjectSink:
                 number += 1
                 yield part
 
-        etag = self._bucket.put_parts(key, passing(), headers)
+        etag = self._target.put_parts(key, hashed_parts(), headers)
         written = WrittenFile(key, length, digest.hexdigest())
         if etag != f"{part_digests.hexdigest()}-{number}":
             try:
-                self._bucket.check(key, length, written.sha256)
+                self._target.check(key, length, written.sha256)
             except FileDamaged as error:
-                raise Unavailable(f"{error.message} It was damaged on its way.", code="files_unavailable") from error
+                raise _damaged_upload(error) from error
         return written
 
-    def _sent(self, future: Future[None], size: int) -> None:
-        self._room.give_back(size)
+    def _record_result(self, future: Future[None], size_bytes: int) -> None:
+        self._budget.release(size_bytes)
         with self._lock:
-            self._waiting.discard(future)
             if not future.cancelled() and self._failure is None:
                 self._failure = future.exception()
 
@@ -139,44 +168,48 @@ class ObjectSink:
         with self._lock:
             failure = self._failure
         if isinstance(failure, FileDamaged):
-            raise Unavailable(f"{failure.message} It was damaged on its way.", code="files_unavailable") from failure
+            raise _damaged_upload(failure) from failure
         if isinstance(failure, FileStoreError | Unavailable):
             raise failure
         if failure is not None:
-            raise RuntimeError("an upload ended with an error of its own") from failure
+            raise RuntimeError("an upload raised an unexpected error") from failure
 
 
-class _Room:
-    """A budget of bytes in memory: whoever makes files waits while uploads lag behind."""
+def _damaged_upload(error: FileDamaged) -> Unavailable:
+    return Unavailable(f"{error.message} It was damaged during the upload.", code="files_unavailable")
+
+
+class _ByteBudget:
+    """Limit on queued bytes: writers wait while uploads are behind."""
 
     def __init__(self, size_bytes: int) -> None:
         self._free = size_bytes
         self._changed = threading.Condition()
 
-    def take(self, size_bytes: int) -> None:
+    def acquire(self, size_bytes: int) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._free >= size_bytes)
             self._free -= size_bytes
 
-    def give_back(self, size_bytes: int) -> None:
+    def release(self, size_bytes: int) -> None:
         with self._changed:
             self._free += size_bytes
             self._changed.notify_all()
 
 
 def _parts(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """The same bytes in parts of exactly PART_BYTES, the last one shorter (a store's ETag depends on the cuts)."""
+    """Regroup the bytes into parts of exactly PART_BYTES, the last one shorter. The ETag depends on the part size."""
     gathered: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
-        rest = memoryview(piece).cast("B")
-        while size + len(rest) >= PART_BYTES:
+        remaining = memoryview(piece).cast("B")
+        while size + len(remaining) >= PART_BYTES:
             taken = PART_BYTES - size
-            gathered.append(rest[:taken])
+            gathered.append(remaining[:taken])
             yield b"".join(gathered)
-            gathered, size, rest = [], 0, rest[taken:]
-        if rest:
-            gathered.append(bytes(rest))
-            size += len(rest)
+            gathered, size, remaining = [], 0, remaining[taken:]
+        if remaining:
+            gathered.append(bytes(remaining))
+            size += len(remaining)
     if gathered:
         yield b"".join(gathered)

@@ -1,208 +1,189 @@
-"""Files in a bucket: Amazon S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
+"""File store in a bucket: Amazon S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
 
-Keys in manifests are relative to the prefix of `files.url`. A file that is carried over is not copied: the new manifest
-names the old object, which stays as long as a living manifest does so.
+Keys in manifests are relative to the prefix of `files.url`. An unchanged file is not copied: the new manifest names the
+existing object, which is kept as long as a kept manifest names it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
-import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from io import FileIO
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import obstore
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.filestore.clouds import BucketAddress, connect
-from daybreak.filestore.keys import snapshot_folder, split_key
+from daybreak.filestore.bucket import RequestLimits, open_bucket
+from daybreak.filestore.file_keys import snapshot_folder, split_key
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
-from daybreak.filestore.refusals import DELETE, LIST, READ, SIGN, WRITE, Need, translated
-from daybreak.ports.files import FileSink, StoreLink
+from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
+from daybreak.ports.files import FileSink
+from daybreak.settings import FilesSettings
 
-_UPLOADS = 16
-_PARTS_AT_ONCE = 3
-_LINK_SECONDS_MOST = 60
-_DELETE_AT_ONCE = 1000
-_READ_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from obstore import GetOptions
+
+_PARALLEL_UPLOADS = 16
+_PARALLEL_PARTS = 3
+_MAXIMUM_URL_SECONDS = 60
+_OBJECTS_PER_DELETE = 1000
+# Larger pieces cost more memory for each client that reads slowly.
+_READ_BYTES = 256 << 10
+_DEFAULT_LIMITS = RequestLimits()
 
 
 class ObjectStore:
-    """The file store in a bucket. `environment` and `home` are where credentials are looked for."""
+    """File store in a bucket."""
 
-    def __init__(
-        self,
-        address: BucketAddress,
-        *,
-        environment: Mapping[str, str] = os.environ,
-        home: Path | None = None,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._address = address
-        self._clock = clock
-        connected = connect(address, environment, home or Path.home(), clock)
-        self._store, self._signer, self._machine = connected.store, connected.signer, connected.machine
-        self._prefix = urlsplit(address.url).path.strip("/")
+    def __init__(self, settings: FilesSettings, limits: RequestLimits = _DEFAULT_LIMITS) -> None:
+        """Open the bucket of `files.url` without sending a request. Raises OperatorError."""
+        self._settings = settings
+        self._bucket = open_bucket(settings, limits)
+        self._scheme = urlsplit(settings.url).scheme
+        # obstore signs URLs of Cloud Storage for the host storage.googleapis.com, whatever the endpoint is.
+        public = settings.model_copy(update={"endpoint": ""})
+        self._signing_bucket = open_bucket(public, limits) if self._scheme == "gs" else self._bucket
 
     @property
-    def reads_cheaply(self) -> bool:
+    def full_verification(self) -> bool:
         return False
 
     def stage(self, snapshot_id: str) -> FileSink:
-        """Where one run uploads to. Nothing is asked of the store yet."""
-        return _TravellingSink(self, self._address, snapshot_id, _UPLOADS)
+        """Return the sink of one run. Sends no request."""
+        return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
-        """Reads the whole object. Raises FileDamaged, FileStoreError when it is gone, Unavailable."""
+        """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""
         digest = hashlib.sha256()
         length = 0
         for piece in self.read(key):
             digest.update(piece)
             length += len(piece)
         if length != bytes:
-            raise FileDamaged(f"The object {key} is not what was written: {length} bytes where {bytes} were stored.")
+            raise FileDamaged(f"The object {key} is damaged: it has {length} bytes instead of {bytes}.")
         if digest.hexdigest() != sha256:
-            raise FileDamaged(f"The object {key} is not what was written: its SHA-256 is another.")
+            raise FileDamaged(f"The object {key} is damaged: its SHA-256 does not match.")
 
     def open_local(self, key: str) -> FileIO | None:
-        """None: objects lie elsewhere."""
+        """Return None: objects are not local files."""
         split_key(key)
         return None
 
-    async def store_link(
-        self,
-        key: str,
-        *,
-        seconds: int,
-        file_name: str,
-        content_type: str,
-        content_encoding: str | None,
-        method: str = "GET",
-    ) -> StoreLink | None:
-        """A URL that the store answers itself, for a minute at most. Without a key at hand (identities of Google and
-        Azure) nothing but a bare URL can be signed: it gives the file as it is stored. Raises FileStoreError,
-        Unavailable.
-        """
-        seconds = max(1, min(seconds, _LINK_SECONDS_MOST))
-        now = self._clock()
-        expires_at = now + timedelta(seconds=seconds)
-        answer = {"content-type": content_type, "content-disposition": f'attachment; filename="{file_name}"'}
-        if content_encoding is not None:
-            answer["content-encoding"] = content_encoding
-        await self._ready()
-        if self._signer is not None:
-            full = f"{self._prefix}/{key}" if self._prefix else key
-            return StoreLink(self._signer.url(method, full, seconds, answer, now), expires_at)
-        with translated("A link cannot be signed", SIGN):
-            verb = cast("Literal['GET', 'HEAD']", method)
-            url = await obstore.sign_async(self._store, verb, key, timedelta(seconds=seconds))
-        return StoreLink(url, expires_at)
+    async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
+        """Return a URL that the store answers with the headers of the upload, valid for at most 60 seconds.
 
-    def read(self, key: str) -> Iterator[bytes]:
-        """The object's bytes in pieces. Raises FileStoreError when it is gone, Unavailable."""
+        Raises FileStoreError, Unavailable.
+        """
+        lifetime = timedelta(seconds=max(1, min(seconds, _MAXIMUM_URL_SECONDS)))
+        if self._scheme == "az":
+            # obstore grants no permission for HEAD. The read permission of GET includes it.
+            method = "GET"
+        with translate_errors("The URL cannot be signed", SIGN):
+            return await obstore.sign_async(self._signing_bucket, method, key, lifetime)
+
+    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of an object, or `length` of them from `start`.
+
+        Raises FileStoreError if the object does not exist or `start` is behind its end, Unavailable.
+        """
         split_key(key)
-        with self._asking(f"The object {key} cannot be read", READ):
-            for piece in obstore.get(self._store, key).stream(min_chunk_size=_READ_BYTES):
+        options: GetOptions = {} if length is None else {"range": (start, start + length)}
+        with translate_errors(f"The object {key} cannot be read", READ):
+            for piece in obstore.get(self._bucket, key, options=options).stream(min_chunk_size=_READ_BYTES):
                 yield bytes(piece)
 
     def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> str:
-        """Stores an object in one request; its ETag. Raises FileStoreError, Unavailable."""
-        with self._asking(f"The object {key} cannot be written", WRITE):
-            result = obstore.put(self._store, key, content, attributes=cast("Any", dict(headers)), use_multipart=False)
+        """Store an object in one request. Return its ETag without quotes. Raises FileStoreError, Unavailable."""
+        with translate_errors(f"The object {key} cannot be written", WRITE):
+            result = obstore.put(self._bucket, key, content, attributes=dict(headers), use_multipart=False)
         return (result["e_tag"] or "").strip('"')
 
     def put_parts(self, key: str, parts: Iterable[bytes], headers: Mapping[str, str]) -> str:
-        """Stores an object from parts; its ETag. What the parts' maker raises ends the upload and is raised here."""
-        with self._asking(f"The object {key} cannot be written", WRITE):
+        """Store an object in parts. Return its ETag without quotes.
+
+        An exception of `parts` aborts the upload and is raised. Raises FileStoreError, Unavailable.
+        """
+        with translate_errors(f"The object {key} cannot be written", WRITE):
             result = obstore.put(
-                self._store,
+                self._bucket,
                 key,
                 iter(parts),
-                attributes=cast("Any", dict(headers)),
+                attributes=dict(headers),
                 use_multipart=True,
                 chunk_size=PART_BYTES,
-                max_concurrency=_PARTS_AT_ONCE,
+                max_concurrency=_PARALLEL_PARTS,
             )
         return (result["e_tag"] or "").strip('"')
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-        """Deletes a snapshot's objects but the kept ones; how many. Raises FileStoreError, Unavailable."""
+        """Delete the objects of a snapshot except the kept ones. Return their number.
+
+        Raises FileStoreError, Unavailable.
+        """
         return self.remove_below(f"{snapshot_folder(snapshot_id)}/", keep_keys)
 
     def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
-        """Deletes in bulk what lies below a prefix. Raises FileStoreError, Unavailable."""
+        """Delete all objects with the prefix except the kept keys. Return their number.
+
+        Raises FileStoreError, Unavailable.
+        """
         removed = 0
-        with self._asking(f"The objects below {prefix} cannot be deleted", DELETE):
-            for batch in obstore.list(self._store, prefix, chunk_size=_DELETE_AT_ONCE):
-                doomed = [found["path"] for found in batch if found["path"] not in keep]
-                if doomed:
-                    obstore.delete(self._store, doomed)
-                removed += len(doomed)
+        with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
+            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_DELETE):
+                keys = [found["path"] for found in batch if found["path"] not in keep]
+                if keys:
+                    obstore.delete(self._bucket, keys)
+                removed += len(keys)
         return removed
 
     def snapshot_ids(self) -> list[str]:
-        """Ids below `snapshots/`. Raises FileStoreError, Unavailable."""
-        with self._asking("The bucket cannot be listed", LIST):
-            found = obstore.list_with_delimiter(self._store, "snapshots/")["common_prefixes"]
+        """Return the ids of all snapshots with objects, sorted. Raises FileStoreError, Unavailable."""
+        with translate_errors("The bucket cannot be listed", LIST):
+            found = obstore.list_with_delimiter(self._bucket, "snapshots/")["common_prefixes"]
         ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
         return sorted(filter(is_id, ids))
 
     def free_bytes(self) -> int | None:
-        """None: a bucket does not fill up."""
+        """Return None: a bucket has no size limit."""
         return None
 
     def probe(self) -> None:
-        """Writes, reads, lists and deletes a small object, after a link to it where the cloud is asked for signatures.
-        Raises FileStoreError, Unavailable.
-        """
+        """Sign a URL, then write, read, list and delete a small object. Raises FileStoreError, Unavailable."""
         key = f"probe/{uuid.uuid4()}"
-        if self._signer is None:
-            with self._asking("A link cannot be signed", SIGN):
-                obstore.sign(self._store, "GET", key, timedelta(seconds=_LINK_SECONDS_MOST))
+        with translate_errors("The URL cannot be signed", SIGN):
+            obstore.sign(self._signing_bucket, "GET", key, timedelta(seconds=_MAXIMUM_URL_SECONDS))
         self.put(key, b"daybreak", {"Content-Type": "text/plain"})
-        with self._asking("The bucket cannot be read", READ):
-            good = bytes(obstore.get(self._store, key).bytes()) == b"daybreak"
-        with self._asking("The bucket cannot be listed", LIST):
-            obstore.list_with_delimiter(self._store, "probe/")
-        with self._asking("What is in the bucket cannot be deleted", DELETE):
-            obstore.delete(self._store, [key])
-        if not good:
-            raise FileStoreError("The bucket does not give back what was written to it.")
-
-    @contextlib.contextmanager
-    def _asking(self, what: str, need: Need) -> Iterator[None]:
-        """Asks the bucket. Keys come first: what is wrong with them is not told through the library."""
-        if self._machine is not None:
-            self._machine.keys()
-        with translated(what, need):
-            yield
-
-    async def _ready(self) -> None:
-        """The same for an event loop, which does not wait for keys."""
-        if self._machine is not None and not self._machine.fresh():
-            await asyncio.to_thread(self._machine.keys)
+        with translate_errors("The bucket cannot be read", READ):
+            content = bytes(obstore.get(self._bucket, key).bytes())
+        with translate_errors("The bucket cannot be listed", LIST):
+            obstore.list_with_delimiter(self._bucket, "probe/")
+        with translate_errors("Objects of the bucket cannot be deleted", DELETE):
+            obstore.delete(self._bucket, [key])
+        if content != b"daybreak":
+            raise FileStoreError("The bucket does not return what was written to it.")
 
 
-class _TravellingSink(ObjectSink):
-    """A sink that finds its bucket again on another machine, by its address and that machine's own credentials. There
-    it sends each file before `write` returns: a task's end must mean that its files have arrived.
+class _BucketSink(ObjectSink):
+    """Sink that a Spark task receives by pickling.
+
+    The task opens the bucket with the credentials of the machine it runs on. There `write` returns after the upload, so
+    that the files of a finished task are in the bucket.
     """
 
-    def __init__(self, store: ObjectStore, address: BucketAddress, snapshot_id: str, uploads: int) -> None:
-        super().__init__(store, snapshot_id, uploads)
-        self._travels_as = (address, snapshot_id)
+    def __init__(self, store: ObjectStore, settings: FilesSettings, snapshot_id: str, uploads: int) -> None:
+        super().__init__(store, snapshot_id, settings.serve_gzip_as, uploads)
+        self._settings = settings
+        self._snapshot_id = snapshot_id
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived_sink, self._travels_as
+    def __reduce__(self) -> tuple[object, ...]:
+        # The settings of the bucket contain no credentials.
+        return _open_sink, (self._settings, self._snapshot_id)
 
 
-def _arrived_sink(address: BucketAddress, snapshot_id: str) -> _TravellingSink:
-    return _TravellingSink(ObjectStore(address), address, snapshot_id, 0)
+def _open_sink(settings: FilesSettings, snapshot_id: str) -> _BucketSink:
+    return _BucketSink(ObjectStore(settings), settings, snapshot_id, 0)

@@ -1,1 +1,1 @@
-"""The seams of the service: Protocols that adapters fill and services use."""
+"""Ports: Protocols that adapters implement and services use."""

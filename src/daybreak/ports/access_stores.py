@@ -1,4 +1,4 @@
-"""Who may do what, as the state database keeps it: seats, sessions, API tokens, throttles, the directory."""
+"""Ports of the access tables in the state database: seats, sessions, API tokens, throttles, the directory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from daybreak.domain.identity import (
     ApiToken,
     Device,
     Grant,
-    Landing,
-    Reach,
+    GrantedAccount,
+    InitialAccount,
+    ResolvedSession,
+    ResolvedToken,
     Seat,
     Session,
-    SessionStanding,
-    TokenStanding,
 )
 
 
@@ -25,12 +25,12 @@ class SeatStore(Protocol):
     """Seats, their passwords and their second factors."""
 
     def by_email(self, email: str) -> Seat | None:
-        """The seat of an email, whatever its case; None when there is none."""
+        """Return the seat of an email, ignoring case."""
 
     def by_id(self, seat_id: str) -> Seat | None: ...
 
-    def held(self, seat_id: str) -> Seat | None:
-        """As `by_id`; until the transaction ends nobody else changes the seat, or holds it."""
+    def get_for_update(self, seat_id: str) -> Seat | None:
+        """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
 
     def list_all(self) -> list[Seat]: ...
 
@@ -42,56 +42,58 @@ class SeatStore(Protocol):
 
     def set_last_client(self, seat_id: str, client_id: str) -> None: ...
 
-    def reach(self, seat_id: str) -> list[Reach]:
-        """Every account with a grant of the seat, inactive ones too, ordered by account name."""
+    def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
+        """Return every account that the seat has a grant on, inactive ones included, by account name."""
 
-    def reach_size(self, seat_id: str) -> int:
-        """How many those are."""
+    def count_granted_accounts(self, seat_id: str) -> int:
+        """Return the number of `granted_accounts`."""
 
-    def landing(self, seat: Seat) -> Landing | None:
-        """Where a login begins; None when no account in reach is active."""
+    def initial_account(self, seat: Seat) -> InitialAccount | None:
+        """Return the account on which a login starts, None when no granted account is active."""
 
     def sealed_seed(self, seat_id: str) -> str | None:
-        """The enrolled second factor's sealed seed."""
+        """Return the encrypted seed of the second factor."""
 
     def pending_seed(self, seat_id: str) -> str | None:
-        """The sealed seed of an enrolment that is not confirmed yet."""
+        """Return the encrypted seed of an unconfirmed enrolment."""
 
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None: ...
 
     def confirm_second_factor(self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime) -> bool:
-        """Makes the pending seed the seat's factor, its step used, recovery codes replaced.
-        False when nothing was pending."""
+        """Activate the pending seed, mark the step as used and replace the recovery codes.
 
-    def accept_step(self, seat_id: str, step: int) -> bool:
-        """Uses a step once: one atomic statement; False when this or a later one was used."""
+        Returns False when no seed was pending.
+        """
+
+    def use_step(self, seat_id: str, step: int) -> bool:
+        """Mark a step as used, atomically. Returns False when this or a later one was used before."""
 
     def replace_recovery_codes(self, seat_id: str, hashes: Sequence[str]) -> None: ...
 
     def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
-        """One atomic statement; False when it is unknown or used."""
+        """Mark a recovery code as used, atomically. Returns False when it is unknown or used."""
 
     def recovery_codes_left(self, seat_id: str) -> int: ...
 
     def reset_second_factor(self, seat_id: str) -> None: ...
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
-        """Writes each sealed seed anew where `reseal(seat_id, sealed)` gives another; how many."""
+        """Replace each encrypted seed by `reseal(seat_id, sealed)` unless that is None. Returns the number replaced."""
 
 
 class SessionStore(Protocol):
-    """Logins and the devices they came from."""
+    """Sessions and the devices that they were started on."""
 
     def start(self, session: Session) -> None: ...
 
-    def pass_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
-        """Ends the waiting, once: atomic; False when the session waits no longer or has ended."""
+    def complete_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
+        """Complete a pending login, atomically. Returns False when it was completed before or has ended."""
 
-    def standing(self, sid: str, client_id: str | None) -> SessionStanding | None:
-        """Session, seat, account and grant by one statement; None when the sid is unknown."""
+    def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
+        """Return session, seat, account and grant with one statement, None when the sid is unknown."""
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
-        """False when it had ended already."""
+        """End a session. Returns False when it had ended already."""
 
     def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int: ...
 
@@ -99,16 +101,16 @@ class SessionStore(Protocol):
 
     def mark_reauthenticated(self, sid: str, now: datetime) -> None: ...
 
-    def remember_device(self, device: Device) -> None:
-        """Inserts the device, or brings agent, address and last seen of a known one up to date."""
+    def save_device(self, device: Device) -> None:
+        """Insert a device, or update agent, address and last use of a known one."""
 
     def device(self, device_id: str, seat_id: str) -> Device | None: ...
 
-    def forget_ended(self, before: datetime) -> int:
-        """Deletes sessions that ended or expired before that instant; how many."""
+    def delete_ended(self, before: datetime) -> int:
+        """Delete sessions that ended or expired before that instant and return their number."""
 
-    def forget_devices(self, before: datetime) -> int:
-        """Deletes devices not seen since that instant and with no session left; how many."""
+    def delete_unused_devices(self, before: datetime) -> int:
+        """Delete devices without sessions that were last seen before that instant and return their number."""
 
 
 class ApiTokenStore(Protocol):
@@ -116,23 +118,23 @@ class ApiTokenStore(Protocol):
 
     def add(self, token: ApiToken) -> None: ...
 
-    def standing(self, digest: str) -> TokenStanding | None:
-        """Token, seat, account and grant by one statement."""
+    def resolve(self, digest: str) -> ResolvedToken | None:
+        """Return token, seat, account and grant with one statement."""
 
-    def standing_by_id(self, token_id: str) -> TokenStanding | None: ...
+    def resolve_by_id(self, token_id: str) -> ResolvedToken | None: ...
 
-    def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
-        """Sets last used unless it was used after `not_after` (at most one write a minute)."""
+    def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
+        """Set the last use, unless the token was used after `not_after`."""
 
     def list_for(self, *, client_id: str | None = None, seat_id: str | None = None) -> list[ApiToken]: ...
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
-        """Revokes every token that stands on one of them."""
+        """Revoke every token that depends on one of the grants."""
 
-    def forget_dead(self, before: datetime) -> int:
-        """Deletes tokens revoked or expired before that instant; how many."""
+    def delete_inactive(self, before: datetime) -> int:
+        """Delete tokens that were revoked or expired before that instant and return their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +147,19 @@ class ThrottleRule:
 
 
 class ThrottleStore(Protocol):
-    """Counted attempts, shared by all workers and nodes."""
+    """Attempt counters, shared by all workers and nodes."""
 
     def count(self, rules: Sequence[ThrottleRule], now: datetime) -> ThrottleRule | None:
-        """Counts one attempt against every rule, atomically. None = allowed; else the rule that
-        is exceeded (then the attempt does not push the window further out)."""
+        """Count one attempt against every rule, atomically. Returns the exceeded rule, None when allowed.
+
+        A refused attempt is not counted.
+        """
 
     def retry_after_seconds(self, rule: ThrottleRule, now: datetime) -> int: ...
 
     def clear(self, key: str) -> None: ...
 
-    def forget(self, before: datetime) -> int: ...
+    def delete_expired(self, before: datetime) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +176,12 @@ class DirectoryStore(Protocol):
 
     def load(self) -> Directory: ...
 
-    def put_accounts(self, *given: Account) -> None: ...
+    def put_accounts(self, *accounts: Account) -> None: ...
 
-    def put_seats(self, *given: Seat) -> None:
-        """Inserts or changes email, disabled and (when not None) password_hash."""
+    def put_seats(self, *seats: Seat) -> None:
+        """Insert seats, or change their email, disabled and, unless None, password_hash."""
 
-    def put_grants(self, *given: Grant) -> None: ...
+    def put_grants(self, *grants: Grant) -> None: ...
 
-    def remove_grants(self, *given: Grant) -> None:
-        """Takes away what is named by seat_id and client_id."""
+    def remove_grants(self, *grants: Grant) -> None:
+        """Delete grants by seat_id and client_id."""

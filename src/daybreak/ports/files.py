@@ -1,18 +1,16 @@
-"""Where files live: what writes a snapshot's files and what serves them."""
+"""Storage of published files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from io import FileIO
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 
 class WrittenFile(msgspec.Struct, frozen=True, gc=False):
-    """What a store says about a file it took: digest and length of the stored bytes, and key."""
+    """Key of a stored file, and length and SHA-256 (hex) of its bytes."""
 
     key: str
     bytes: int
@@ -20,69 +18,61 @@ class WrittenFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class FileSink(Protocol):
-    """Where one run's files go: the staging of one snapshot. Called from several threads."""
+    """Destination of the files of one run. Methods may be called from several threads.
+
+    A sink can be pickled for tasks in other processes. Every method raises FileStoreError (permanent) or Unavailable (a
+    retry can help).
+    """
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Takes one finished file, piece by piece; `client_id` "" is the shared header-only one."""
+        """Store one file. An empty `client_id` selects the file that all Leaders without rows share."""
 
-    def carry(self, key: str) -> str:
-        """Makes a file of an earlier snapshot part of this one (link or reference): its new key."""
+    def reuse(self, key: str) -> str:
+        """Make an unchanged file of an earlier snapshot part of this one. Return its key in this one."""
 
-    def seal(self) -> None:
-        """Returns when everything written is durable (sync once) and under its final name."""
+    def commit(self) -> None:
+        """Return when all files are durable and have their final names."""
 
     def discard(self) -> None:
-        """Removes what was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreLink:
-    """A URL of the store's own, good for a minute at most."""
-
-    url: str
-    expires_at: datetime
+        """Delete all files, before or after `commit`."""
 
 
 class FileStore(Protocol):
-    """Where published files live: local disk or an object store."""
+    """Local disk or object store.
+
+    Every method raises FileStoreError (permanent) or Unavailable (a retry can help).
+    """
 
     @property
-    def reads_cheaply(self) -> bool:
-        """Whether reading every file back costs little. A store that is far away checks digests as files arrive, and
-        a run reads back a sample."""
+    def full_verification(self) -> bool:
+        """Whether a run may read back every file. A remote store checks digests at the upload; a sample is enough."""
 
-    def stage(self, snapshot_id: str) -> FileSink: ...
+    def stage(self, snapshot_id: str) -> FileSink:
+        """Return the sink of a new snapshot."""
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
-        """Reads the whole file; raises FileDamaged when length or digest differ, FileStoreError
-        when it is not there."""
+        """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""
 
     def open_local(self, key: str) -> FileIO | None:
-        """The file, open to be read, when it lies on local disk; None on an object store. Whoever asks closes it.
-        Raises FileStoreError when it is gone, or is no file but a link to one."""
+        """Open a file on local disk, which the caller closes. Return None in an object store."""
 
-    async def store_link(
-        self,
-        key: str,
-        *,
-        seconds: int,
-        file_name: str,
-        content_type: str,
-        content_encoding: str | None,
-        method: str = "GET",
-    ) -> StoreLink | None:
-        """A store-signed URL, or None on local disk."""
+    async def signed_url(self, key: str, *, seconds: int, method: Literal["GET", "HEAD"] = "GET") -> str | None:
+        """Return a URL that the store itself answers. Return None on local disk."""
 
-    def read(self, key: str) -> Iterator[bytes]: ...
+    def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of a file, or `length` of them from `start`: fewer if the file is shorter.
+
+        A file in an object store comes in pieces of 256 KiB or a little more.
+        """
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-        """Deletes a snapshot's files but those kept (carried into living ones); how many."""
+        """Delete the files of a snapshot except those that other snapshots use. Return their number."""
 
     def snapshot_ids(self) -> list[str]:
-        """Every snapshot of which anything lies in the store, staged or not, sorted."""
+        """Return the ids of all snapshots with files, sorted."""
 
     def free_bytes(self) -> int | None:
-        """Free space, None when the store has no such figure."""
+        """Return the free space. Return None in an object store."""
 
     def probe(self) -> None:
-        """Writes, reads and deletes a small object; raises FileStoreError or Unavailable."""
+        """Write, read and delete a small file."""

@@ -1,4 +1,4 @@
-"""Runs, their manifests and what is served, as the state database keeps it."""
+"""Runs, manifests and the pointer to the published snapshot, as the state database keeps them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, Snaps
 
 
 class SnapshotStore(Protocol):
-    """Runs, manifests and the one pointer to what is served."""
+    """Runs, manifests, and the pointer to the published snapshot."""
 
     def claim_day(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot | None:
-        """Claims `snapshot.day` for its builder: inserts it, or takes over a day whose builder let
-        its lease lapse or whose last run failed (a new fence, a new snapshot id). None when another
-        holds it or the day is done (complete, held, published)."""
+        """Claim `snapshot.day` for its builder: insert the run, or take over a day whose lease has lapsed or whose last
+        run failed, with a new fence and a new snapshot id. Return None when another builder has the day, or when it is
+        complete, held or published.
+        """
 
     def begin_manual(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot:
-        """A run by hand, with an id of its own."""
+        """Insert a manual run."""
 
     def renew(
         self,
@@ -28,12 +29,13 @@ class SnapshotStore(Protocol):
         lease_seconds: int,
         progress: Mapping[str, object],
     ) -> bool:
-        """Keeps the lease and says how far it is. False when fenced."""
+        """Renew the lease and store the progress. Return False when another builder has the run."""
 
     def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
-        """Appends manifest entries (also the shared header-only ones). Raises RunFenced."""
+        """Append manifest entries, including the shared header-only ones. Raises RunFenced."""
 
-    def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None: ...
+    def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
+        """Append Leaders of the snapshot. Raises RunFenced."""
 
     def finish(
         self,
@@ -45,7 +47,7 @@ class SnapshotStore(Protocol):
         report: Mapping[str, object],
         failure: str | None = None,
     ) -> None:
-        """From building to complete, held or failed. Raises RunFenced."""
+        """Change a building run to complete, held or failed. Raises RunFenced."""
 
     def publish(
         self,
@@ -55,60 +57,72 @@ class SnapshotStore(Protocol):
         *,
         accepted_reason: str | None = None,
     ) -> None:
-        """Moves the pointer, one transaction; refuses one that is older (as_of) than the served
-        one, is not complete, or held without a reason. Raises RunFenced, Conflict."""
+        """Move the pointer. Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published
+        one, is not complete, or is held without a reason.
+        """
 
-    def discard(self, snapshot_id: str, now: datetime, reason: str) -> None: ...
+    def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
+        """Change a complete or held snapshot to discarded. Raises Conflict."""
 
     def lapse(self, now: datetime) -> list[Snapshot]:
-        """Marks building runs whose lease is over as failed; returns them."""
+        """Mark building runs whose lease has lapsed as failed, and return them."""
 
     def current(self) -> Snapshot | None:
-        """The snapshot that is served."""
+        """Return the published snapshot."""
 
-    def get(self, snapshot_id: str) -> Snapshot | None: ...
+    def get(self, snapshot_id: str) -> Snapshot | None:
+        """Return a run, None when it is unknown."""
 
     def of_day(self, day: date) -> Snapshot | None:
-        """The latest run for that day's publication."""
+        """Return the latest run for that day's publication."""
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
-        """Newest first."""
+        """Return the most recent runs, newest first."""
 
     def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> CurrentFile | None:
-        """One file (header-only when the Leader has no rows); `snapshot_id` None = the current
-        one. None when the snapshot does not know the Leader, or is not (or no longer) served:
-        published snapshots and retired ones whose files still stand are."""
+        """Return one file, the header-only one for a Leader without rows. `snapshot_id` None is the published snapshot.
 
-    def leader_known(self, snapshot_id: str, client_id: str) -> bool: ...
+        Return None for an unknown Leader, and for a snapshot that is neither published nor retired with its files.
+        """
+
+    def leader_known(self, snapshot_id: str, client_id: str) -> bool:
+        """Return whether the snapshot has the Leader."""
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
-        """The nine entries of one Leader, header-only ones filled in, in catalogue order of names
-        as stored; [] when unknown."""
+        """Return the nine entries of one Leader, with header-only entries filled in, ordered by resource. Empty for an
+        unknown Leader.
+        """
 
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
-        """All entries, ordered by resource and client_id."""
+        """Yield all entries, ordered by resource and client_id."""
 
-    def leaders(self, snapshot_id: str) -> Iterator[str]: ...
+    def leaders(self, snapshot_id: str) -> Iterator[str]:
+        """Yield the Leaders of a snapshot."""
 
-    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]: ...
+    def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
+        """Return the fingerprint of each Leader's rows of a resource, by client_id."""
 
     def rows_lost(
         self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float
     ) -> list[tuple[str, int, int]]:
-        """Leaders that had at least so many rows and lost more than that share of them (all, when they have no entry
-        any more): client_id, rows before, rows now; by client_id."""
+        """Return Leaders that had at least `least_rows` rows and lost more than `share` of them: (client_id, rows
+        before, rows now), ordered by client_id. A Leader without an entry has lost all rows.
+        """
 
     def served(self) -> list[Snapshot]:
-        """Published and retired snapshots whose files still stand, newest publication first."""
+        """Return published and retired snapshots that have files, newest publication first."""
 
     def abandoned(self) -> list[Snapshot]:
-        """Runs whose manifest rows are to be forgotten, oldest first: failed and discarded ones, and
-        those that were being forgotten when that was interrupted."""
+        """Return runs whose manifests are to be deleted, oldest first: failed and discarded ones, and those whose
+        deletion was interrupted.
+        """
 
     def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
-        """Deletes manifest rows; the run's own row stays for history, as retired without files. How
-        many rows went. With `at_most`, call it again until it deletes fewer, so that others may
-        write in between. Raises Conflict for a snapshot that is served, or may still be."""
+        """Delete a snapshot's manifest, and return the number of rows. The run stays, as retired without files.
+
+        With `at_most`, repeat until fewer rows were deleted; others can write in between. Raises Conflict for a
+        snapshot that is published, or may still be.
+        """
 
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
-        """Keys that the manifests of these snapshots name and that begin with one of the `folders`, at least one."""
+        """Yield the keys in the manifests of these snapshots that begin with one of the `folders`."""

@@ -1,30 +1,65 @@
-"""Where rows come from: the operator's platform, read as of one instant."""
+"""Row sources: the operator's platform, read as of one instant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.ports.files import FileSink
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceReport:
-    """What came of one resource's export.
+class ExportJob:
+    """What to export of one resource.
 
-    `rows` and `leaders` count what is exported, carried Leaders (unchanged since the snapshot
-    before) included. `unexpected_values` counts, per column, values outside the allowed ones;
-    `null_counts` counts NULLs per column; both over the rows of known Leaders.
+    `formats` are names of the catalogue's formats, `compression` is a codec name such as `igzip-2`, `threads` bounds
+    encoding and compression. `previous` maps a client_id to its fingerprint in the previous snapshot: the files of a
+    Leader whose fingerprint is unchanged are reused.
+    """
+
+    resource: str
+    formats: tuple[str, ...]
+    compression: str
+    threads: int
+    previous: Mapping[str, str] = field(default_factory=dict)
+
+
+class ExportObserver(Protocol):
+    """Receives the results of an export as they come. All methods are called from the thread that called `export`."""
+
+    def entries_written(self, entries: list[ManifestEntry]) -> None:
+        """Receive manifest entries whose files the sink has taken. The first is the shared header-only one, with
+        client_id "".
+        """
+
+    def leaders_reused(self, client_ids: list[str]) -> None:
+        """Receive Leaders whose rows, formats and compression are those of the previous snapshot. No file of theirs was
+        written.
+        """
+
+    def rows_done(self, rows: int) -> None:
+        """Receive the number of rows exported so far, including those of reused Leaders. May raise to stop the
+        export.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceReport:
+    """Figures of one resource's export.
+
+    `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `unknown_leader_rows` are
+    rows of no known Leader, which are in no file. `unexpected_values` and `null_counts` count, by column, values that
+    the catalogue does not list and NULLs, both over the rows of known Leaders.
     """
 
     resource: str
     rows: int
     leaders: int
-    carried: int
+    reused_leaders: int
     unknown_leader_rows: int
     unexpected_values: Mapping[str, int]
     null_counts: Mapping[str, int]
@@ -33,7 +68,7 @@ class ResourceReport:
 
 @dataclass(frozen=True, slots=True)
 class ReferentialFault:
-    """Rows that contradict each other: `check` names the promise, `rows` how many break it."""
+    """A relation between resources that `rows` rows violate. `check` describes it, `example` is one value."""
 
     check: str
     rows: int
@@ -41,67 +76,53 @@ class ReferentialFault:
 
 
 class Reading(Protocol):
-    """One consistent view of the platform as of one instant, open until its context ends."""
+    """A consistent view of the platform as of one instant, valid until its context ends.
 
-    @property
-    def as_of(self) -> datetime: ...
+    Rows are exported in this process or by tasks on other machines; the caller does not see the difference.
+    """
 
     def check(self) -> None:
-        """Holds tables, models and the chain of Leaders to the contract. Raises SourceError that
-        lists every fault."""
+        """Check tables, models, Leaders and terms against the catalogue. Raises SourceError that lists every fault."""
 
     def leaders(self) -> list[str]:
-        """Every Leader that gets files: lower-case UUID text, sorted."""
+        """Return every Leader that gets files: lower-case UUID text, sorted."""
 
     def input_bytes(self) -> int:
-        """About how many bytes the source holds on disk, 0 when unknown."""
+        """Return the approximate size of the source on disk, 0 when unknown."""
 
-    def confirm(self) -> None:
-        """Asked at the end: raises SourceUnavailable when the source changed while it was read."""
+    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
+        """Write all files of one resource to the sink, which the caller seals.
 
+        The same rows, formats and compression produce the same bytes. Raises SourceError when rows cannot be read,
+        RunError when rows are missing, and what the sink and the observer raise.
+        """
 
-class EmbeddedReading(Reading, Protocol):
-    """A reading whose rows are found in the embedded engine, which makes the files here."""
+    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+        """Check the relations that the catalogue declares. `resources` are those that have rows of known Leaders; the
+        others violate nothing.
+        """
 
-    def rows(self, resource: str) -> str:
-        """A SELECT in DuckDB's dialect that gives the resource's columns under their names, rows in any order. It may
-        be run as often as needed: what is dear to make (aggregates, streams) the reading makes once and keeps."""
-
-    def cursor(self) -> Any:
-        """A DuckDB connection on the reading's engine, for one thread and one open stream; the
-        caller closes it. The SELECTs of `rows` run on it."""
-
-
-@runtime_checkable
-class DistributedReading(Reading, Protocol):
-    """A reading whose engine makes and stores the files itself, on many machines."""
-
-    def export_resource(
-        self,
-        resource: str,
-        formats: Sequence[str],
-        sink: FileSink,
-        *,
-        previous: Mapping[str, str],
-        compression: str,
-        on_entries: Callable[[list[ManifestEntry]], None],
-        on_carried: Callable[[list[str]], None],
-        on_progress: Callable[[int], None],
-    ) -> ResourceReport:
-        """As `daybreak.export.export_resource`."""
-
-    def referential_faults(self, filled: Collection[str]) -> list[ReferentialFault]:
-        """As `daybreak.export.referential_faults`."""
+    def confirm_unchanged(self) -> None:
+        """Raise SourceUnavailable when the source changed while it was read. To be called last."""
 
 
 class RowSource(Protocol):
-    """The operator's platform. `open` gives one consistent reading as of one instant.
-
-    Raises SourceError (what is there is not what was promised: all faults in one message) or
-    SourceUnavailable (transient).
-    """
+    """The operator's platform as the source of rows."""
 
     @property
-    def engine(self) -> str: ...
+    def engine(self) -> str:
+        """The value of `source.engine`."""
 
-    def open(self, as_of: datetime) -> AbstractContextManager[Reading]: ...
+    def open(self, as_of: datetime) -> AbstractContextManager[Reading]:
+        """Open one consistent reading. Raises SourceError, or SourceUnavailable when another attempt may succeed."""
+
+
+class DirectorySource(Protocol):
+    """The operator's platform as the source of accounts, seats and grants."""
+
+    def query(self, sql: str) -> list[dict[str, object]]:
+        """Return the rows of a query from the settings under `[directory]`, by column name. Raises SourceError."""
+
+
+class PlatformSource(RowSource, DirectorySource, Protocol):
+    """What every engine provides."""

@@ -1,9 +1,8 @@
-"""The state database: transactions over all its stores.
+"""Port of the state database.
 
-Every store method runs inside one transaction: services get a `Stores` bundle from `State.read` /
-`State.write` (or the awaitable `aread` / `awrite`), and what one callable does is committed whole
-or not at all. `Unavailable(state_unavailable)` is raised when the database is away, within a
-bounded time.
+Services pass a function to `State.read` or `State.write`, which runs it in one transaction with the `Stores` of that
+transaction. A write is committed completely or not at all. If the database does not answer within a bounded time,
+every method raises `Unavailable` with the code `state_unavailable`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.ports.access_stores import ApiTokenStore, DirectoryStore, SeatStore, SessionStore, ThrottleStore
 from daybreak.ports.snapshot_store import SnapshotStore
 
@@ -21,38 +20,26 @@ T = TypeVar("T")
 
 
 class AuditStore(Protocol):
-    """Append-only trail."""
+    """The audit trail, which is append-only."""
 
     def append(self, event: AuditEvent) -> None: ...
 
     def append_all(self, events: Sequence[AuditEvent]) -> None:
-        """Many at once, in their order: a tenth of the cost of one by one."""
+        """Append events in order, at a tenth of the cost of single calls."""
 
-    def read(
-        self,
-        *,
-        client_id: str | None = None,
-        seat_id: str | None = None,
-        actor: str | None = None,
-        action: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after_id: int | None = None,
-        newest_first: bool = False,
-        limit: int = 1000,
-    ) -> list[AuditEvent]:
-        """Events that match everything given. `since` is included, `until` is not; `action` ending
-        in `.` or `*` matches every action that begins so. `after_id` goes on from an event: to
-        newer ones, or to older ones with `newest_first`."""
+    def read(self, query: AuditQuery) -> list[AuditEvent]:
+        """Return the events that match `query`, oldest first unless it says otherwise."""
 
-    def forget(self, before: datetime, *, at_most: int = 10_000) -> int:
-        """Deletes events before that instant, the oldest first; how many. Call it again until it
-        deletes fewer than `at_most`. The database refuses to delete any other event."""
+    def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
+        """Delete events before that instant, oldest first, and return how many.
+
+        Repeat until fewer than `at_most` were deleted. The database refuses to delete any other event.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One running service process, as others see it."""
+    """A running service process, as it reports itself to others."""
 
     node_id: str
     host: str
@@ -65,16 +52,16 @@ class Node:
 class NodeStore(Protocol):
     """Heartbeats of service nodes."""
 
-    def beat(self, node: Node) -> None: ...
+    def record_heartbeat(self, node: Node) -> None: ...
 
     def list_seen(self, since: datetime) -> list[Node]: ...
 
-    def forget(self, before: datetime) -> int:
-        """Deletes nodes not seen since that instant; how many."""
+    def delete_before(self, before: datetime) -> int:
+        """Delete nodes not seen since that instant, and return how many."""
 
 
 class Stores(Protocol):
-    """Everything in the state database, within one transaction."""
+    """All stores of the state database, in one transaction."""
 
     @property
     def seats(self) -> SeatStore: ...
@@ -95,16 +82,19 @@ class Stores(Protocol):
 
 
 class State(Protocol):
-    """The state database. `read` sees one consistent view, each statement of an `aread` what is committed when it
-    starts; `write` and `awrite` are one durable transaction."""
+    """The state database. `aread` and `awrite` are for event loops, `read` and `write` for other threads."""
 
-    def read(self, work: Callable[[Stores], T]) -> T: ...
+    def read(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` on one consistent view of the database."""
 
-    def write(self, work: Callable[[Stores], T]) -> T: ...
+    def write(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` in one transaction, which is durable on return."""
 
-    async def aread(self, work: Callable[[Stores], T]) -> T: ...
+    async def aread(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` without a transaction: each statement sees what is committed when it starts."""
 
-    async def awrite(self, work: Callable[[Stores], T]) -> T: ...
+    async def awrite(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` in one transaction, which is durable on return."""
 
     def close(self) -> None: ...
 

@@ -1,6 +1,35 @@
-"""The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen object, every fault listed at once."""
+"""The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen tree of models."""
 
-from daybreak.settings.load import ENVIRONMENT_PREFIX, load_settings, setting_rows
-from daybreak.settings.sections import Fault, Settings, SettingsFault
+from daybreak.settings.load import Fault, SettingsFault, load_settings
+from daybreak.settings.sections import (
+    AccessSettings,
+    AuditSettings,
+    DirectorySettings,
+    FilesSettings,
+    GuardSettings,
+    KeysSettings,
+    MetricsSettings,
+    SnapshotSettings,
+    SourceSettings,
+    StateSettings,
+)
+from daybreak.settings.text_forms import Rate
+from daybreak.settings.tree import Settings
 
-__all__ = ["ENVIRONMENT_PREFIX", "Fault", "Settings", "SettingsFault", "load_settings", "setting_rows"]
+__all__ = [
+    "AccessSettings",
+    "AuditSettings",
+    "DirectorySettings",
+    "Fault",
+    "FilesSettings",
+    "GuardSettings",
+    "KeysSettings",
+    "MetricsSettings",
+    "Rate",
+    "Settings",
+    "SettingsFault",
+    "SnapshotSettings",
+    "SourceSettings",
+    "StateSettings",
+    "load_settings",
+]

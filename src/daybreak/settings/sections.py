@@ -1,312 +1,323 @@
-"""Every setting: its kind, its default and what it is for.
+"""The settings of each section: name, type, default and description.
 
-The reference page and the file that `daybreakd init` writes are made from this.
+The reference page and the file that `daybreakd init` writes are generated from these models.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import os
 from datetime import time, timedelta
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal
 
-from daybreak.catalogue.formats import DEFAULT_FORMATS, FORMATS
-from daybreak.domain.errors import OperatorError
-from daybreak.settings.kinds import (
-    BOOLEAN,
-    DURATION,
-    FILES_URL,
-    LISTEN,
-    NETWORK,
-    PATH,
-    RATE,
-    SHARE,
-    SIZE,
-    STATE_URL,
-    TABLE,
-    TEXT,
-    TIME_OF_DAY,
-    WEB_ADDRESS,
-    Kind,
-    Rate,
-    at_least,
-    between,
-    choice,
-    list_of,
-    optional,
-    whole,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
 )
 
-T = TypeVar("T")
+from daybreak.catalogue.formats import DEFAULT_FORMATS
+from daybreak.settings.origin import current_origin
+from daybreak.settings.text_forms import InvalidValue, Rate
+from daybreak.settings.types import (
+    AbsolutePath,
+    Duration,
+    FilesUrl,
+    FormatNames,
+    OptionalListen,
+    OptionalPath,
+    RateLimit,
+    RateLimits,
+    Share,
+    Size,
+    StateUrl,
+    TextTable,
+    TimeOfDay,
+    Whole,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingNote:
-    """What is known about a setting beside its value.
+class Section(BaseModel):
+    """One section of the configuration."""
 
-    `default` is as written in the file; None when there is none.
-    """
-
-    kind: Kind[object]
-    default: object
-    text: str
-    secret: bool = False
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
 
-def setting(kind: Kind[T], default: object, text: str, *, secret: bool = False) -> T:
-    """A field of a section. `default` is written as in the file: it is read and checked like any other value."""
-    note = SettingNote(kind, default, text, secret)  # type: ignore[arg-type]
-    return field(metadata={"setting": note}, repr=not secret)  # type: ignore[no-any-return]
+class StateSettings(Section):
+    """Where seats, sessions, tokens, manifests and the audit trail are stored."""
 
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault: the setting, what is wrong with it, and what to do."""
-
-    key: str
-    detail: str
-
-    def __str__(self) -> str:
-        """One line for the operator."""
-        return f"{self.key}: {self.detail}"
-
-
-class SettingsFault(OperatorError):
-    """The configuration cannot be used. `faults` lists everything that is wrong with it."""
-
-    code = "settings_fault"
-
-    def __init__(self, source: str, faults: list[Fault]) -> None:
-        lines = "\n".join(f"  {fault}" for fault in faults)
-        count = "one setting is" if len(faults) == 1 else f"{len(faults)} settings are"
-        super().__init__(f"{source}: {count} wrong\n{lines}")
-        self.source = source
-        self.faults = faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSettings:
-    """[state] Where seats, sessions, tokens, manifests and the audit trail are kept."""
-
-    url: str = setting(
-        STATE_URL,
-        "sqlite:///state.db",
-        "`sqlite:///FILE` for one node, `postgresql://user@host/database` for any number of nodes. "
+    url: StateUrl = Field(
+        default=SecretStr("sqlite:///state.db"),
+        description="`sqlite:///FILE` for one node, `postgresql://user@host/database` for any number of nodes. "
         "A password may come from PGPASSWORD or a .pgpass file.",
-        secret=True,
     )
-    pool_size: int = setting(whole(1, 200), 8, "Connections each process keeps to PostgreSQL.")
-    wait: timedelta = setting(
-        between(DURATION, timedelta(seconds=1), timedelta(minutes=1)),
-        "5s",
-        "Longest wait for the database before the service answers 503.",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeysSettings:
-    """[keys] The secrets that sign tokens and links and encrypt second-factor seeds."""
-
-    file: Path = setting(
-        PATH, "keyring.json", "The keyring, mode 0600; the same file on every node. `daybreakd init` makes one."
+    pool_size: Whole = Field(default=8, ge=1, le=200, description="PostgreSQL connections per process.")
+    wait: Duration = Field(
+        default=timedelta(seconds=5),
+        ge=timedelta(seconds=1),
+        le=timedelta(minutes=1),
+        description="Maximum wait for the database before the service answers 503.",
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSettings:
-    """[source] The operator's platform: where rows come from."""
+class KeysSettings(Section):
+    """The secrets that sign tokens and links and encrypt second-factor seeds."""
 
-    engine: str = setting(choice("duckdb", "postgresql", "spark"), "duckdb", "What runs the models.")
-    location: str = setting(
-        TEXT,
-        None,
-        "`duckdb`: a DuckDB file, or a folder with `TABLE.parquet` or parts in `TABLE/`. `postgresql`: a connection "
-        "address, `postgresql://reader@host/database`. `spark`: a folder or address of Parquet, or `catalog:NAME`.",
-        secret=True,
-    )
-    statement_timeout: timedelta = setting(
-        between(DURATION, timedelta(seconds=10), timedelta(days=1)), "4h", "PostgreSQL: longest a statement may run."
-    )
-    spark: tuple[tuple[str, str], ...] = setting(
-        TABLE, {}, 'Spark: settings of the session, such as `{"spark.master" = "local[4]"}`. Only in the file.'
+    file: AbsolutePath = Field(
+        default=Path("keyring.json"),
+        description="The keyring, mode 0600; the same file on every node. `daybreakd init` creates one.",
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSettings:
-    """[files] Where finished files live and how they are handed out."""
+class SourceSettings(Section):
+    """The operator's platform, from which rows are read."""
 
-    url: str = setting(
-        FILES_URL,
-        "files",
-        "A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Credentials for a bucket "
-        "come from the environment, as each cloud's own tools expect them.",
+    engine: Literal["duckdb", "postgresql", "spark"] = Field(
+        default="duckdb", description="The engine that runs the models."
     )
-    serve_gzip_as: str = setting(
-        choice("file", "encoding"),
-        "file",
-        '"file": every client gets the gzip file. "encoding": a client that accepts gzip gets the text, compressed on '
-        "the way, for consumers that do not unpack.",
+    location: SecretStr = Field(
+        description="`duckdb`: a DuckDB file, or a folder with `TABLE.parquet` or parts in `TABLE/`. `postgresql`: a "
+        "connection URL, `postgresql://reader@host/database`. `spark`: a folder or URL of Parquet files, or "
+        "`catalog:NAME`."
     )
-    endpoint: str = setting(TEXT, "", "Address of a compatible server or a private one; empty for the cloud's own.")
-    region: str = setting(TEXT, "", "Region of the bucket; empty to take it from the environment.")
-    path_style: bool = setting(BOOLEAN, False, "Name the bucket in the path instead of the host name.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotSettings:
-    """[snapshot] When and how files are made."""
-
-    schedule: bool = setting(BOOLEAN, True, "Make a snapshot every day. Switch off when another scheduler runs it.")
-    publish_at: time = setting(TIME_OF_DAY, "04:00", "UTC time of day at which new files appear.")
-    margin: timedelta = setting(
-        between(DURATION, timedelta(minutes=1), timedelta(hours=12)),
-        "10m",
-        "How much earlier a run starts than the length of the last ones asks.",
+    statement_timeout: Duration = Field(
+        default=timedelta(hours=4),
+        ge=timedelta(seconds=10),
+        le=timedelta(days=1),
+        description="PostgreSQL: maximum run time of a statement.",
     )
-    formats: tuple[str, ...] = setting(
-        list_of(choice(*(each.name for each in FORMATS))),
-        list(DEFAULT_FORMATS),
-        "Formats of each file. `csv` and `json` are promised to consumers; more cost time and space.",
-    )
-    compression: str = setting(
-        choice("fast", "small"),
-        "fast",
-        '"fast" is igzip, "small" is zlib-ng level 4: about 12 % smaller files for 2.5 times the time.',
-    )
-    keep: int = setting(whole(1, 400), 7, "Published snapshots that are kept. Links that are out are always honoured.")
-    memory_limit: int = setting(
-        at_least(SIZE, 200_000_000), "1GB", "Memory of the whole builder; the rest spills to `temp_dir`."
-    )
-    verify: str = setting(
-        choice("full", "sample"), "full", "Before a publication read all new files back, or one in fifty."
-    )
-    threads: int = setting(whole(0, 512), 0, "Threads of the builder; 0 for one per processor.")
-    temp_dir: Path | None = setting(optional(PATH), None, "Where the builder spills; beside the files when left out.")
-    models_dir: Path | None = setting(
-        optional(PATH), None, "Folder with RESOURCE.sql files that replace single models."
+    spark: TextTable = Field(
+        default={}, description='Spark: session settings, such as `{"spark.master" = "local[4]"}`. Only in the file.'
     )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardSettings:
-    """[guard] What holds a publication back until an operator decides."""
-
-    enabled: bool = setting(BOOLEAN, True, "Look at each snapshot before it is published.")
-    max_drop_share: float = setting(
-        SHARE,
-        0.3,
-        "A resource that lost more than this share of its rows since the last snapshot is suspicious, and so is the "
-        "loss of more than this share of the Leaders. Where there were fewer than 100, nothing is.",
-    )
-    max_leader_drop_share: float = setting(SHARE, 0.7, "The same for one Leader's rows in a resource.")
-    leader_min_rows: int = setting(
-        whole(1, 10**9), 10_000, "Leaders with fewer rows than this in a resource are not looked at one by one."
-    )
-    max_null_share_rise: float = setting(
-        SHARE, 0.2, "A column whose share of NULLs rises by more than this is suspicious."
-    )
-    referential_checks: bool = setting(
-        BOOLEAN,
-        True,
-        "Check that each Member, campaign, Community and custom field of a Member is there once and that files agree.",
-    )
+    @field_validator("location")
+    @classmethod
+    def _resolve_location(cls, location: SecretStr, info: ValidationInfo) -> SecretStr:
+        """Resolve a relative path against the folder of the file; leave URLs as they are."""
+        text, engine = location.get_secret_value(), info.data.get("engine")
+        if engine == "postgresql":
+            return location
+        if text.startswith(("postgresql://", "postgres://")):
+            raise InvalidValue('This is a PostgreSQL URL. Set source.engine to "postgresql".')
+        path = (current_origin().folder / Path(text).expanduser()).resolve()
+        return SecretStr(str(path)) if engine == "duckdb" or path.exists() else location
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccessSettings:
-    """[access] Sessions, links and throttles."""
+class FilesSettings(Section):
+    """Where finished files are stored and how they are served."""
 
-    session_lifetime: timedelta = setting(
-        between(DURATION, timedelta(minutes=5), timedelta(days=90)), "7d", "How long a login is good."
+    url: FilesUrl = Field(
+        default="files",
+        description="A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Credentials for "
+        "a bucket come from the environment.",
     )
-    link_lifetime: timedelta = setting(
-        between(DURATION, timedelta(seconds=30), timedelta(hours=12)), "15m", "How long a signed link is good."
+    serve_gzip_as: Literal["file", "encoding"] = Field(
+        default="file",
+        description='"file": every client gets the gzip file. "encoding": a client that accepts gzip gets the text, '
+        "compressed in transfer, for consumers that do not decompress files. In a bucket, it applies to files that "
+        "are uploaded after the change.",
     )
-    login_per_seat: Rate = setting(RATE, "10/5m", "Logins tried for one seat from one address.")
-    login_per_address: Rate = setting(
-        RATE, "300/5m", "Logins tried from one address (IPv6: one /64), whatever the seat."
+    accelerate: Literal["off", "nginx"] = Field(
+        default="off",
+        description='"nginx": the service answers with X-Accel-Redirect, and nginx sends files over 64 KiB from its '
+        "location `/daybreak-files/`.",
     )
-    login_overall: Rate = setting(RATE, "6000/5m", "Logins tried in all.")
-    second_factor_per_seat: tuple[Rate, ...] = setting(
-        list_of(RATE, least=1), ["5/5m", "20/1h", "50/1d"], "Second-factor codes tried for one seat; all limits hold."
+    max_transfers: Whole = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Maximum number of files over 64 KiB that a worker sends at the same time; 503 beyond. A client "
+        "that reads slowly occupies about 2 MB.",
     )
+    endpoint: str = Field(
+        default="", description="URL of a compatible or private server; empty for the cloud's default."
+    )
+    region: str = Field(default="", description="Region of the bucket; empty to take it from the environment.")
+    path_style: bool = Field(default=False, description="Put the bucket name in the path instead of the host name.")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectorySettings:
-    """[directory] Accounts and seats straight from the platform's own database (`daybreakd directory sync`)."""
-
-    accounts: str = setting(TEXT, "", "SQL on the source for accounts; empty when the directory is imported by hand.")
-    seats: str = setting(TEXT, "", "SQL on the source for seats.")
-    access: str = setting(TEXT, "", "SQL on the source for what each seat may do on each account.")
-    max_removed_share: float = setting(
-        SHARE, 0.1, "A sync that would switch off more than this share of accounts, seats or grants is refused."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditSettings:
-    """[audit] The trail of who did what."""
-
-    keep: timedelta = setting(
-        between(DURATION, timedelta(days=1), timedelta(days=36_500)),
-        "400d",
-        "How long audit events are kept. Older ones are deleted by the builder, the database refuses to delete others.",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The whole configuration, checked. Paths are absolute; `file` is None when there is no file."""
-
-    base_url: str = setting(
-        WEB_ADDRESS, "http://127.0.0.1:8400", "The address users reach the service at; links are made from it alone."
-    )
-    listen: str = setting(LISTEN, "127.0.0.1:8400", "Where the service listens.")
-    workers: int = setting(whole(1, 256), 2, "Web worker processes.")
-    require_https: bool = setting(BOOLEAN, False, "Refuse plain http requests to the API instead of serving them.")
-    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = setting(
-        list_of(NETWORK), [], "Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."
-    )
-    metrics: str = setting(choice("off", "loopback", "anyone"), "loopback", "Who may read `/metrics` (Prometheus).")
-    operator_contact: str = setting(
-        TEXT, "", "Who users turn to: shown where people sign in, where they may make no API tokens, and on `/docs`."
-    )
-    log_format: str = setting(
-        choice("auto", "console", "json"), "auto", '"auto": coloured lines on a terminal, JSON lines elsewhere.'
-    )
-    log_level: str = setting(choice("debug", "info", "warning", "error"), "info", "Least level that is logged.")
-    state: StateSettings
-    keys: KeysSettings
-    source: SourceSettings
-    files: FilesSettings
-    snapshot: SnapshotSettings
-    guard: GuardSettings
-    access: AccessSettings
-    directory: DirectorySettings
-    audit: AuditSettings
-    file: Path | None = None
+    @field_validator("accelerate")
+    @classmethod
+    def _require_folder(cls, accelerate: str, info: ValidationInfo) -> str:
+        if accelerate != "off" and not str(info.data.get("url", "file://")).startswith("file://"):
+            raise InvalidValue('Use "off": files in a bucket are sent by the bucket.')
+        return accelerate
 
     @property
-    def folder(self) -> Path:
-        """The folder relative paths start from."""
-        return self.file.parent if self.file is not None else Path.cwd()
+    def folder(self) -> Path | None:
+        """The folder of the files on local disk, None for a bucket."""
+        return Path(self.url.removeprefix("file://")) if self.url.startswith("file://") else None
+
+
+class SnapshotSettings(Section):
+    """When and how snapshots are built."""
+
+    schedule: bool = Field(
+        default=True, description="Build a snapshot every day. Switch off when another scheduler starts the runs."
+    )
+    publish_at: TimeOfDay = Field(default=time(4), description="UTC time of day at which new files are published.")
+    margin: Duration = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(minutes=1),
+        le=timedelta(hours=12),
+        description="Safety margin added to the predicted run time.",
+    )
+    formats: FormatNames = Field(
+        default=DEFAULT_FORMATS,
+        description="Formats of each file. `csv` and `json` are promised to consumers; others cost time and space.",
+    )
+    compression: Literal["fast", "small"] = Field(
+        default="fast",
+        description='"fast" is igzip, "small" is zlib-ng level 4: about 12 % smaller files for 2.5 times the time.',
+    )
+    keep: Whole = Field(
+        default=7,
+        ge=1,
+        le=400,
+        description="Number of published snapshots to keep. A snapshot with valid links is kept longer.",
+    )
+    memory_limit: Size = Field(
+        default=10**9, ge=200 * 10**6, description="Memory of the whole builder; larger data spills to `temp_dir`."
+    )
+    verify: Literal["full", "sample"] = Field(
+        default="full", description="Read back all new files before publication, or one in fifty."
+    )
+    threads: Whole = Field(default=0, ge=0, le=512, description="Threads of the builder; 0 for one per processor.")
+    temp_dir: OptionalPath = Field(default=None, description="Spill folder of the builder. Default: next to the files.")
+    models_dir: OptionalPath = Field(
+        default=None, description="Folder with RESOURCE.sql files that replace single models."
+    )
+
+    @field_validator("formats")
+    @classmethod
+    def _require_promised_formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
+        missing = [name for name in DEFAULT_FORMATS if name not in formats]
+        if missing:
+            raise InvalidValue(f"Add {' and '.join(missing)}: both are promised to consumers.")
+        return formats
+
+    @field_validator("models_dir")
+    @classmethod
+    def _require_folder(cls, models_dir: Path | None) -> Path | None:
+        if models_dir is not None and not models_dir.is_dir():
+            raise InvalidValue(f"{models_dir} is not a folder. Create it or remove the setting.")
+        return models_dir
 
     @property
-    def files_folder(self) -> Path | None:
-        """The folder of the files when they live on local disk, None for a bucket."""
-        return Path(self.files.url.removeprefix("file://")) if self.files.url.startswith("file://") else None
+    def thread_count(self) -> int:
+        """Threads of the builder: as set, or one per processor that this process may use."""
+        return self.threads or len(os.sched_getaffinity(0))
 
 
-SECTIONS: Mapping[str, type] = {
-    "state": StateSettings,
-    "keys": KeysSettings,
-    "source": SourceSettings,
-    "files": FilesSettings,
-    "snapshot": SnapshotSettings,
-    "guard": GuardSettings,
-    "access": AccessSettings,
-    "directory": DirectorySettings,
-    "audit": AuditSettings,
-}
+class GuardSettings(Section):
+    """Checks that block a publication until an operator decides."""
+
+    enabled: bool = Field(default=True, description="Check each snapshot before publication.")
+    max_drop_share: Share = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Maximum share of its rows that a resource may lose since the last snapshot, and maximum share of "
+        "Leaders that may disappear. Resources with fewer than 100 rows are not checked, nor are fewer than 100 "
+        "Leaders.",
+    )
+    max_leader_drop_share: Share = Field(
+        default=0.7, ge=0, le=1, description="Maximum share of its rows that one Leader may lose in a resource."
+    )
+    leader_min_rows: Whole = Field(
+        default=10_000,
+        ge=1,
+        le=10**9,
+        description="Minimum number of rows in a resource for a Leader to be checked individually.",
+    )
+    max_null_share_rise: Share = Field(
+        default=0.2, ge=0, le=1, description="Maximum rise of the share of NULLs in a column."
+    )
+    referential_checks: bool = Field(
+        default=True,
+        description="Check that each Member, campaign, Community and custom field of a Member exists exactly once and "
+        "that the files agree with each other.",
+    )
+
+
+class AccessSettings(Section):
+    """Sessions, links and rate limits."""
+
+    session_lifetime: Duration = Field(
+        default=timedelta(days=7), ge=timedelta(minutes=5), le=timedelta(days=90), description="Lifetime of a login."
+    )
+    link_lifetime: Duration = Field(
+        default=timedelta(minutes=15),
+        ge=timedelta(seconds=30),
+        le=timedelta(hours=12),
+        description="Lifetime of a signed link.",
+    )
+    login_per_seat: RateLimit = Field(
+        default=Rate(10, timedelta(minutes=5)), description="Login attempts for one seat from one address."
+    )
+    login_per_address: RateLimit = Field(
+        default=Rate(300, timedelta(minutes=5)),
+        description="Login attempts from one address (IPv6: one /64), for any seat.",
+    )
+    login_overall: RateLimit = Field(default=Rate(6000, timedelta(minutes=5)), description="Login attempts in total.")
+    second_factor_per_seat: RateLimits = Field(
+        default=(Rate(5, timedelta(minutes=5)), Rate(20, timedelta(hours=1)), Rate(50, timedelta(days=1))),
+        min_length=1,
+        description="Second-factor attempts for one seat; all limits apply.",
+    )
+
+    @field_validator("link_lifetime")
+    @classmethod
+    def _end_with_session(cls, link_lifetime: timedelta, info: ValidationInfo) -> timedelta:
+        session_lifetime = info.data.get("session_lifetime")
+        if session_lifetime is not None and link_lifetime > session_lifetime:
+            raise InvalidValue("Use at most access.session_lifetime: a link ends with its session.")
+        return link_lifetime
+
+
+class DirectorySettings(Section):
+    """Accounts and seats read from the platform's own database (`daybreakd directory sync`)."""
+
+    accounts: str = Field(
+        default="",
+        description="SQL on the source that returns accounts; empty when the directory is imported from a file.",
+    )
+    seats: str = Field(default="", description="SQL on the source that returns seats.")
+    access: str = Field(
+        default="", description="SQL on the source that returns each seat's permissions on each account."
+    )
+    max_removed_share: Share = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="Maximum share of accounts, seats or grants that a sync may remove or deactivate; a sync over the "
+        "limit is refused.",
+    )
+
+    @field_validator("access")
+    @classmethod
+    def _require_all_statements(cls, access: str, info: ValidationInfo) -> str:
+        statements = [info.data.get("accounts"), info.data.get("seats"), access]
+        if any(statements) and not all(statements):
+            raise InvalidValue("Set directory.accounts, directory.seats and directory.access, or none of them.")
+        return access
+
+
+class MetricsSettings(Section):
+    """Metrics for Prometheus."""
+
+    listen: OptionalListen = Field(
+        default="",
+        description="Host and port on which `/metrics` is served, to every client that can connect; empty: off.",
+    )
+
+
+class AuditSettings(Section):
+    """The audit trail: who did what, when."""
+
+    keep: Duration = Field(
+        default=timedelta(days=400),
+        ge=timedelta(days=1),
+        le=timedelta(days=36_500),
+        description="Retention of audit events. The builder deletes older ones; the database refuses to delete others.",
+    )

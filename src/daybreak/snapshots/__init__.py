@@ -1,1 +1,1 @@
-"""Snapshots: when they are made, how a run goes, what holds one back, how one is published and when its files go."""
+"""Snapshots: scheduling, runs, checks before publication, publication and retention."""

@@ -1,7 +1,7 @@
-"""The builder: a process of its own that looks at the clock and does what is due.
+"""The builder: a process that builds and publishes snapshots when they are due.
 
-Any number may run, on any number of nodes. None of them is special: the database decides who has a day, and a
-publication happens once.
+Any number of builders may run, on any number of nodes. The state database assigns each day to one of them, so that each
+snapshot is published once.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ import structlog
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
 from daybreak.ports.state import Node, Stores
-from daybreak.snapshots.lateness import watch_lateness
+from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_day
-from daybreak.snapshots.schedule import STOPPED, Build, Publish, Wait, decide, last_due
-from daybreak.snapshots.workshop import Workshop
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 
 _log = structlog.get_logger("daybreak.snapshots")
-_HISTORY = 60
-# The clock may step and other builders may die: nobody sleeps for longer than this before looking again.
-_LOOK_SECONDS = 5.0
+_HISTORY_RUNS = 60
+# The clock may step and other builders may die.
+_MAX_WAIT_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = 5.0
-_CLEAN_EVERY_SECONDS = 3600.0
-# Millions of files take minutes to remove: publication must not wait for that.
-_CLEAN_ROOM = timedelta(minutes=30)
-_BEAT_SECONDS = 15.0
+_CLAIMED_BY_OTHER_SECONDS = 1.0
+_CLEAN_INTERVAL_SECONDS = 3600.0
+# Deleting millions of files takes minutes, for which a publication must not wait.
+_MIN_TIME_TO_CLEAN = timedelta(minutes=30)
+_HEARTBEAT_SECONDS = 15.0
 
 
 class Builder:
-    """The main loop. `run` returns when the workshop's `stop` is set."""
+    """The loop of a builder. `run` returns when the context's `stop` is set."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._shop = workshop
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
         self._cleaned_at: float | None = None
 
     def run(self) -> None:
-        """Looks at the clock until it is told to stop. Errors are logged and tried again: a builder that ended because
-        the database was away for a minute would be missed at the hour of publication.
+        """Build and publish until stopped. Errors are logged and retried, so that a builder outlives an interruption of
+        the database.
         """
-        _log.info("builder.started", builder=self._shop.builder)
-        while not self._shop.stop.is_set():
+        _log.info("builder.started", builder=self._context.builder)
+        while not self._context.stop.is_set():
             try:
                 seconds = self.step()
             except RunError as error:
@@ -60,79 +61,77 @@ class Builder:
             except DaybreakError as error:
                 _log.error("builder.error", code=error.code, reason=error.message)
                 seconds = _AFTER_ERROR_SECONDS
-            self._shop.stop.wait(seconds)
-        _log.info("builder.stopped", builder=self._shop.builder)
+            self._context.stop.wait(seconds)
+        _log.info("builder.stopped", builder=self._context.builder)
 
     def step(self) -> float:
-        """Does what is due now; gives the seconds until the next look. Raises DaybreakError."""
-        shop = self._shop
-        now = shop.clock()
-        due = last_due(now, shop.plan.publish_at)
-        current, history = shop.state.read(lambda stores: _look(stores, due))
-        decision = decide(now, shop.plan, current, history)
+        """Do what is due. Return the seconds until the next step. Raises DaybreakError."""
+        context = self._context
+        now = context.clock()
+        due_day = last_due(now, context.settings.snapshot.publish_at)
+        current, history = context.state.read(lambda stores: _current_and_history(stores, due_day))
+        decision = decide(now, context.settings.snapshot, context.timings, current, history)
         if isinstance(decision, Wait):
-            if decision.until - now >= _CLEAN_ROOM:
-                self._clean_sometimes()
-            # The last stretch is waited for to the millisecond: publication is at the hour sharp.
-            return max(min((decision.until - shop.clock()).total_seconds(), _LOOK_SECONDS), 0.001)
+            if decision.until - now >= _MIN_TIME_TO_CLEAN:
+                self._clean_up()
+            # Waits end to the millisecond: a publication is exactly at its hour.
+            return max(min((decision.until - context.clock()).total_seconds(), _MAX_WAIT_SECONDS), 0.001)
         if isinstance(decision, Publish):
-            if publish(shop.state, decision.snapshot, now):
-                late = (shop.clock() - now).total_seconds()
-                _log.info("snapshot.published", snapshot_id=decision.snapshot.snapshot_id, took_seconds=round(late, 3))
+            if publish(context.state, decision.snapshot, now):
+                seconds = round((context.clock() - now).total_seconds(), 3)
+                _log.info("snapshot.published", snapshot_id=decision.snapshot.snapshot_id, took_seconds=seconds)
             return 0.0
-        assert isinstance(decision, Build)
-        lapsed = shop.state.write(lambda stores: stores.snapshots.lapse(now))
-        for run in lapsed:
+        for run in context.state.write(lambda stores: stores.snapshots.lapse(now)):
             _log.warning("run.lapsed", snapshot_id=run.snapshot_id, builder=run.builder)
-        if run_day(shop, decision.day) is None:
-            return 1.0
+        if run_day(context, decision.day) is None:
+            return _CLAIMED_BY_OTHER_SECONDS
         self._cleaned_at = None
         return 0.0
 
-    def _clean_sometimes(self) -> None:
-        ticks = self._shop.ticks()
-        if self._cleaned_at is None or ticks - self._cleaned_at >= _CLEAN_EVERY_SECONDS:
-            self._cleaned_at = ticks
-            self._shop.tidy(self._shop.clock())
-            cleaned = clean(self._shop.state, self._shop.store, self._shop.plan, self._shop.clock())
-            if cleaned.files:
-                _log.info(
-                    "snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers
-                )
-            if cleaned.unknown:
-                _log.warning("snapshots.unknown", snapshots=cleaned.unknown)
+    def _clean_up(self) -> None:
+        """Delete what is no longer needed, at most once an hour."""
+        context, ticks = self._context, self._context.ticks()
+        if self._cleaned_at is not None and ticks - self._cleaned_at < _CLEAN_INTERVAL_SECONDS:
+            return
+        self._cleaned_at = ticks
+        context.housekeeping(context.clock())
+        cleaned = clean(context.state, context.store, context.settings, context.clock())
+        if cleaned.files:
+            _log.info("snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers)
+        if cleaned.unknown:
+            _log.warning("snapshots.unknown", snapshots=cleaned.unknown)
 
 
-def _look(stores: Stores, due: date) -> tuple[Snapshot | None, list[Snapshot]]:
-    """What is served, and the runs so far, newest first: the due and the coming day's among them, however many runs by
-    hand there were since.
+def _current_and_history(stores: Stores, due_day: date) -> tuple[Snapshot | None, list[Snapshot]]:
+    """The published snapshot, and recent runs, newest first. The runs of the due and the next day are included, however
+    many manual runs followed.
     """
-    history = stores.snapshots.recent(_HISTORY)
+    history = stores.snapshots.recent(_HISTORY_RUNS)
     known = {run.snapshot_id for run in history}
-    days = [stores.snapshots.of_day(day) for day in (due + timedelta(days=1), due)]
+    days = [stores.snapshots.of_day(day) for day in (due_day + timedelta(days=1), due_day)]
     return stores.snapshots.current(), history + [run for run in days if run and run.snapshot_id not in known]
 
 
-def beat_until_stopped(workshop: Workshop, node: Callable[[datetime], Node]) -> None:
-    """Says that this node lives, until the workshop's `stop` is set."""
+def send_heartbeats(context: RunContext, node: Callable[[datetime], Node]) -> None:
+    """Record that this node is alive, until the context's `stop` is set."""
     while True:
-        now = workshop.clock()
+        now = context.clock()
         with contextlib.suppress(DaybreakError):
-            workshop.state.write(lambda stores, now=now: stores.nodes.beat(node(now)))  # type: ignore[misc]
-        if workshop.stop.wait(_BEAT_SECONDS):
+            context.state.write(lambda stores, now=now: stores.nodes.record_heartbeat(node(now)))  # type: ignore[misc]
+        if context.stop.wait(_HEARTBEAT_SECONDS):
             return
 
 
 def take_low_priority() -> None:
-    """Lets requests go first: the processor serves this process when nobody else wants it, and so does the disk, whose
-    priority follows the processor's (ioprio_set(2)). What the system refuses is left out.
+    """Let web processes go first, on the processor and on the disk, whose priority follows it (ioprio_set(2)). Do
+    nothing where the system refuses.
     """
     with contextlib.suppress(OSError):
         os.nice(10)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """SIGTERM and SIGINT end the loop at the next file; a second one ends the process at once."""
+    """Set `stop` on SIGTERM and SIGINT. A second signal ends the process immediately."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -144,12 +143,12 @@ def stop_on_signals(stop: threading.Event) -> None:
     signal.signal(signal.SIGINT, handle)
 
 
-def run_builder(workshop: Workshop, node: Callable[[datetime], Node] | None = None) -> None:
-    """The builder process: low priority, a heartbeat, and the loop until SIGTERM."""
+def run_builder(context: RunContext, node: Callable[[datetime], Node] | None = None) -> None:
+    """Run the builder process until SIGTERM: low priority, heartbeats, and the loop."""
     take_low_priority()
-    stop_on_signals(workshop.stop)
+    stop_on_signals(context.stop)
     if node is not None:
-        threading.Thread(target=beat_until_stopped, args=(workshop, node), name="beat", daemon=True).start()
-    # Beside the loop: what makes files late is a run that the loop is busy with.
-    threading.Thread(target=watch_lateness, args=(workshop,), name="lateness", daemon=True).start()
-    Builder(workshop).run()
+        threading.Thread(target=send_heartbeats, args=(context, node), name="heartbeat", daemon=True).start()
+    # In a separate thread, because the loop is busy with the run that makes files late.
+    threading.Thread(target=watch_lateness, args=(context,), name="lateness", daemon=True).start()
+    Builder(context).run()

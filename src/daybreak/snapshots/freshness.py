@@ -1,4 +1,7 @@
-"""How fresh the files are, said the same way on every page, in every answer and in the logs."""
+"""Freshness: what is published, when the next files are expected, and why a publication is late.
+
+Pages, API answers and logs use the same functions and wording.
+"""
 
 from __future__ import annotations
 
@@ -8,72 +11,73 @@ from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports.snapshot_store import SnapshotStore
-from daybreak.snapshots.plan import RunPlan
+from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
-    answers,
     expected_duration,
+    is_satisfied,
     last_due,
+    next_attempt,
     next_publication,
-    next_try,
     publication_of,
     run_of,
 )
+from daybreak.snapshots.timings import RunTimings
 
-# Publication itself takes a moment: until then nothing is called late.
-_GRACE = timedelta(seconds=60)
-_LOOK_BACK = 5
-_AHEAD = "The clock says less than what is served shows: an operator has to look which is right."
+# The publication itself takes a moment.
+GRACE = timedelta(seconds=60)
+_RECENT_RUNS = 5
 _DAY = timedelta(days=1)
+_CLOCK_BEHIND = "The clock is behind the published snapshot. An operator must check the clock."
 
 
 def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) -> Freshness:
-    """What is served, when the next files are expected, and whether a publication is late, with the reason."""
+    """Return the freshness from the database."""
     due_day = last_due(now, publish_at)
     current, run, next_run = snapshots.current(), snapshots.of_day(due_day), snapshots.of_day(due_day + _DAY)
     days = [each for each in (next_run, run) if each is not None]
-    told = judge(current, days, now, publish_at)
-    if not told.late:
-        return told
-    # Lateness asks for more: a run by hand may be under way; when a day is tried again hangs on how often it failed.
-    recent = snapshots.recent(_LOOK_BACK)
+    found = assess_freshness(current, days, now, publish_at)
+    if not found.late:
+        return found
+    # Lateness depends on further runs: a manual run may be under way, and failures delay the next attempt.
+    recent = snapshots.recent(_RECENT_RUNS)
     known = {each.snapshot_id for each in recent}
-    return judge(current, [*recent, *(each for each in days if each.snapshot_id not in known)], now, publish_at)
+    history = [*recent, *(each for each in days if each.snapshot_id not in known)]
+    return assess_freshness(current, history, now, publish_at)
 
 
-def judge(current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day) -> Freshness:
-    """The same from values. `history` is newest first. A run that will end too late is told of before its hour: the
-    next files are then expected at its end. In the moment that a publication takes, it is the one that is expected. A
-    day that failed is expected at the end of its next try, if that takes as long as runs do.
+def assess_freshness(
+    current: Snapshot | None, history: Sequence[Snapshot], now: datetime, publish_at: time_of_day
+) -> Freshness:
+    """Return the freshness from the published snapshot and the runs of the last days, newest first.
+
+    When a run will end after its hour, the next files are expected at its end. During the moment of a publication, that
+    publication is expected. A failed day is expected at the end of its next attempt.
     """
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
     run = run_of(due_day, history)
     coming = _expected_publication(run_of(due_day + _DAY, history), now, publish_at)
-    ahead = current is not None and current.ahead_of(now)
-    if answers(current, run, due) and not ahead:
+    clock_behind = current is not None and current.is_ahead_of(now)
+    if is_satisfied(current, run, due) and not clock_behind:
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
-    # The next day's run says nothing about this day's, which may be held or have failed.
-    running = next((each for each in history if each.under_way(now) and each.day in {due_day, None}), None)
+    # The next day's run does not help this day, which may be held or have failed.
+    running = next((each for each in history if each.is_running(now) and each.day in {due_day, None}), None)
     expected = expected_end(running, now) if running else None
     if expected is None:
         expected = _usual_end(running or run, current, history, now)
-    if now <= due + _GRACE:
-        return Freshness(snapshot=current, next_expected_at=expected or due + _GRACE, late=False)
-    reason = _AHEAD if ahead and running is None and not _held(run) else _reason(current, run, running)
+    if now <= due + GRACE:
+        return Freshness(snapshot=current, next_expected_at=expected or due + GRACE, late=False)
+    reason = _CLOCK_BEHIND if clock_behind and running is None and not _is_held(run) else _reason(current, run, running)
     return Freshness(snapshot=current, next_expected_at=expected or coming, late=True, reason=reason)
 
 
-def _held(run: Snapshot | None) -> bool:
-    return run is not None and run.state is SnapshotState.HELD
-
-
-def at_its_hour(expected_at: datetime, publish_at: time_of_day) -> bool:
-    """Whether files that are expected then come with a publication at its hour, and not when a long run ends."""
-    return expected_at <= publication_of(last_due(expected_at, publish_at), publish_at) + _GRACE
+def is_on_schedule(expected_at: datetime, publish_at: time_of_day) -> bool:
+    """Return whether files expected then come with a publication at its hour, and not at the end of a late run."""
+    return expected_at <= publication_of(last_due(expected_at, publish_at), publish_at) + GRACE
 
 
 def expected_end(running: Snapshot, now: datetime) -> datetime | None:
-    """The end that the builder itself expects, while it is still to come."""
+    """Return the end that the builder expects of its run, None when it is unknown or has passed."""
     text = running.progress.get("expected_end")
     if not isinstance(text, str):
         return None
@@ -84,45 +88,49 @@ def expected_end(running: Snapshot, now: datetime) -> datetime | None:
     return end if end.tzinfo is not None and end > now else None
 
 
+def _is_held(run: Snapshot | None) -> bool:
+    return run is not None and run.state is SnapshotState.HELD
+
+
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
-    """When the next publication comes: at its hour, or when its run ends that will not make it by then."""
+    """The next publication: at its hour, or at the end of its run when that is later."""
     hour = next_publication(now, publish_at)
-    end = expected_end(run, now) if run is not None and run.under_way(now) else None
-    return end if end is not None and end > hour + _GRACE else hour
+    end = expected_end(run, now) if run is not None and run.is_running(now) else None
+    return end if end is not None and end > hour + GRACE else hour
 
 
 def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:
-    """Fit for an account's people: what exactly failed is for the operator, in the run and in the log."""
+    """Why the files are late, for the account's people. Operators find the details in the run and in the log."""
     if running is not None:
-        done = running.progress.get("share")
-        share = f" ({done:.0%} done)" if isinstance(done, float) else ""
-        return f"Today's snapshot is still being made{share}."
+        share = running.progress.get("share")
+        done = f" ({format_share(share)} done)" if isinstance(share, float) else ""
+        return f"Today's files are still being built{done}."
     if run is None and current is None:
-        return "The first snapshot has not been made yet."
+        return "No files have been built yet."
     if run is None:
-        return "Today's snapshot has not been started; it is made up for as soon as possible."
-    if _held(run):
-        return "Today's snapshot is held back until an operator has looked at it."
+        return "The run for today's files has not started. It starts as soon as possible."
+    if _is_held(run):
+        return "Today's files are held until an operator reviews them."
     if run.state in {SnapshotState.FAILED, SnapshotState.BUILDING}:
-        return "Making today's snapshot failed; it is tried again."
+        return "Today's files failed to build. Another attempt follows."
     if run.state is SnapshotState.DISCARDED:
-        return "Today's snapshot was discarded by an operator."
-    return "Today's snapshot is complete and about to be published."
+        return "Today's files were discarded by an operator."
+    return "Today's files are complete and about to be published."
 
 
 def _usual_end(
     run: Snapshot | None, current: Snapshot | None, history: Sequence[Snapshot], now: datetime
 ) -> datetime | None:
-    """The end of a run that is under way, or of the next try of a day whose run failed, if it takes as long as runs do.
-    None when that is not known, or when it should be over or begun already: then it is no promise.
+    """The end of a running run, or of the next attempt of a failed day, if it takes as long as earlier runs. None when
+    that is unknown or has passed.
     """
-    takes = expected_duration([*history, current] if current is not None else history)
-    if run is None or takes is None:
+    duration = expected_duration([*history, current] if current is not None else history)
+    if run is None or duration is None:
         return None
-    if run.under_way(now):
-        end = run.started_at + takes
+    if run.is_running(now):
+        end = run.started_at + duration
         return end if end > now else None
     if run.state is not SnapshotState.FAILED or run.day is None:
         return None
-    start = next_try(run.day, history, RunPlan())
-    return start + takes if start is not None and start > now else None
+    start = next_attempt(run.day, history, RunTimings())
+    return start + duration if start is not None and start > now else None

@@ -1,7 +1,6 @@
-"""The guard between a complete snapshot and its publication: it looks for what an operator would want to look at first.
+"""The guard: compares a complete snapshot with the published one before publication.
 
-Figures are compared with the snapshot that is served. What is found holds the publication back; yesterday's files stay
-served until the operator accepts or discards.
+A finding holds the snapshot: the published files stay until an operator accepts or discards it.
 """
 
 from __future__ import annotations
@@ -11,15 +10,21 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal
 
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import Snapshot
 from daybreak.ports.snapshot_store import SnapshotStore
-from daybreak.snapshots.plan import GuardRules
-from daybreak.snapshots.report import count, part, resources_of
+from daybreak.ports.sources import ReferentialFault
+from daybreak.ports.state import State, Stores
+from daybreak.settings import GuardSettings
+from daybreak.snapshots.report import count, format_share, resources_of, section
+
+MIN_ROWS = 100
+"""Resources with fewer rows are not compared: their shares vary too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is suspicious. `before` and `now` are rows, or a share of NULLs for `nulls`."""
+    """One suspicious difference. `before` and `now` are rows, or a share of NULLs for `nulls`."""
 
     kind: Literal["rows", "leader_rows", "nulls", "references", "clock"]
     resource: str
@@ -30,64 +35,109 @@ class Finding:
     now: float | None = None
 
     def as_json(self) -> dict[str, object]:
+        """Return the fields that are set, for the report."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def clock_fault(served: Snapshot | None, now: datetime) -> list[Finding]:
-    """A served snapshot of an instant to come, made while a clock was ahead: all that follow are older, and only an
-    operator knows which clock is right.
+def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
+    """Return a finding when the published snapshot is as of a future instant, because a clock was ahead.
+
+    Every later snapshot is older than that instant, and only an operator knows which clock is right.
     """
-    if served is None or not served.ahead_of(now):
+    if published is None or not published.is_ahead_of(now):
         return []
     detail = (
-        f"What is served shows {served.as_of:%Y-%m-%d %H:%M:%S} UTC, which lies ahead of the clock "
+        f"The published snapshot is as of {published.as_of:%Y-%m-%d %H:%M:%S} UTC, ahead of the clock "
         f"({now:%Y-%m-%d %H:%M:%S} UTC). If the clock is right, accept this snapshot."
     )
     return [Finding("clock", "as_of", detail)]
 
 
-def row_drops(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
-    """Resources that lost too large a share of their rows, and Leaders as one more: the small ones among them hold few
-    rows, and without them their accounts have no files. Takes two run reports.
+def reference_findings(faults: list[ReferentialFault]) -> list[Finding]:
+    """Return a finding for each relation between resources that is violated."""
+    return [
+        Finding("references", fault.check, f"{fault.check}: violated by {fault.rows:,} rows, such as {fault.example}.")
+        for fault in faults
+    ]
+
+
+def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
+    """Yield a finding for each resource that lost too large a share of its rows, from two run reports.
+
+    Leaders are compared in the same way: small Leaders have few rows, but a lost one leaves an account without files.
     """
-    had, has = (
+    old, new = (
         {"leaders": count(report, "leaders")}
         | {resource: count(figures, "rows") for resource, figures in resources_of(report).items()}
         for report in (before, now)
     )
-    for name, old_rows in had.items():
-        new_rows = has.get(name, 0)
-        if old_rows >= max(rules.drop_least_rows, 1) and old_rows - new_rows > rules.drop_share * old_rows:
-            lost, limit = (old_rows - new_rows) / old_rows, f"{rules.drop_share:.0%}"
-            detail = f"{name} has {new_rows} rows where it had {old_rows}: {lost:.0%} fewer (limit {limit})."
+    for name, old_rows in old.items():
+        new_rows = new.get(name, 0)
+        if old_rows >= MIN_ROWS and old_rows - new_rows > settings.max_drop_share * old_rows:
+            unit = "Leaders" if name == "leaders" else "rows"
+            detail = f"{name}: {new_rows:,} {unit}, {_drop(old_rows, new_rows, settings.max_drop_share)}."
             yield Finding("rows", name, detail, before=old_rows, now=new_rows)
 
 
-def null_growth(before: Mapping[str, object], now: Mapping[str, object], rules: GuardRules) -> Iterator[Finding]:
-    """Columns whose share of NULLs grew too much. Takes two run reports."""
+def null_rises(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
+    """Yield a finding for each column whose share of NULLs rose too much, from two run reports."""
     for resource, new in resources_of(now).items():
         old = resources_of(before).get(resource, {})
         old_rows, new_rows = count(old, "rows"), count(new, "rows")
-        if min(old_rows, new_rows) < max(rules.drop_least_rows, 1):
+        if min(old_rows, new_rows) < MIN_ROWS:
             continue
-        old_nulls, new_nulls = part(old.get("nulls")), part(new.get("nulls"))
+        old_nulls, new_nulls = section(old.get("nulls")), section(new.get("nulls"))
         for column in new_nulls:
             if column not in old_nulls:
                 continue
-            was, is_now = count(old_nulls, column) / old_rows, count(new_nulls, column) / new_rows
-            if is_now - was > rules.null_share:
-                detail = f"{resource}.{column} is NULL in {is_now:.0%} of the rows where it was in {was:.0%}."
-                yield Finding("nulls", resource, detail, column=column, before=round(was, 4), now=round(is_now, 4))
+            old_share, new_share = count(old_nulls, column) / old_rows, count(new_nulls, column) / new_rows
+            if new_share - old_share > settings.max_null_share_rise:
+                detail = (
+                    f"{resource}.{column}: NULL in {format_share(new_share)} of the rows, up from "
+                    f"{format_share(old_share)} (limit +{format_share(settings.max_null_share_rise)})."
+                )
+                before_and_now = round(old_share, 4), round(new_share, 4)
+                yield Finding("nulls", resource, detail, None, column, *before_and_now)
 
 
 def leader_drops(
-    stores: SnapshotStore, served_id: str, snapshot_id: str, resource: str, rules: GuardRules
+    stores: SnapshotStore, published_id: str, snapshot_id: str, resource: str, settings: GuardSettings
 ) -> Iterator[Finding]:
-    """Large Leaders that lost too many rows of a resource since the served snapshot, by client_id. The database
-    compares the manifests: nearly always it finds nothing to hand over.
+    """Yield a finding for each large Leader that lost too large a share of a resource's rows, by client_id.
+
+    The database compares the manifests, because most comparisons find nothing.
     """
-    least_rows, share = max(rules.leader_least_rows, 1), rules.leader_drop_share
-    for client_id, old, new in stores.rows_lost(served_id, snapshot_id, resource, least_rows=least_rows, share=share):
-        lost = (old - new) / old
-        detail = f"Leader {client_id} has {new} rows of {resource} where it had {old}: {lost:.0%} fewer."
+    lost_leaders = stores.rows_lost(
+        published_id,
+        snapshot_id,
+        resource,
+        least_rows=max(settings.leader_min_rows, 1),
+        share=settings.max_leader_drop_share,
+    )
+    for client_id, old, new in lost_leaders:
+        drop = _drop(old, new, settings.max_leader_drop_share)
+        detail = f"{resource} of Leader {client_id}: {new:,} rows, {drop}."
         yield Finding("leader_rows", resource, detail, client_id=client_id, before=old, now=new)
+
+
+def comparison_findings(
+    state: State, published: Snapshot, snapshot_id: str, report: Mapping[str, object], settings: GuardSettings
+) -> list[Finding]:
+    """Compare a snapshot and its report with the published snapshot."""
+    findings = [*row_drops(published.report, report, settings), *null_rises(published.report, report, settings)]
+    before = resources_of(published.report)
+    for resource in RESOURCE_NAMES:
+        if resource in before and count(before[resource], "rows") < settings.leader_min_rows:
+            # No Leader had enough rows.
+            continue
+
+        def compare(stores: Stores, resource: str = resource) -> list[Finding]:
+            return list(leader_drops(stores.snapshots, published.snapshot_id, snapshot_id, resource, settings))
+
+        findings += state.read(compare)
+    return findings
+
+
+def _drop(old: int, new: int, limit: float) -> str:
+    """Format a loss of rows as `down from 2,600 (-52 %, limit 30 %)`."""
+    return f"down from {old:,} (-{format_share((old - new) / old)}, limit {format_share(limit)})"

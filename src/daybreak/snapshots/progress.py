@@ -1,4 +1,4 @@
-"""How far a run is: counted by the threads that write, read by whoever watches."""
+"""Progress of a run: counted by the thread that exports, read by others."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from datetime import datetime, timedelta
 
 from daybreak.snapshots.report import figure, resources_of
 
-_SHARE_LEAST = 0.02
-_BEFORE_THE_END = frozenset({"cleaning up", "opening", "writing"})
+_MIN_SHARE = 0.02
+_PHASES_BEFORE_CHECKS = frozenset({"cleaning up", "opening", "writing"})
 
 
 class Progress:
-    """Counts of one run. `expected` is the report of an earlier run: its seconds and rows say how much is left.
+    """Counts of one run. `expected` is the report of an earlier run, from whose seconds and rows the remaining time is
+    estimated.
 
-    `clock` gives aware UTC instants, `ticks` monotonic seconds.
+    `clock` returns aware UTC instants, `ticks` monotonic seconds.
     """
 
     def __init__(
@@ -31,37 +32,43 @@ class Progress:
         self._began = ticks()
         self._phase = "cleaning up"
         self._resource: str | None = None
-        self._place = 0
-        self._rows = self._rows_before = self._bytes = self._files = self._carried = 0
+        self._resource_number = 0
+        self._rows = self._rows_before = self._bytes = self._files = self._reused_files = 0
         figures = resources_of(expected)
-        self._seconds = {name: figure(figures.get(name, {}), "seconds") for name in resources}
-        self._rows_expected = {name: figure(figures.get(name, {}), "rows") for name in resources}
-        self._whole = figure(expected, "seconds")
+        self._expected_seconds = {name: figure(figures.get(name, {}), "seconds") for name in resources}
+        self._expected_rows = {name: figure(figures.get(name, {}), "rows") for name in resources}
+        self._expected_total_seconds = figure(expected, "seconds")
 
-    def enter(self, phase: str) -> None:
-        """Begins a phase, in the words of the report's `phases`."""
+    def enter_phase(self, phase: str) -> None:
+        """Begin a phase, named as in the report's `phases`."""
         with self._lock:
             self._phase = phase
             if phase != "writing":
                 self._resource = None
 
-    def begin(self, resource: str) -> None:
-        """Begins a resource."""
+    def begin_resource(self, resource: str) -> None:
+        """Begin a resource."""
         with self._lock:
             self._phase, self._resource = "writing", resource
-            self._place = self._names.index(resource) + 1
+            self._resource_number = self._names.index(resource) + 1
             self._rows_before = self._rows
 
-    def reach(self, rows: int) -> None:
-        """So many rows of the resource are done."""
+    def rows_done(self, rows: int) -> None:
+        """Record the rows of the resource exported so far."""
         with self._lock:
             self._rows = self._rows_before + rows
 
-    def add_file(self, size_bytes: int, *, carried: bool = False) -> None:
+    def add_file(self, size_bytes: int) -> None:
+        """Count a file that was written."""
         with self._lock:
             self._files += 1
-            self._carried += carried
             self._bytes += size_bytes
+
+    def add_reused_file(self) -> None:
+        """Count a file of an earlier snapshot that was reused."""
+        with self._lock:
+            self._files += 1
+            self._reused_files += 1
 
     @property
     def seconds(self) -> float:
@@ -69,41 +76,41 @@ class Progress:
         return self._ticks() - self._began
 
     def as_json(self) -> dict[str, object]:
-        """What `snapshot watch`, the pages and the freshness information show. Counts are of the run so far."""
+        """Return what `snapshot watch`, the pages and the freshness information show. Counts are of the whole run."""
         with self._lock:
             seconds = self.seconds
             found: dict[str, object] = {
                 "phase": self._phase,
                 "resource": self._resource,
-                "resource_number": self._place,
+                "resource_number": self._resource_number,
                 "resources": len(self._names),
                 "rows": self._rows,
                 "bytes": self._bytes,
                 "files": self._files,
-                "carried": self._carried,
+                "carried": self._reused_files,
                 "seconds": round(seconds, 1),
                 "rows_per_second": round(self._rows / seconds) if seconds > 0 else 0,
             }
             share = self._share()
         if share is not None:
             found["share"] = round(share, 4)
-            if share >= _SHARE_LEAST:
-                left = max(seconds / share - seconds, 0.0)
-                found["seconds_left"] = round(left)
-                found["expected_end"] = (self._clock() + timedelta(seconds=left)).isoformat()
+            if share >= _MIN_SHARE:
+                seconds_left = max(seconds / share - seconds, 0.0)
+                found["seconds_left"] = round(seconds_left)
+                found["expected_end"] = (self._clock() + timedelta(seconds=seconds_left)).isoformat()
         return found
 
     def _share(self) -> float | None:
-        """The share of an earlier run's time that lies behind, None without one."""
-        if self._whole <= 0:
+        """The part of an earlier run's time that has passed, None without an earlier run."""
+        if self._expected_total_seconds <= 0:
             return None
         if self._phase == "complete":
             return 1.0
-        if self._phase not in _BEFORE_THE_END:
-            done = sum(self._seconds.values())
+        if self._phase not in _PHASES_BEFORE_CHECKS:
+            done = sum(self._expected_seconds.values())
         else:
-            done = sum(self._seconds[name] for name in self._names[: max(self._place - 1, 0)])
-        if self._resource is not None and self._rows_expected[self._resource] > 0:
-            part = (self._rows - self._rows_before) / self._rows_expected[self._resource]
-            done += self._seconds[self._resource] * min(part, 1.0)
-        return min(done / self._whole, 0.99)
+            done = sum(self._expected_seconds[name] for name in self._names[: max(self._resource_number - 1, 0)])
+        if self._resource is not None and self._expected_rows[self._resource] > 0:
+            part = (self._rows - self._rows_before) / self._expected_rows[self._resource]
+            done += self._expected_seconds[self._resource] * min(part, 1.0)
+        return min(done / self._expected_total_seconds, 0.99)

@@ -1,4 +1,4 @@
-"""Publication: one pointer, one transaction. And what an operator may do with a snapshot that is held."""
+"""Publication, in one transaction, and operators' decisions about held snapshots."""
 
 from __future__ import annotations
 
@@ -11,51 +11,62 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import State, Stores
 
 _ACTOR = "service"
+_SUPERSEDED = "A newer snapshot is published."
 
 
 def publish(state: State, snapshot: Snapshot, now: datetime) -> bool:
-    """Makes a complete snapshot the served one. False when another scheduler has done so already, or when something
-    newer is served (the snapshot is then discarded). Raises Conflict, Unavailable.
+    """Publish a complete snapshot. Return False when another builder has published it, or when a newer one is published
+    (then it is discarded). Raises Conflict, Unavailable.
     """
     return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
 
 
 def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
-    """The same inside the caller's transaction; with a `fence` for its builder alone. Raises RunFenced, Conflict."""
+    """Publish as `publish` does, in the caller's transaction. With a `fence` only the run's own builder may. Raises
+    RunFenced, Conflict.
+    """
     found = stores.snapshots.get(snapshot_id)
     if found is None or found.state in {SnapshotState.PUBLISHED, SnapshotState.RETIRED}:
         return False
-    served = stores.snapshots.current()
-    if found.state is SnapshotState.COMPLETE and superseded(found, served):
-        discard_within(stores, found, now, "A newer snapshot is served.")
+    current = stores.snapshots.current()
+    if found.state is SnapshotState.COMPLETE and is_superseded(found, current):
+        discard_within(stores, found, now, _SUPERSEDED)
         return False
     stores.snapshots.publish(snapshot_id, fence, now)
     stores.audit.append(_event(now, "snapshot.published", _ACTOR, found, {}))
     return True
 
 
-def superseded(snapshot: Snapshot, served: Snapshot | None) -> bool:
-    """Whether a complete snapshot can no longer be published, because what is served is newer."""
-    return served is not None and served.as_of > snapshot.as_of
+def is_superseded(snapshot: Snapshot, current: Snapshot | None) -> bool:
+    """Return whether the published snapshot is newer."""
+    return current is not None and current.as_of > snapshot.as_of
+
+
+def discard_superseded(stores: Stores, snapshot: Snapshot, now: datetime) -> None:
+    """Discard a complete snapshot when the published one is newer, in the caller's transaction."""
+    if snapshot.state is SnapshotState.COMPLETE and is_superseded(snapshot, stores.snapshots.current()):
+        discard_within(stores, snapshot, now, _SUPERSEDED)
 
 
 def discard_within(stores: Stores, snapshot: Snapshot, now: datetime, reason: str, *, actor: str = _ACTOR) -> None:
-    """Gives a complete or held snapshot up, inside the caller's transaction. Raises Conflict."""
+    """Discard a complete or held snapshot in the caller's transaction. Raises Conflict."""
     stores.snapshots.discard(snapshot.snapshot_id, now, reason)
     stores.audit.append(_event(now, "snapshot.discarded", actor, snapshot, {"reason": reason}))
 
 
 def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> Snapshot:
-    """Publishes a complete or held snapshot because an operator says so; a held one needs a reason.
-    Raises OperatorError with what to do instead.
+    """Publish a complete or held snapshot by decision of an operator. A held one needs a reason. Raises
+    OperatorError.
     """
 
     def work(stores: Stores) -> Snapshot:
         found = _found(stores, snapshot_id)
         if found.state is SnapshotState.HELD and not reason.strip():
-            raise OperatorError(f"Snapshot {snapshot_id} is held: say why it is right, with --accept.")
+            raise OperatorError(f"Snapshot {snapshot_id} is held. Say why it is valid, with --accept.")
         if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
-            raise OperatorError(f"Snapshot {snapshot_id} is {found.state}: only a complete or held one is published.")
+            raise OperatorError(
+                f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be published."
+            )
         try:
             stores.snapshots.publish(snapshot_id, None, now, accepted_reason=reason.strip() or None)
         except Conflict as error:
@@ -67,12 +78,14 @@ def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor:
 
 
 def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> None:
-    """Gives a complete or held snapshot up; its files go with the next clean-up. Raises OperatorError."""
+    """Discard a complete or held snapshot. The next clean-up deletes its files. Raises OperatorError."""
 
     def work(stores: Stores) -> None:
         found = _found(stores, snapshot_id)
         if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
-            raise OperatorError(f"Snapshot {snapshot_id} is {found.state}: only a complete or held one is discarded.")
+            raise OperatorError(
+                f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be discarded."
+            )
         discard_within(stores, found, now, reason, actor=actor)
 
     state.write(work)
@@ -81,7 +94,7 @@ def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor
 def _found(stores: Stores, snapshot_id: str) -> Snapshot:
     found = stores.snapshots.get(snapshot_id)
     if found is None:
-        raise OperatorError(f"There is no snapshot {snapshot_id}: see `daybreakd snapshot list`.")
+        raise OperatorError(f"There is no snapshot {snapshot_id}. Run `daybreakd snapshot list`.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Figures out of a run's report or progress: plain JSON values, of which any may be missing."""
+"""Figures from a run's report or progress: plain JSON values, any of which may be missing."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from daybreak.catalogue.resources import RESOURCES
 
 
 def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
-    """The report's figures by resource, in the order they were made."""
-    return {name: part(figures) for name, figures in part(report.get("resources")).items()}
+    """Return the report's figures by resource, in the order of the export."""
+    return {name: section(figures) for name, figures in section(report.get("resources")).items()}
 
 
-def part(value: object) -> Mapping[str, object]:
-    """A part of a report that has names itself; empty when it is not there."""
+def section(value: object) -> Mapping[str, object]:
+    """Return a part of a report that is itself a mapping, empty when it is missing."""
     return value if isinstance(value, Mapping) else {}
 
 
 def figure(figures: Mapping[str, object], name: str) -> float:
-    """One figure, such as seconds; 0 when it is not there."""
+    """Return one figure, such as seconds, 0 when it is missing."""
     value = figures.get(name)
     return float(value) if isinstance(value, int | float) else 0.0
 
 
 def count(figures: Mapping[str, object], name: str) -> int:
-    """One figure that counts something, such as rows."""
+    """Return one figure that is a count, such as rows, 0 when it is missing."""
     return int(figure(figures, name))
 
 
-def oddities_of(report: Mapping[str, object]) -> Iterator[str]:
-    """What of the source was not as its schema says and passed all the same, a sentence each."""
+def format_share(share: float) -> str:
+    """Format a share between 0 and 1 as `52 %`."""
+    return f"{100 * share:.0f} %"
+
+
+def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
+    """Yield a sentence for each deviation of the source from the catalogue that did not stop the run."""
     for resource in RESOURCES:
         figures = resources_of(report).get(resource.name, {})
-        nulls, unexpected = part(figures.get("nulls")), part(figures.get("unexpected_values"))
-        homeless = count(figures, "unknown_leader_rows")
-        if homeless:
-            yield f"{resource.name}: {homeless:,} rows are in no file, as table leaders does not have their Leader."
+        nulls, unexpected = section(figures.get("nulls")), section(figures.get("unexpected_values"))
+        unknown_rows = count(figures, "unknown_leader_rows")
+        if unknown_rows:
+            yield f"{resource.name}: {unknown_rows:,} rows are in no file, because table leaders lacks their Leader."
         for column in resource.columns:
-            missing, others = count(nulls, column.name), count(unexpected, column.name)
-            if missing and not column.nullable:
-                yield f"{resource.name}: {column.name} is NULL in {missing:,} rows, where it should never be."
-            if others:
-                yield f"{resource.name}: {column.name} has a value that is not one of the listed in {others:,} rows."
+            null_rows, other_rows = count(nulls, column.name), count(unexpected, column.name)
+            if null_rows and not column.nullable:
+                yield f"{resource.name}: {column.name} is NULL in {null_rows:,} rows. The column is required."
+            if other_rows:
+                yield f"{resource.name}: {column.name} has an unlisted value in {other_rows:,} rows."

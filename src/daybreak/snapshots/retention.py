@@ -1,34 +1,37 @@
-"""Which snapshots keep their files, and the removal of the others and of what dead runs left.
+"""Retention: deletes the files of old snapshots and of dead runs.
 
-Nothing that a live link can reach is ever removed: a link may be asked for until the moment a snapshot is retired, and
-lives `link_lifetime` from then. The database forgets a snapshot first and its files go afterwards, outside of any
-transaction: a clean-up that is killed in between leaves files that nobody is told of, and the next one finds them.
+A file is never deleted while a link to it is valid: a link can be issued until its snapshot is retired, and lasts
+`access.link_lifetime` from then. The database forgets a snapshot first, and its files are deleted afterwards, outside
+any transaction. When a clean-up is killed in between, the next one finds the files.
 
-A run is in the database before it writes a file, and stays there. So what the database has never heard of is another
-instance's in the same store, or of after the backup that was restored: it is named and never removed.
+A run is in the database before it writes a file, and stays there. Files of a snapshot that the database does not know
+therefore belong to another instance in the same store, or were written after the backup that was restored. They are
+reported and never deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
-from daybreak.snapshots.plan import RunPlan
-from daybreak.snapshots.publish import discard_within, superseded
+from daybreak.settings import Settings
+from daybreak.snapshots.publish import discard_superseded
 
-_LOOK_BACK = 200
-_ROWS_AT_ONCE = 20_000
-_WANTED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
+# A request at the last moment of a link still finds the file.
+LINK_MARGIN = timedelta(minutes=10)
+_RECENT_RUNS = 200
+_ROWS_PER_TRANSACTION = 20_000
+_KEPT_STATES = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a clean-up did: snapshots whose files went, leftovers that went, and files in all; and which snapshots lie
-    in the store that the state database does not know.
+    """Result of a clean-up: retired snapshots and leftovers of dead runs whose files were deleted, the number of files,
+    and the snapshots in the store that the state database does not know.
     """
 
     retired: tuple[str, ...] = ()
@@ -37,75 +40,90 @@ class Cleaned:
     unknown: tuple[str, ...] = ()
 
 
-def may_go(served: Sequence[Snapshot], plan: RunPlan, now: datetime) -> list[Snapshot]:
-    """The snapshots whose files may be removed. `served` is newest publication first, the served one at its head.
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the database knows of the snapshots in the store."""
 
-    A snapshot is retired at the moment its follower is published. A follower without that moment proves nothing.
+    with_files: list[Snapshot]
+    recent: list[Snapshot]
+    abandoned: list[Snapshot]
+    unknown: tuple[str, ...]
+
+
+def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: datetime) -> list[Snapshot]:
+    """Return the snapshots whose files may be deleted. `snapshots` are those with files, newest publication first.
+
+    A snapshot is retired when the next one is published.
     """
-    going = []
-    reach: timedelta = plan.link_lifetime + plan.link_margin
-    for place, snapshot in enumerate(served):
-        if place < max(plan.keep, 1) or snapshot.state is not SnapshotState.RETIRED:
+    expired = []
+    link_lifetime = settings.access.link_lifetime + LINK_MARGIN
+    for position, snapshot in enumerate(snapshots):
+        if position < max(settings.snapshot.keep, 1) or snapshot.state is not SnapshotState.RETIRED:
             continue
-        retired_at = served[place - 1].published_at
-        if retired_at is not None and now >= retired_at + reach:
-            going.append(snapshot)
-    return going
+        retired_at = snapshots[position - 1].published_at
+        if retired_at is not None and now >= retired_at + link_lifetime:
+            expired.append(snapshot)
+    return expired
 
 
-def clean(state: State, store: FileStore, plan: RunPlan, now: datetime, *, own: str | None = None) -> Cleaned:
-    """Removes files beyond retention and leftovers of runs that are over. `own` is the caller's own run: while any
-    other run is under way nothing is retired, because it may be carrying files over.
-    Raises FileStoreError, Unavailable.
+def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, own: str | None = None) -> Cleaned:
+    """Delete the files of expired snapshots and of dead runs. `own` is the caller's run.
+
+    While any other run is under way no snapshot is retired, because that run may be reusing its files. Raises
+    FileStoreError, Unavailable.
     """
-    state.write(lambda stores: _give_up_superseded(stores, now))
-    # The store is listed before the database is asked: a run that starts in between is known by then.
-    lying = store.snapshot_ids()
-
-    def read(stores: Stores) -> tuple[list[Snapshot], list[Snapshot], list[Snapshot], tuple[str, ...]]:
-        unknown = tuple(found for found in lying if stores.snapshots.get(found) is None)
-        return stores.snapshots.served(), stores.snapshots.recent(_LOOK_BACK), stores.snapshots.abandoned(), unknown
-
-    served, recent, abandoned, unknown = state.read(read)
-    building = [run for run in recent if run.under_way(now)]
-    going = [] if any(run.snapshot_id != own for run in building) else may_go(served, plan, now)
-    gone = {snapshot.snapshot_id for snapshot in going}
-    living = {snapshot.snapshot_id for snapshot in [*served, *building]} | {
-        run.snapshot_id for run in recent if run.state in _WANTED
-    }
+    state.write(lambda stores: _discard_superseded(stores, now))
+    # The store is listed first: a run that starts meanwhile is in the database when that is read.
+    in_store = store.snapshot_ids()
+    stored = state.read(lambda stores: _read_stored(stores, in_store))
+    building = [run for run in stored.recent if run.is_running(now)]
+    others_building = any(run.snapshot_id != own for run in building)
+    expired = [] if others_building else expired_snapshots(stored.with_files, settings, now)
+    expired_ids = {snapshot.snapshot_id for snapshot in expired}
+    kept = {snapshot.snapshot_id for snapshot in [*stored.with_files, *building]}
+    kept |= {run.snapshot_id for run in stored.recent if run.state in _KEPT_STATES}
     if own is not None:
-        living.add(own)
-    living -= gone
-    leftovers = [found for found in lying if found not in living and found not in gone and found not in unknown]
-    for snapshot in [*going, *abandoned]:
+        kept.add(own)
+    kept -= expired_ids
+    leftovers = [found for found in in_store if found not in {*kept, *expired_ids, *stored.unknown}]
+    for snapshot in [*expired, *stored.abandoned]:
         _forget(state, snapshot.snapshot_id)
-    if not going and not leftovers:
-        return Cleaned(unknown=unknown)
-    doomed = frozenset([*gone, *leftovers])
-    keep_keys = state.read(lambda stores: _carried(stores, sorted(living), doomed))
-    files = sum(store.remove(found, keep_keys.get(found, frozenset())) for found in sorted(doomed))
-    return Cleaned(retired=tuple(sorted(gone)), leftovers=tuple(leftovers), files=files, unknown=unknown)
+    if not expired and not leftovers:
+        return Cleaned(unknown=stored.unknown)
+    deleted = sorted({*expired_ids, *leftovers})
+    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
+    files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
+    return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files, stored.unknown)
 
 
-def _give_up_superseded(stores: Stores, now: datetime) -> None:
-    """Complete snapshots that were overtaken will never be served: their files need not be kept."""
-    served = stores.snapshots.current()
-    for run in stores.snapshots.recent(_LOOK_BACK):
-        if run.state is SnapshotState.COMPLETE and superseded(run, served):
-            discard_within(stores, run, now, "A newer snapshot is served.")
+def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:
+    unknown = tuple(found for found in in_store if stores.snapshots.get(found) is None)
+    snapshots = stores.snapshots
+    return _Stored(snapshots.served(), snapshots.recent(_RECENT_RUNS), snapshots.abandoned(), unknown)
+
+
+def _discard_superseded(stores: Stores, now: datetime) -> None:
+    """Discard complete snapshots that can no longer be published."""
+    for run in stores.snapshots.recent(_RECENT_RUNS):
+        discard_superseded(stores, run, now)
 
 
 def _forget(state: State, snapshot_id: str) -> None:
-    """Deletes a snapshot's manifest rows, some thousands at a time: logins must get in between. It is not served any
-    more from the first of them on.
+    """Delete a snapshot's manifest, thousands of rows per transaction, so that logins can write in between. From the
+    first one on its files are no longer served.
     """
-    while state.write(lambda stores: stores.snapshots.forget(snapshot_id, at_most=_ROWS_AT_ONCE)) == _ROWS_AT_ONCE:
+
+    def delete_some(stores: Stores) -> int:
+        return stores.snapshots.forget(snapshot_id, at_most=_ROWS_PER_TRANSACTION)
+
+    while state.write(delete_some) == _ROWS_PER_TRANSACTION:
         pass
 
 
-def _carried(stores: Stores, living: Sequence[str], doomed: frozenset[str]) -> dict[str, frozenset[str]]:
-    """The keys that lie in doomed snapshots' folders and that living ones name, by folder."""
-    kept: dict[str, set[str]] = {}
-    for key in stores.snapshots.keys_in_use(living, tuple(f"snapshots/{owner}/" for owner in sorted(doomed))):
-        kept.setdefault(key.split("/", 2)[1], set()).add(key)
-    return {owner: frozenset(keys) for owner, keys in kept.items()}
+def _reused_keys(stores: Stores, kept: Collection[str], deleted: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
+    found: dict[str, set[str]] = {}
+    folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
+    for key in stores.snapshots.keys_in_use(sorted(kept), folders):
+        found.setdefault(key.split("/", 2)[1], set()).add(key)
+    return {snapshot_id: frozenset(keys) for snapshot_id, keys in found.items()}

@@ -1,8 +1,8 @@
-"""One run: from a claim to a complete snapshot, or to nothing.
+"""One run, from its claim to a complete snapshot.
 
-claim -> clean up after dead runs -> one consistent reading -> contract -> room on the disk -> nine resources ->
-references -> seal -> read back -> guard -> complete or held. Whatever goes wrong in between, what was written is
-discarded, the run is marked failed with its reason, and what is served stays as it was.
+A run claims its day, removes the files of dead runs, opens one consistent reading, checks the source and the disk
+space, exports nine resources, checks references, makes the files durable, reads them back and passes the guard. A
+failed run leaves published files unchanged: its own are discarded, and it is recorded as failed with the reason.
 """
 
 from __future__ import annotations
@@ -16,156 +16,150 @@ from itertools import count
 import structlog
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.errors import CarryFailed, DaybreakError, FileStoreError, OperatorError, RunFenced, Unavailable
+from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ReuseFailed, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
-from daybreak.snapshots.making import Making
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.publish import publish_within
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
-from daybreak.snapshots.workshop import Workshop
+from daybreak.snapshots.snapshot_run import SnapshotRun
 
 _log = structlog.get_logger("daybreak.snapshots")
-_RETRY_MOST_SECONDS = 60.0
+_MAX_RETRY_SECONDS = 60.0
 
 
-def run_by_hand(workshop: Workshop, *, as_of: datetime | None = None, full: bool = False) -> Snapshot:
-    """Makes a snapshot now and publishes it as soon as it is complete; gives it as it then stands (published, or held
-    by the guard). `full` writes every file anew. Raises OperatorError for an `as_of` that lies ahead or before what is
-    served, else the error that ended the last attempt.
+def run_by_hand(context: RunContext, *, as_of: datetime | None = None, full: bool = False) -> Snapshot:
+    """Build a snapshot now and publish it when it is complete. Return it, published or held.
+
+    `full` writes every file, without reuse. Raises OperatorError for an `as_of` in the future or before the published
+    snapshot, else the error of the last attempt.
     """
     if as_of is not None:
-        _check_instant(workshop, as_of)
+        _check_instant(context, as_of)
 
     def begin() -> Snapshot:
-        now = workshop.clock()
-        snapshot = _fresh(workshop, now, as_of or now, None)
-        return workshop.state.write(
-            lambda stores: stores.snapshots.begin_manual(snapshot, now, workshop.plan.lease_seconds)
+        now = context.clock()
+        snapshot = _new_snapshot(context, now, as_of or now, None)
+        return context.state.write(
+            lambda stores: stores.snapshots.begin_manual(snapshot, now, context.timings.lease_seconds)
         )
 
-    done = _attempts(workshop, begin, full=full)
-    assert done is not None  # a run by hand needs no claim that another could hold
+    done = _attempts(context, begin, full=full)
+    assert done is not None  # a manual run claims no day that another builder could have
     return done
 
 
-def run_day(workshop: Workshop, day: date) -> Snapshot | None:
-    """Claims a day and makes its snapshot; publishes it when its hour has come already. None when another builder has
-    the day. Raises the error that ended the last attempt.
+def run_day(context: RunContext, day: date) -> Snapshot | None:
+    """Claim a day and build its snapshot. Publish it when its hour has passed. Return None when another builder has the
+    day. Raises the error of the last attempt.
     """
 
     def begin() -> Snapshot | None:
-        now = workshop.clock()
-        snapshot = _fresh(workshop, now, now, day)
-        return workshop.state.write(
-            lambda stores: stores.snapshots.claim_day(snapshot, now, workshop.plan.lease_seconds)
+        now = context.clock()
+        snapshot = _new_snapshot(context, now, now, day)
+        return context.state.write(
+            lambda stores: stores.snapshots.claim_day(snapshot, now, context.timings.lease_seconds)
         )
 
-    return _attempts(workshop, begin, full=False)
+    return _attempts(context, begin, full=False)
 
 
-def _check_instant(workshop: Workshop, as_of: datetime) -> None:
-    """What would be published of a time ahead would keep every true snapshot from being newer."""
-    if as_of > workshop.clock():
-        raise OperatorError(f"{as_of:%Y-%m-%d %H:%M:%S} UTC lies ahead: no snapshot can show that instant yet.")
-    served = workshop.state.read(lambda stores: stores.snapshots.current())
-    if served is not None and served.as_of > as_of:
+def _check_instant(context: RunContext, as_of: datetime) -> None:
+    """A published snapshot of a future instant would prevent every later publication."""
+    if as_of > context.clock():
+        raise OperatorError(f"{as_of:%Y-%m-%d %H:%M:%S} UTC is in the future. Use a past instant.")
+    published = context.state.read(lambda stores: stores.snapshots.current())
+    if published is not None and published.as_of > as_of:
         raise OperatorError(
-            f"What is served shows {served.as_of:%Y-%m-%d %H:%M:%S} UTC already: a snapshot as of "
-            f"{as_of:%Y-%m-%d %H:%M:%S} UTC would not be published."
+            f"The published snapshot is as of {published.as_of:%Y-%m-%d %H:%M:%S} UTC: one as of "
+            f"{as_of:%Y-%m-%d %H:%M:%S} UTC would not be published. Use a later instant."
         )
 
 
-def _fresh(workshop: Workshop, now: datetime, as_of: datetime, day: date | None) -> Snapshot:
+def _new_snapshot(context: RunContext, now: datetime, as_of: datetime, day: date | None) -> Snapshot:
     return Snapshot(
-        snapshot_id=workshop.new_id(),
+        snapshot_id=context.new_id(),
         state=SnapshotState.BUILDING,
         as_of=as_of,
         started_at=now,
         day=day,
-        builder=workshop.builder,
+        builder=context.builder,
     )
 
 
-def _attempts(workshop: Workshop, begin: Callable[[], Snapshot | None], *, full: bool) -> Snapshot | None:
-    """Tries again after passing errors, each time as a run of its own: a new claim, a new id, nothing left over."""
-    plan = workshop.plan
+def _attempts(context: RunContext, begin: Callable[[], Snapshot | None], *, full: bool) -> Snapshot | None:
+    """Retry after transient errors. Each attempt is a separate run, with a new claim and a new id."""
+    timings = context.timings
     for attempt in count(1):
         try:
             snapshot = begin()
-            return None if snapshot is None else _attempt(workshop, snapshot, full=full)
+            return None if snapshot is None else _attempt(context, snapshot, full=full)
         except DaybreakError as error:
-            if not error.transient or attempt >= plan.attempts or workshop.stop.is_set():
+            if not error.transient or attempt >= timings.attempts or context.stop.is_set():
                 raise
-            full = full or isinstance(error, CarryFailed)
-            seconds = min(plan.retry_seconds * 2.0 ** (attempt - 1), _RETRY_MOST_SECONDS)
+            full = full or isinstance(error, ReuseFailed)
+            seconds = min(timings.retry_seconds * 2.0 ** (attempt - 1), _MAX_RETRY_SECONDS)
             _log.warning("run.tried_again", code=error.code, reason=error.message, seconds=seconds)
-            workshop.stop.wait(seconds)
+            context.stop.wait(seconds)
     raise AssertionError("count() does not end")
 
 
-def _attempt(workshop: Workshop, snapshot: Snapshot, *, full: bool) -> Snapshot:
-    """One run from claim to complete or held. Raises what ended it, with everything cleared away."""
-    current = workshop.state.read(lambda stores: stores.snapshots.current())
-    expected = {} if current is None else current.report
-    progress = Progress(RESOURCE_NAMES, expected, workshop.clock, workshop.ticks)
+def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot:
+    """Run from claim to complete or held. Raises the error that ended the run, after removing its files."""
+    published = context.state.read(lambda stores: stores.snapshots.current())
+    expected = {} if published is None else published.report
+    progress = Progress(RESOURCE_NAMES, expected, context.clock, context.ticks)
     day = snapshot.day.isoformat() if snapshot.day is not None else None
     _log.info("run.started", snapshot_id=snapshot.snapshot_id, day=day, as_of=snapshot.as_of.isoformat())
-    with Lease(
-        workshop.state,
-        snapshot,
-        workshop.plan,
-        clock=workshop.clock,
-        told=progress.as_json,
-        stop=workshop.stop,
-    ) as lease:
-        making = Making(workshop, snapshot, lease, progress, None if full else current)
+    with Lease(context, snapshot, progress.as_json) as lease:
+        snapshot_run = SnapshotRun(context, snapshot, lease, progress, None if full else published)
         try:
-            state, report = making.make()
+            state, report = snapshot_run.build()
         except BaseException as error:
-            # Whoever took the run over has removed its files: that they are missing is not the reason to tell.
-            taken = isinstance(error, FileStoreError | CarryFailed) and not lease.held()
-            reason = RunFenced("The run was taken over by another builder.") if taken else error
-            _give_up(workshop, snapshot, making, reason)
+            # A builder that takes a run over removes its files: the missing files are not the reason to report.
+            taken_over = isinstance(error, FileStoreError | ReuseFailed) and not lease.is_held()
+            reason = RunFenced("The run was taken over by another builder.") if taken_over else error
+            _fail(context, snapshot, snapshot_run, reason)
             if reason is error:
                 raise
             raise reason from error
-        done = lease.patiently(lambda stores: _finish(workshop, stores, snapshot, state, report))
+        done = lease.write(lambda stores: _finish(context, stores, snapshot, state, report))
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
     return done
 
 
 def _finish(
-    workshop: Workshop, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: Mapping[str, object]
+    context: RunContext, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: Mapping[str, object]
 ) -> Snapshot:
-    """Ends a run, and publishes it in the same transaction when its time has come: nothing can come in between."""
-    now = workshop.clock()
+    """End a run, and publish it in the same transaction when its hour has passed."""
+    now = context.clock()
     stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
-    due = snapshot.day is None or publication_of(snapshot.day, workshop.plan.publish_at) <= now
+    due = snapshot.day is None or publication_of(snapshot.day, context.settings.snapshot.publish_at) <= now
     if state is SnapshotState.COMPLETE and due:
         publish_within(stores, snapshot.snapshot_id, now, fence=snapshot.fence)
     return stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=state)
 
 
-def _give_up(workshop: Workshop, snapshot: Snapshot, making: Making, error: BaseException) -> None:
-    """Clears away what was written and says why the run failed. Nothing here may hide the error itself: what cannot be
-    done now (disk or database away) is done by the next run's clean-up and by the end of the lease.
+def _fail(context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, error: BaseException) -> None:
+    """Remove the run's files and record the failure. Nothing here replaces the error itself. What fails because the
+    disk or the database is unavailable is done by the next run's clean-up and by the end of the lease.
     """
     with contextlib.suppress(FileStoreError, Unavailable):
-        making.discard()
+        snapshot_run.discard()
     if isinstance(error, RunFenced):
         _log.warning("run.fenced", snapshot_id=snapshot.snapshot_id)
         return
     if isinstance(error, DaybreakError):
         code, reason = error.code, error.message
     else:
-        code, reason = "run_failed", f"The run ended with {type(error).__name__}; the log says where."
+        code, reason = "run_failed", f"The run ended with {type(error).__name__}. See the log."
     _log.error("run.failed", snapshot_id=snapshot.snapshot_id, code=code, reason=reason)
-    now = workshop.clock()
-    report = {**making.report(), "code": code}
+    now = context.clock()
+    report = {**snapshot_run.report(), "code": code}
     with contextlib.suppress(Unavailable, RunFenced):
-        workshop.state.write(
+        context.state.write(
             lambda stores: stores.snapshots.finish(
                 snapshot.snapshot_id, snapshot.fence, SnapshotState.FAILED, now, report=report, failure=reason
             )

@@ -1,8 +1,7 @@
-"""When to do what: pure functions of the clock, the runs so far, and the hour of publication.
+"""Scheduling: pure functions of the clock, the earlier runs and the hour of publication.
 
-Days are UTC days and the hour is UTC: no zone, no daylight saving. A decision is made anew at every look at the clock
-from what the database says, so a clock that steps, a night that was slept through and several schedulers need no
-special case: the day is claimed in the database, and a day that is done is done.
+Days and hours are in UTC, without daylight saving time. Each decision depends only on the clock and the database, so a
+clock that steps, a machine that slept and several schedulers need no special case: a day is claimed in the database.
 """
 
 from __future__ import annotations
@@ -13,20 +12,23 @@ from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.plan import RunPlan
+from daybreak.settings import SnapshotSettings
 from daybreak.snapshots.report import figure, resources_of
+from daybreak.snapshots.timings import RunTimings
 
 _DAY = timedelta(days=1)
-_LEAD_MOST = timedelta(hours=20)
-_RETRY_MOST_SECONDS = 3600.0
-_HISTORY = 7
+MAX_LEAD = timedelta(hours=20)
+_LEAD_WITHOUT_HISTORY = timedelta(hours=1)
+_DURATION_FACTOR = 1.5
+_MAX_RETRY_SECONDS = 3600.0
+_REPORTS = 7
 _GROWTH = 1.1
-_COMPARABLE = 0.5
+_MIN_COMPARABLE_SHARE = 0.5
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
-_VANISHED_AT_ONCE = 2
+_FREE_RETRIES = 2
 STOPPED = "run_stopped"
 LAPSED = "lease_lapsed"
-_NO_FAULT_OF_THE_RUN = frozenset({STOPPED, "run_fenced"})
+_INTERRUPTED = frozenset({STOPPED, "run_fenced"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before that instant."""
+    """Do nothing before that instant."""
 
     until: datetime
 
@@ -54,12 +56,12 @@ Decision = Build | Publish | Wait
 
 
 def publication_of(day: date, publish_at: time_of_day) -> datetime:
-    """The instant of a day's publication."""
+    """Return the instant of a day's publication."""
     return datetime.combine(day, publish_at.replace(tzinfo=None), tzinfo=UTC)
 
 
 def last_due(now: datetime, publish_at: time_of_day) -> date:
-    """The latest day whose publication instant has come. Raises ValueError on a naive time."""
+    """Return the latest day whose publication is due. Raises ValueError for a time without a zone."""
     if now.tzinfo is None:
         raise ValueError("now needs a time zone")
     today = now.astimezone(UTC).date()
@@ -67,21 +69,20 @@ def last_due(now: datetime, publish_at: time_of_day) -> date:
 
 
 def next_publication(now: datetime, publish_at: time_of_day) -> datetime:
-    """The next instant of publication, later than now."""
+    """Return the next instant of publication, later than now."""
     return publication_of(last_due(now, publish_at) + _DAY, publish_at)
 
 
 def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
-    """How long the next run takes, from the runs that came to an end (newest first); None without any.
+    """Estimate the duration of the next run from finished runs, newest first. None without any.
 
-    For each resource its slowest rate of the last runs times its latest number of rows and some growth; the rest of a
-    run (opening, verifying, sealing) at its longest. A run with far fewer rows says nothing about their rate: most of
-    its seconds went elsewhere.
+    Each resource takes its slowest recent rate times its latest number of rows, with some growth; the other phases take
+    their longest recent time. Runs with far fewer rows are not used for rates, because most of their time is overhead.
     """
-    reports = [run.report for run in history if run.report.get("seconds") and run.state not in _UNFINISHED][:_HISTORY]
+    reports = [run.report for run in history if run.report.get("seconds") and run.state not in _UNFINISHED][:_REPORTS]
     if not reports:
         return None
-    rest = 0.0
+    overhead = 0.0
     latest = {name: max(figure(entry, "rows"), 1.0) for name, entry in resources_of(reports[0]).items()}
     slowest = dict.fromkeys(latest, 0.0)
     for report in reports:
@@ -89,40 +90,42 @@ def expected_duration(history: Iterable[Snapshot]) -> timedelta | None:
         for name, entry in resources_of(report).items():
             seconds, rows = figure(entry, "seconds"), max(figure(entry, "rows"), 1.0)
             seconds_left -= seconds
-            if name in latest and rows >= latest[name] * _COMPARABLE:
+            if name in latest and rows >= latest[name] * _MIN_COMPARABLE_SHARE:
                 slowest[name] = max(slowest[name], seconds / rows)
-        rest = max(rest, seconds_left)
-    work = sum(slowest[name] * rows * _GROWTH for name, rows in latest.items())
+        overhead = max(overhead, seconds_left)
+    exporting = sum(slowest[name] * rows * _GROWTH for name, rows in latest.items())
     longest = max(figure(report, "seconds") for report in reports)
-    return timedelta(seconds=max(work + max(rest, 0.0), longest))
+    return timedelta(seconds=max(exporting + max(overhead, 0.0), longest))
 
 
-def planned_start(publication: datetime, history: Iterable[Snapshot], plan: RunPlan) -> datetime:
-    """When the run for that publication starts: early by the expected duration with margin."""
+def planned_start(publication: datetime, history: Iterable[Snapshot], margin: timedelta) -> datetime:
+    """Return when the run for a publication starts: 1.5 times the expected duration plus `margin` before it."""
     expected = expected_duration(history)
-    lead = plan.lead_first if expected is None else expected * plan.margin + plan.lead_least
-    return publication - min(max(lead, plan.lead_least), _LEAD_MOST)
+    lead = _LEAD_WITHOUT_HISTORY if expected is None else expected * _DURATION_FACTOR + margin
+    return publication - min(max(lead, margin), MAX_LEAD)
 
 
-def next_try(day: date, history: Sequence[Snapshot], plan: RunPlan) -> datetime | None:
-    """When a day that failed is tried again; None when it may be at once. A run that was stopped on purpose is no
-    failure of the day, and a builder that vanished is one only when it happens again and again.
+def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings) -> datetime | None:
+    """Return when a failed day is tried again, None when it may be immediately.
+
+    A run that was stopped on purpose does not count as a failure, and a builder that died counts only when it happens
+    repeatedly.
     """
     failed = [run for run in history if run.day == day and run.state is SnapshotState.FAILED]
-    hard = [run for run in failed if run.report.get("code") not in _NO_FAULT_OF_THE_RUN]
-    vanished = [run for run in failed if run.report.get("code") is None or run.report.get("code") == LAPSED]
-    if len(vanished) <= _VANISHED_AT_ONCE:
-        hard = [run for run in hard if run not in vanished]
-    if not hard:
+    counted = [run for run in failed if run.report.get("code") not in _INTERRUPTED]
+    died = [run for run in failed if run.report.get("code") is None or run.report.get("code") == LAPSED]
+    if len(died) <= _FREE_RETRIES:
+        counted = [run for run in counted if run not in died]
+    if not counted:
         return None
-    last = max(run.finished_at or run.started_at for run in hard)
-    seconds = min(plan.day_retry_seconds * 2.0 ** min(len(hard) - 1, 20), _RETRY_MOST_SECONDS)
+    last = max(run.finished_at or run.started_at for run in counted)
+    seconds = min(timings.day_retry_seconds * 2.0 ** min(len(counted) - 1, 20), _MAX_RETRY_SECONDS)
     return last + timedelta(seconds=seconds)
 
 
-def answers(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bool:
-    """Whether what is served is what that publication promised: published for it or later (by schedule or by hand), or
-    newer than the day's own run, which it made superfluous.
+def is_satisfied(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bool:
+    """Return whether the published snapshot satisfies the publication at `due`: it was published then or later, by
+    schedule or manually, or it is newer than the day's own run, which was discarded for it.
     """
     if current is None or current.published_at is None:
         return False
@@ -131,43 +134,51 @@ def answers(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bo
     return current.published_at >= due and current.as_of >= due - _DAY
 
 
-def decide(now: datetime, plan: RunPlan, current: Snapshot | None, history: Sequence[Snapshot]) -> Decision:
-    """What a scheduler does now. `history` is newest first and reaches back over the last days' runs."""
-    due_day = last_due(now, plan.publish_at)
+def decide(
+    now: datetime,
+    settings: SnapshotSettings,
+    timings: RunTimings,
+    current: Snapshot | None,
+    history: Sequence[Snapshot],
+) -> Decision:
+    """Return what a builder does now. `history` has the runs of the last days, newest first."""
+    due_day = last_due(now, settings.publish_at)
     coming_day = due_day + _DAY
-    coming = publication_of(coming_day, plan.publish_at)
+    coming = publication_of(coming_day, settings.publish_at)
     missed = run_of(due_day, history)
-    answered = answers(current, missed, publication_of(due_day, plan.publish_at))
-    if not answered and missed is not None and missed.state is SnapshotState.COMPLETE:
+    satisfied = is_satisfied(current, missed, publication_of(due_day, settings.publish_at))
+    if not satisfied and missed is not None and missed.state is SnapshotState.COMPLETE:
         return Publish(missed)
-    busy = [run.lease_until for run in history if run.day is not None and run.under_way(now) and run.lease_until]
-    if busy:
-        return Wait(min(*busy, coming))
-    start = planned_start(coming, history, plan)
+    leases = [run.lease_until for run in history if run.day is not None and run.is_running(now) and run.lease_until]
+    if leases:
+        return Wait(min(*leases, coming))
+    start = planned_start(coming, history, settings.margin)
     wait = Wait(coming)
-    made = run_of(coming_day, history)
-    near = now >= start or (made is not None and made.state is SnapshotState.COMPLETE)
-    if not answered and (not near or current is None):
-        # A missed day is made up for, unless the next one's run is about to start anyway, or waits for its hour: that
-        # would be pushed aside.
-        decision = _try_day(due_day, now, plan, history)
+    coming_run = run_of(coming_day, history)
+    is_near = now >= start or (coming_run is not None and coming_run.state is SnapshotState.COMPLETE)
+    if not satisfied and (not is_near or current is None):
+        # A missed day is built late, unless the next day's run is about to start or is complete: publishing the missed
+        # day would supersede it.
+        decision = _build_or_wait(due_day, now, coming, history, timings)
         if isinstance(decision, Build):
             return decision
         wait = Wait(min(wait.until, decision.until))
     if now < start:
         return Wait(min(wait.until, start))
-    decision = _try_day(coming_day, now, plan, history)
+    decision = _build_or_wait(coming_day, now, coming, history, timings)
     return decision if isinstance(decision, Build) else Wait(min(wait.until, decision.until))
 
 
 def run_of(day: date, history: Sequence[Snapshot]) -> Snapshot | None:
-    """The day's latest run (histories are newest first)."""
+    """Return the day's latest run from a history that is newest first."""
     return next((run for run in history if run.day == day), None)
 
 
-def _try_day(day: date, now: datetime, plan: RunPlan, history: Sequence[Snapshot]) -> Build | Wait:
+def _build_or_wait(
+    day: date, now: datetime, coming: datetime, history: Sequence[Snapshot], timings: RunTimings
+) -> Build | Wait:
     run = run_of(day, history)
     if run is not None and run.state not in _UNFINISHED:
-        return Wait(next_publication(now, plan.publish_at))
-    again = next_try(day, history, plan)
-    return Wait(again) if again is not None and again > now else Build(day)
+        return Wait(coming)
+    attempt_at = next_attempt(day, history, timings)
+    return Wait(attempt_at) if attempt_at is not None and attempt_at > now else Build(day)

@@ -1,12 +1,13 @@
-"""Reading files back: that every file of a snapshot is there, has its length and holds the bytes it was given.
+"""Reads files back: each file of a snapshot must exist, and have the length and digest in the manifest.
 
-A run reads its own files back before they may be published; `daybreakd snapshot verify` reads any snapshot's, and finds
-what a disk has lost since.
+A run reads back its own files before publication. `daybreakd snapshot verify` reads any snapshot's, to find what a disk
+has damaged since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -15,87 +16,111 @@ import msgspec
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
-from daybreak.domain.snapshot import StoredFormat
+from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 
-# Small files are read in bunches: handing one to a thread costs more than reading it.
-_AT_ONCE = 64
-SAMPLE = 50
+# Small files are read many to a task: passing one to a thread takes longer than reading it.
+_FILES_PER_TASK = 64
+SAMPLE_INTERVAL = 50
+"""A sample has one file in this many."""
+REUSED_SAMPLE_INTERVAL = 7
+"""Days in which all reused files are read back, some each day."""
 
 
-class Damage(msgspec.Struct, frozen=True, gc=False):
-    """One file that is not what the manifest says, and why."""
+class ManifestFile(msgspec.Struct, frozen=True, gc=False):
+    """One file of a snapshot, as the manifest lists it."""
 
     resource: str
     client_id: str
     format: str
-    key: str
-    reason: str
+    stored: StoredFormat
+
+
+class CheckedFile(msgspec.Struct, frozen=True, gc=False):
+    """A file that was read back. `fault` says what is wrong with it, None when it is intact."""
+
+    file: ManifestFile
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a verification read, and what it found."""
+    """Result of a verification: the number and size of intact files, and the damaged ones."""
 
     files: int
     bytes: int
-    damaged: tuple[Damage, ...]
+    damaged: tuple[CheckedFile, ...]
 
 
-def damaged_files(
-    store: FileStore, files: Iterable[tuple[Damage, StoredFormat]], threads: int
-) -> Iterator[Damage | StoredFormat]:
-    """Reads files whole, in parallel; gives for each the StoredFormat that is good, or the Damage with its reason.
-    Raises Unavailable when the store is away.
-    """
+def read_back(store: FileStore, files: Iterable[ManifestFile], threads: int) -> Iterator[CheckedFile]:
+    """Read files in parallel and yield each with its result. Raises Unavailable when the store does not answer."""
 
-    def read(some: list[tuple[Damage, StoredFormat]]) -> list[Damage | StoredFormat]:
-        return [_checked(store, damage, stored) for damage, stored in some]
+    def check(some: list[ManifestFile]) -> list[CheckedFile]:
+        return [_checked(store, file) for file in some]
 
     rest = iter(files)
-    batches = iter(lambda: list(islice(rest, _AT_ONCE)), [])
+    batches = iter(lambda: list(islice(rest, _FILES_PER_TASK)), [])
     with ThreadPoolExecutor(max(threads, 1), "verify") as pool:
-        # A few batches at a time: a manifest may name millions of files.
+        # A few batches at a time: a manifest may list millions of files.
         while some := list(islice(batches, max(threads, 1) * 2)):
-            for found in pool.map(read, some):
-                yield from found
+            for checked in pool.map(check, some):
+                yield from checked
 
 
-def _checked(store: FileStore, damage: Damage, stored: StoredFormat) -> Damage | StoredFormat:
+def _checked(store: FileStore, file: ManifestFile) -> CheckedFile:
     try:
-        store.check(stored.key, stored.bytes, stored.sha256)
+        store.check(file.stored.key, file.stored.bytes, file.stored.sha256)
     except FileStoreError as error:
-        return Damage(damage.resource, damage.client_id, damage.format, damage.key, error.message)
-    return stored
+        return CheckedFile(file, error.message)
+    return CheckedFile(file)
 
 
 def verify_snapshot(state: State, store: FileStore, snapshot_id: str, *, threads: int = 2) -> Verified:
-    """Reads every file that a snapshot's manifest names. Raises OperatorError when there is no such snapshot,
-    Unavailable.
-    """
+    """Read every file in a snapshot's manifest. Raises OperatorError for an unknown snapshot, Unavailable."""
     if state.read(lambda stores: stores.snapshots.get(snapshot_id)) is None:
-        raise OperatorError(f"There is no snapshot {snapshot_id}: see `daybreakd snapshot list`.")
-    count = size = 0
-    damaged: list[Damage] = []
+        raise OperatorError(f"There is no snapshot {snapshot_id}. Run `daybreakd snapshot list`.")
+    count = size_bytes = 0
+    damaged: list[CheckedFile] = []
     for resource in RESOURCE_NAMES:
-        for found in damaged_files(store, files_of(state, snapshot_id, resource), threads):
+        for checked in read_back(store, manifest_files(state, snapshot_id, resource), threads):
             count += 1
-            if isinstance(found, Damage):
-                damaged.append(found)
+            if checked.fault is None:
+                size_bytes += checked.file.stored.bytes
             else:
-                size += found.bytes
-    return Verified(count, size, tuple(damaged))
+                damaged.append(checked)
+    return Verified(count, size_bytes, tuple(damaged))
 
 
-def files_of(state: State, snapshot_id: str, resource: str) -> list[tuple[Damage, StoredFormat]]:
-    """One resource's files, read in one transaction that ends before the files are looked at."""
+def manifest_files(state: State, snapshot_id: str, resource: str) -> list[ManifestFile]:
+    """Return the files of one resource, from one transaction."""
 
-    def read(stores: Stores) -> list[tuple[Damage, StoredFormat]]:
+    def read(stores: Stores) -> list[ManifestFile]:
         return [
-            (Damage(resource, entry.client_id, format_name, stored.key, ""), stored)
+            ManifestFile(resource, entry.client_id, format_name, stored)
             for entry in stores.snapshots.entries(snapshot_id, resource)
             for format_name, stored in entry.formats.items()
         ]
 
     return state.read(read)
+
+
+def files_to_read_back(
+    files: Iterable[ManifestFile], snapshot: Snapshot, reused: Collection[str], *, read_all: bool
+) -> Iterator[ManifestFile]:
+    """Yield the files that a run reads back: new ones, all or a sample, and a changing part of the reused ones.
+
+    `reused` are the Leaders whose files are reused. The shared header-only files are always included.
+    """
+    day = snapshot.as_of.toordinal()
+
+    def is_in_sample(client_id: str, interval: int) -> bool:
+        return zlib.crc32(client_id.encode()) % interval == day % interval
+
+    for file in files:
+        if file.client_id in reused:
+            included = is_in_sample(file.client_id, REUSED_SAMPLE_INTERVAL)
+        else:
+            included = read_all or file.client_id == "" or is_in_sample(file.client_id, SAMPLE_INTERVAL)
+        if included:
+            yield file

@@ -1,1 +1,1 @@
-"""Where rows come from: one module per engine."""
+"""Row sources, one module per engine."""

@@ -1,8 +1,9 @@
-"""What a source must look like: its tables, and what its models give."""
+"""Checks a source against the catalogue: its tables, the columns of its models, its Leaders and terms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model
@@ -13,103 +14,135 @@ from daybreak.domain.errors import SourceError
 Columns = Sequence[tuple[str, str]]
 """(name, the engine's type name) in order."""
 
-Accepted = Mapping[ColumnType, Sequence[str]]
-"""Per type of ours, the engine's types that hold it, by the first part of their names."""
+AcceptedTypes = Mapping[ColumnType, Sequence[str]]
+"""The engine's type names that hold each type of the catalogue, by the first part of the name."""
 
 _UNTYPED = ('"NULL"', "void")
-"""What DuckDB and Spark call the type of a column whose writer saw no value in it: good for any."""
+"""The type of a column without any value, in DuckDB and Spark. It fits every type."""
 
-_WAYS_OUT = (
-    "Is this what source.location should name? A table with another name or other columns gets a view in front of it."
+_ADVICE = (
+    "Check that source.location names the platform's tables. For a table with another name or other columns, create a "
+    "view."
 )
 
 
-class ModelRefused(Exception):
-    """The engine does not take a model's SQL; the text is its reason, in one line."""
+class ModelRejected(Exception):
+    """The engine rejects a model's SQL. The text is its reason, in one line."""
 
 
-def check_tables(source: str, found: Mapping[str, Columns], accepted: Accepted) -> None:
-    """Raises SourceError that lists every fault of the thirteen tables; `source` begins it."""
-    faults = _table_faults(found, accepted)
+def check_tables(source: str, tables: Mapping[str, Columns], accepted: AcceptedTypes) -> None:
+    """Check the source tables. `tables` maps lower-case table names to their columns; an engine that ignores case gives
+    lower-case column names. Raises SourceError that lists every fault; `source` begins the message.
+    """
+    faults = list(_table_faults(tables, accepted))
     if faults:
-        raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults) + f"\n{_WAYS_OUT}")
+        raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults) + f"\n{_ADVICE}")
 
 
-def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: Accepted) -> None:
-    """Raises SourceError that lists every fault of the nine models.
-
-    `columns_of` asks the engine for a model's columns without running it; it raises ModelRefused.
+def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: AcceptedTypes) -> None:
+    """Check the columns of all models. `columns_of` returns a model's columns without running it, and raises
+    ModelRejected. Raises SourceError that lists every fault.
     """
     faults: list[str] = []
     for resource in RESOURCES:
         model = models[resource.name]
         try:
-            got = columns_of(model)
-        except ModelRefused as refusal:
-            faults.append(f"{model.origin}: {refusal}")
+            columns = columns_of(model)
+        except ModelRejected as rejection:
+            faults.append(f"{model.origin}: {rejection}")
         else:
-            faults += model_faults(resource, model, got, accepted)
+            faults += (f"{model.origin}: {fault}" for fault in _model_faults(resource, columns, accepted))
     if faults:
         raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
 
 
-def _table_faults(found: Mapping[str, Columns], accepted: Accepted) -> list[str]:
-    """One line per missing table, missing column and wrong type; [] when all is there.
+REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
+"""Query for `check_terms`."""
 
-    `found` maps lower-case table names to their columns; an engine for which case is nothing gives lower-case names.
+
+def check_terms(repeated: tuple[object, ...] | None) -> None:
+    """Check the row of REPEATED_TERMS, None without one. Raises SourceError that names the terms."""
+    if repeated is not None:
+        raise SourceError(
+            f"Table terms has two rows for term_id {repeated[0]}: each acceptance would be exported twice. Remove one."
+        )
+
+
+def check_leader_chain(parents: Iterable[tuple[str, str | None]]) -> None:
+    """Check (leader_id, parent_leader_id) of all Leaders. Raises SourceError for a Leader with two rows and for a cycle
+    of parents.
     """
-    faults = []
-    for table in SOURCE_TABLES:
-        if table.name not in found:
-            faults.append(f"table {table.name} is missing")
+    parent_of: dict[str, str | None] = {}
+    for leader_id, parent_id in parents:
+        if leader_id in parent_of:
+            raise SourceError(f"Table leaders has two rows for leader_id {leader_id}. Remove one.")
+        parent_of[leader_id] = parent_id
+    acyclic = {leader_id for leader_id, parent_id in parent_of.items() if parent_id is None}
+    for start in parent_of:
+        if start in acyclic:
             continue
-        types = dict(found[table.name])
+        path: list[str] = []
+        on_path: set[str] = set()
+        leader: str | None = start
+        while leader is not None and leader not in acyclic:
+            if leader in on_path:
+                cycle = " -> ".join([*path[path.index(leader) :], leader])
+                raise SourceError(f"Table leaders: parent_leader_id forms a cycle: {cycle}. Correct one of them.")
+            path.append(leader)
+            on_path.add(leader)
+            leader = parent_of.get(leader)
+        acyclic.update(path)
+
+
+def _table_faults(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> Iterator[str]:
+    for table in SOURCE_TABLES:
+        if table.name not in tables:
+            yield f"table {table.name} is missing"
+            continue
+        types = dict(tables[table.name])
         for column in table.columns:
             kind = types.get(column.name)
             if kind is None:
-                faults.append(f"column {table.name}.{column.name} is missing{_spelt_otherwise(column, types)}")
-            elif not _holds(kind, column, accepted):
-                faults.append(
-                    f"column {table.name}.{column.name} is {kind}, expected {column.type.value} "
-                    f"({' or '.join(accepted[column.type])})"
-                )
-    return faults
+                yield f"column {table.name}.{column.name} is missing{_other_case(column, types)}"
+            elif not _accepts(kind, column, accepted):
+                yield f"column {table.name}.{column.name} is {kind}, {_expected(column, accepted)}"
 
 
-def _spelt_otherwise(column: Column, types: Mapping[str, str]) -> str:
-    """What to add about a missing column that is there in other letters; "" when it is not."""
+def _other_case(column: Column, types: Mapping[str, str]) -> str:
+    """What to add about a missing column that exists in another case, "" when it does not."""
     other = next((name for name in types if name.lower() == column.name), None)
     if other is None:
         return ""
-    return f': there is "{other}", which is another name here; rename it, or put a view in front that does'
+    return f'. Column "{other}" exists, but names are case-sensitive here: rename it, or create a view'
 
 
-def model_faults(resource: Resource, model: Model, got: Columns, accepted: Accepted) -> list[str]:
-    """One line per column of a model that is not as the catalogue has it: name, place or type."""
-    faults = []
+def _model_faults(resource: Resource, columns: Columns, accepted: AcceptedTypes) -> Iterator[str]:
+    names = [name for name, _ in columns]
+    types = dict(columns)
     expected_names = list(resource.column_names)
-    got_names = [name for name, _ in got]
-    types = dict(got)
-    faults += [
-        f"{model.origin}: column {name} is not part of {resource.name}"
-        for name in got_names
-        if name not in expected_names
+    unknown = [name for name in names if name not in expected_names]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    missing = [column for column in resource.columns if column.name not in types]
+    yield from (f"column {name} is not part of {resource.name}" for name in unknown)
+    yield from (f"column {name} occurs more than once" for name in repeated)
+    yield from (f"column {column.name} is missing, expected {column.type.value}" for column in missing)
+    wrong = [
+        column
+        for column in resource.columns
+        if column.name in types and not _accepts(types[column.name], column, accepted)
     ]
-    for column in resource.columns:
-        if column.name not in types:
-            faults.append(f"{model.origin}: column {column.name} is missing, expected {column.type.value}")
-        elif not _holds(types[column.name], column, accepted):
-            faults.append(
-                f"{model.origin}: column {column.name}: expected {column.type.value} "
-                f"({' or '.join(accepted[column.type])}), got {types[column.name]}"
-            )
-    if not faults and got_names != expected_names:
-        for place, (expected, name) in enumerate(zip(expected_names, got_names, strict=True), start=1):
-            if expected != name:
-                faults.append(f"{model.origin}: column {name} stands at place {place}, expected {expected} there")
-                break
-    return faults
+    yield from (f"column {column.name} is {types[column.name]}, {_expected(column, accepted)}" for column in wrong)
+    if unknown or repeated or missing or wrong:
+        return
+    for position, (expected, name) in enumerate(zip(expected_names, names, strict=True), start=1):
+        if expected != name:
+            yield f"column {position} is {name}, expected {expected}"
+            return
 
 
-def _holds(kind: str, column: Column, accepted: Accepted) -> bool:
+def _expected(column: Column, accepted: AcceptedTypes) -> str:
+    return f"expected {column.type.value} ({' or '.join(accepted[column.type])})"
+
+
+def _accepts(kind: str, column: Column, accepted: AcceptedTypes) -> bool:
     return kind in _UNTYPED or any(kind == name or kind.startswith(name + "(") for name in accepted[column.type])

@@ -1,19 +1,43 @@
-"""The models in another engine's SQL."""
+"""Models in other engines' SQL, and what their SQL says about them.
+
+sqlglot is imported on demand: it loads for longer than a small resource takes, and only models of the operator's own
+and Spark need it.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from daybreak.catalogue.models import Model
 from daybreak.domain.errors import SourceError
 
 
 @lru_cache(maxsize=64)
-def in_dialect(sql: str, dialect: str) -> str:
-    """A model's SELECT (DuckDB's dialect) in sqlglot's `dialect`. Raises SourceError."""
-    # Loads for longer than small resources take, and nothing but models of the operator's own and Spark needs it.
+def transpile(sql: str, dialect: str) -> str:
+    """Translate a SELECT from DuckDB's dialect to sqlglot's `dialect`. Raises SourceError."""
     import sqlglot
 
     try:
         return sqlglot.transpile(sql, read="duckdb", write=dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)[0]
     except sqlglot.errors.SqlglotError as error:
-        raise SourceError(f"A model cannot be put into the SQL of {dialect}: {error}") from error
+        raise SourceError(f"A model cannot be translated to {dialect} SQL: {error}") from error
+
+
+def aggregates(model: Model) -> bool:
+    """Return whether a model aggregates, as it declares or else by its SQL. SQL that sqlglot cannot parse counts as
+    aggregating: its result is then computed once.
+    """
+    return _sql_aggregates(model.sql) if model.aggregates is None else model.aggregates
+
+
+@lru_cache(maxsize=64)
+def _sql_aggregates(sql: str) -> bool:
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(sql, read="duckdb")
+    except sqlglot.errors.SqlglotError:
+        return True
+    # DISTINCT in a subquery, as in a list of identifiers to exclude, does not make the result small.
+    return bool(tree.args.get("distinct")) or tree.find(exp.Group, exp.AggFunc, exp.Window) is not None

@@ -1,8 +1,8 @@
-"""A folder of Parquet files: which files are which table, and what they were at opening.
+"""A folder of Parquet files: which files belong to which table, and their state at opening.
 
-A table is the file `TABLE.parquet`, or the folder `TABLE/` or `TABLE.parquet/` with its parts, below folders
-named `column=value` where a writer has split it so. Names that begin with a dot or an underscore are passed over:
-that is how writers name what is no table, or is not finished.
+A table is the file `TABLE.parquet`, or the folder `TABLE/` or `TABLE.parquet/`, with folders named `column=value` below
+it when it is partitioned. Names that begin with a dot or an underscore are skipped: writers use them for files that are
+not data or not finished.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ENDING = ".parquet"
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A Parquet file as it is at one moment."""
+    """A file's size, modification time and inode at one moment."""
 
     path: Path
     size: int
@@ -28,12 +28,12 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Raises OSError."""
+        """Return the present state of a file. Raises OSError."""
         status = path.stat()
         return cls(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
-    def stands(self) -> bool:
-        """Whether the file is still the same."""
+    def is_current(self) -> bool:
+        """Return whether the file is unchanged."""
         try:
             return FileState.of(self.path) == self
         except OSError:
@@ -42,55 +42,55 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """The parts of a table, sorted. `split_by` are the columns that stand in the names of folders, in lower case."""
+    """The files of a table, sorted. `partition_columns` are the columns in the names of its folders, in lower case."""
 
     name: str
-    parts: tuple[FileState, ...]
-    split_by: tuple[str, ...]
+    files: tuple[FileState, ...]
+    partition_columns: tuple[str, ...]
 
 
-def tables_in(folder: Path) -> list[TableFiles]:
-    """The tables of a folder by lower-case name, those without a file left out.
+def list_tables(folder: Path) -> list[TableFiles]:
+    """Return the tables of a folder, names in lower case, without those that have no file.
 
-    Raises SourceError when it cannot be told which files are a table.
+    Raises SourceError when it is ambiguous which files are a table.
     """
     found: dict[str, tuple[Path, TableFiles]] = {}
     for entry in _entries(folder):
         name = (entry.stem if _is_parquet(entry) else entry.name).lower()
-        paths = list(_parts(entry)) if entry.is_dir() else [entry] if _is_parquet(entry) else []
+        paths = list(_data_files(entry)) if entry.is_dir() else [entry] if _is_parquet(entry) else []
         if not paths:
             continue
         if name in found:
-            raise SourceError(f"Table {name} is there twice: {found[name][0]} and {entry}. Move one of them away.")
-        parts = tuple(FileState.of(path) for path in sorted(paths))
-        found[name] = (entry, TableFiles(name, parts, _split_by(name, entry, paths)))
+            raise SourceError(f"Table {name} exists twice: {found[name][0]} and {entry}. Remove one of them.")
+        files = tuple(FileState.of(path) for path in sorted(paths))
+        found[name] = (entry, TableFiles(name, files, _partition_columns(name, entry, paths)))
     return [table for _, table in found.values()]
 
 
-def _parts(folder: Path) -> Iterator[Path]:
+def _data_files(folder: Path) -> Iterator[Path]:
     if (folder / "_delta_log").exists():
         raise SourceError(
-            f"{folder} is a Delta table: which of its files count stands in its log. "
-            'Read it with source.engine = "spark", by a catalogue (source.location = "catalog:NAME").'
+            f"{folder} is a Delta table, whose log says which files are current. Read it through a catalog: set "
+            'source.engine = "spark" and source.location = "catalog:NAME".'
         )
     for entry in _entries(folder):
         if not entry.is_dir():
             if _is_parquet(entry):
                 yield entry
         elif "=" in entry.name:
-            yield from _parts(entry)
+            yield from _data_files(entry)
         elif any(_is_parquet(below) for below in entry.rglob("*")):
             raise SourceError(
-                f"{entry} holds Parquet files that are part of no table: "
-                "the parts of a table lie in its folder, or in folders named column=value there."
+                f"{entry} has Parquet files that belong to no table. Move them to the table's folder, or to folders "
+                "named column=value in it."
             )
 
 
-def _split_by(table: str, folder: Path, paths: list[Path]) -> tuple[str, ...]:
-    splits = {tuple(name.partition("=")[0].lower() for name in path.relative_to(folder).parts[:-1]) for path in paths}
-    if len(splits) > 1:
-        raise SourceError(f"Table {table}: the files in {folder} are not all split by the same columns.")
-    return splits.pop()
+def _partition_columns(table: str, folder: Path, paths: list[Path]) -> tuple[str, ...]:
+    found = {tuple(name.partition("=")[0].lower() for name in path.relative_to(folder).parts[:-1]) for path in paths}
+    if len(found) > 1:
+        raise SourceError(f"Table {table}: the files in {folder} are not all partitioned by the same columns.")
+    return found.pop()
 
 
 def _entries(folder: Path) -> list[Path]:

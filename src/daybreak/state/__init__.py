@@ -1,1 +1,1 @@
-"""The state database: seats, sessions, tokens, manifests and the trail, on SQLite or PostgreSQL."""
+"""The state database: seats, sessions, tokens, manifests and the audit trail, on SQLite or PostgreSQL."""

@@ -1,4 +1,4 @@
-"""API tokens by the digest of their secret."""
+"""Repository of API tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import ApiToken, Grant, TokenStanding
+from daybreak.domain.identity import ApiToken, Grant, ResolvedToken
+from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
 from daybreak.state.records import TOKEN_COLUMNS, token_of
 from daybreak.state.schema import accounts, api_tokens, grants, seats
-from daybreak.state.standing import STANDING_COLUMNS, standing_of
 from daybreak.state.statements import PreparedRead
 
 
@@ -21,7 +21,7 @@ def _standing_by(column: sa.Column[Any]) -> PreparedRead:
         api_tokens.join(seats, seats.c.seat_id == api_tokens.c.seat_id)
         .outerjoin(grants, own_grant)
         .outerjoin(accounts, accounts.c.client_id == grants.c.client_id),
-        (*TOKEN_COLUMNS, *STANDING_COLUMNS),
+        (*TOKEN_COLUMNS, *CREDENTIAL_COLUMNS),
         column == sa.bindparam("value"),
     )
 
@@ -32,7 +32,7 @@ _WIDTH = len(TOKEN_COLUMNS)
 
 
 class SqlApiTokens:
-    """The ApiTokenStore on a connection with a transaction open."""
+    """ApiTokenStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -55,19 +55,19 @@ class SqlApiTokens:
             )
         )
 
-    def standing(self, digest: str) -> TokenStanding | None:
+    def resolve(self, digest: str) -> ResolvedToken | None:
         return self._standing(_BY_DIGEST, digest)
 
-    def standing_by_id(self, token_id: str) -> TokenStanding | None:
+    def resolve_by_id(self, token_id: str) -> ResolvedToken | None:
         return self._standing(_BY_ID, token_id)
 
-    def _standing(self, read: PreparedRead, value: str) -> TokenStanding | None:
+    def _standing(self, read: PreparedRead, value: str) -> ResolvedToken | None:
         row = read.first(self._connection, value=value)
         if row is None:
             return None
-        return TokenStanding(token_of(row[:_WIDTH]), *standing_of(row[_WIDTH:]))
+        return ResolvedToken(token_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
-    def touch(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
+    def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
         self._connection.execute(
             sa.update(api_tokens)
             .where(
@@ -89,21 +89,21 @@ class SqlApiTokens:
         return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
-        which = [{"seat": grant.seat_id, "client": grant.client_id} for grant in grants]
-        if which:
+        parameters = [{"seat": grant.seat_id, "client": grant.client_id} for grant in grants]
+        if parameters:
             of_seat = api_tokens.c.seat_id == sa.bindparam("seat")
             on_account = api_tokens.c.client_id == sa.bindparam("client")
-            self._connection.execute(_revocation(now, reason, of_seat, on_account), which)
+            self._connection.execute(_revocation(now, reason, of_seat, on_account), parameters)
 
-    def forget_dead(self, before: datetime) -> int:
+    def delete_inactive(self, before: datetime) -> int:
         return self._connection.execute(
             sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
         ).rowcount
 
 
-def _revocation(now: datetime, reason: str, *which: sa.ColumnElement[bool]) -> sa.Update:
+def _revocation(now: datetime, reason: str, *conditions: sa.ColumnElement[bool]) -> sa.Update:
     return (
         sa.update(api_tokens)
-        .where(*which, api_tokens.c.revoked_at.is_(None))
+        .where(*conditions, api_tokens.c.revoked_at.is_(None))
         .values(revoked_at=now, revoke_reason=reason)
     )

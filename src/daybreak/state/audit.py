@@ -1,4 +1,4 @@
-"""The audit trail: appended to, read, and forgotten only past the kept time."""
+"""Repository of the audit trail. Events can only be appended, and deleted once their retention is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.state.columns import instant_text, json_text
 from daybreak.state.schema import audit_events, audit_retention
 from daybreak.state.statements import BulkInsert
@@ -17,7 +17,7 @@ _INSERT = BulkInsert(audit_events)
 
 
 class SqlAudit:
-    """The AuditStore on a connection with a transaction open."""
+    """AuditStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -28,12 +28,12 @@ class SqlAudit:
     def append_all(self, events: Sequence[AuditEvent]) -> None:
         if not events:
             return
-        kept = instant_text if self._connection.dialect.name == "sqlite" else _as_is
+        encode_instant = instant_text if self._connection.dialect.name == "sqlite" else _unchanged
         _INSERT.run(
             self._connection,
             [
                 (
-                    kept(event.at),
+                    encode_instant(event.at),
                     event.action,
                     event.result,
                     event.actor,
@@ -49,41 +49,30 @@ class SqlAudit:
             ],
         )
 
-    def read(
-        self,
-        *,
-        client_id: str | None = None,
-        seat_id: str | None = None,
-        actor: str | None = None,
-        action: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after_id: int | None = None,
-        newest_first: bool = False,
-        limit: int = 1000,
-    ) -> list[AuditEvent]:
+    def read(self, query: AuditQuery) -> list[AuditEvent]:
         columns = audit_events.c
         statement = sa.select(*columns)
-        for column, value in ((columns.client_id, client_id), (columns.seat_id, seat_id), (columns.actor, actor)):
+        for column, value in (
+            (columns.client_id, query.client_id),
+            (columns.seat_id, query.seat_id),
+            (columns.actor, query.actor),
+        ):
             if value is not None:
                 statement = statement.where(column == value)
-        if action is not None and action[-1:] in (".", "*"):
-            statement = statement.where(columns.action.startswith(action.rstrip("*"), autoescape=True))
-        elif action is not None:
-            statement = statement.where(columns.action == action)
-        if since is not None:
-            statement = statement.where(columns.at >= since)
-        if until is not None:
-            statement = statement.where(columns.at < until)
-        if after_id is not None:
-            statement = statement.where(columns.event_id < after_id if newest_first else columns.event_id > after_id)
-        order = columns.event_id.desc() if newest_first else columns.event_id
-        return [_event_of(row) for row in self._connection.execute(statement.order_by(order).limit(limit))]
+        if query.action is not None:
+            statement = statement.where(_matches_action(query.action))
+        if query.since is not None:
+            statement = statement.where(columns.at >= query.since)
+        if query.until is not None:
+            statement = statement.where(columns.at < query.until)
+        order: sa.ColumnElement[Any] = columns.event_id.desc() if query.newest_first else columns.event_id
+        if query.after_id is not None:
+            after = columns.event_id < query.after_id if query.newest_first else columns.event_id > query.after_id
+            statement = statement.where(after)
+        return [_event_of(row) for row in self._connection.execute(statement.order_by(order).limit(query.limit))]
 
-    def forget(self, before: datetime, *, at_most: int = 10_000) -> int:
-        """Deletes events before that instant, the oldest first; how many. Call it again until it
-        deletes fewer than `at_most`. The instant is written down first: the database refuses to
-        delete any event that is not before it, whoever asks."""
+    def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
+        # The triggers of the audit trail allow deletions only before `keep_from`.
         self._connection.execute(
             sa.update(audit_retention)
             .where(sa.or_(audit_retention.c.keep_from.is_(None), audit_retention.c.keep_from < before))
@@ -98,7 +87,13 @@ class SqlAudit:
         return self._connection.execute(sa.delete(audit_events).where(audit_events.c.event_id.in_(oldest))).rowcount
 
 
-def _as_is(at: datetime) -> datetime:
+def _matches_action(action: str) -> sa.ColumnElement[bool]:
+    if action[-1:] in (".", "*"):
+        return audit_events.c.action.startswith(action.rstrip("*"), autoescape=True)
+    return audit_events.c.action == action
+
+
+def _unchanged(at: datetime) -> datetime:
     return at
 
 

@@ -1,7 +1,7 @@
-"""Column types that mean the same on SQLite and PostgreSQL: instants, JSON values, ordered keys.
+"""Column types with the same meaning on SQLite and PostgreSQL: instants, JSON values, ordered keys.
 
-PostgreSQL keeps instants as `timestamptz`, SQLite as text of fixed width
-(`2026-11-20T04:00:00.000000Z`), so that both keep microseconds and both compare and sort in time.
+PostgreSQL stores instants as `timestamptz`, SQLite as text of fixed width (`2026-11-20T04:00:00.000000Z`). Both keep
+microseconds and sort by time.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 _JSON_ENCODER = msgspec.json.Encoder()
 _JSON_DECODER = msgspec.json.Decoder()
 
-# Keys are compared byte by byte on both databases: a locale's order would differ from Python's.
+# Keys are compared by bytes, as in Python. The order of a locale would differ.
 KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-# SQLite counts rows up by itself for INTEGER alone, PostgreSQL needs 64 bits.
+# SQLite generates row numbers only for INTEGER columns. PostgreSQL needs 64 bits.
 ROW_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def instant_text(value: datetime) -> str:
-    """An aware datetime as SQLite keeps it: UTC, six digits of a second, fixed width."""
+    """Return an aware datetime as SQLite stores it: UTC, six decimals, fixed width. Raises ValueError."""
     if value.tzinfo is None:
         raise ValueError(f"the instant {value!r} has no time zone")
     value = value.astimezone(UTC)
     if not value.microsecond:
         return value.isoformat(timespec="microseconds")[:-6] + "Z"
-    # All digits are there then, in a tenth of the time: an event of the trail is written with each link.
+    # Ten times as fast as isoformat, and called for every issued link. It omits zero microseconds, handled above.
     return _JSON_ENCODER.encode(value).decode("ascii")[1:-1]
 
 
 def instant_of(value: Any) -> datetime:
-    """The aware UTC datetime of a stored instant, as either driver gives it."""
+    """Return the aware UTC datetime of a stored instant, as either driver returns it. Raises TypeError."""
     if isinstance(value, str):
         return _instant_in(value)
     if isinstance(value, datetime):
@@ -43,32 +43,32 @@ def instant_of(value: Any) -> datetime:
     raise TypeError(f"{value!r} is not a stored instant")
 
 
-@lru_cache(1024)  # a session, a seat and a snapshot are read again with each request
+@lru_cache(1024)  # each request reads the same few sessions and snapshots
 def _instant_in(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
 def instant_or_none(value: Any) -> datetime | None:
-    """As `instant_of`, None for NULL."""
+    """Return None for NULL, otherwise the same as `instant_of`."""
     return None if value is None else instant_of(value)
 
 
 def json_text(value: Any) -> str:
-    """A plain JSON value as compact text."""
+    """Return a JSON value as compact text."""
     return _JSON_ENCODER.encode(value).decode()
 
 
 def json_of(value: Any) -> Any:
-    """The JSON value of a stored text; a value that was decoded already is given back."""
+    """Return the JSON value of a stored text. Values that the driver has decoded are returned unchanged."""
     return _JSON_DECODER.decode(value) if isinstance(value, str) else value
 
 
 def strings_of(value: Any) -> tuple[str, ...]:
-    """The strings of a stored JSON array."""
+    """Return the strings of a stored JSON array."""
     return _strings_in(value) if isinstance(value, str) else tuple(value)
 
 
-@lru_cache(256)  # few are in use: roles, and ways to sign in
+@lru_cache(256)  # few distinct values: roles and authentication methods
 def _strings_in(text: str) -> tuple[str, ...]:
     return tuple(_JSON_DECODER.decode(text))
 
@@ -96,7 +96,7 @@ class Instant(TypeDecorator[datetime]):
 
 
 class Json(TypeDecorator[Any]):
-    """A plain JSON value, kept as text so that both databases give back what was put in."""
+    """A JSON value, stored as text so that both databases return what was stored."""
 
     impl = sa.Text
     cache_ok = True

@@ -1,4 +1,4 @@
-"""Moving a state database to another one: everything in it, or nothing."""
+"""Copies a state database to another one, in one transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
 from daybreak.state.database import open_state, postgresql_url, sqlite_path
-from daybreak.state.failures import translated
+from daybreak.state.errors import translated_errors
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.schema import (
     audit_events,
@@ -20,58 +20,60 @@ from daybreak.state.schema import (
     snapshot_files,
     snapshot_leaders,
 )
-from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.statements import BulkInsert
 
-# The first migration puts these rows in; the source's take their place.
-_ALWAYS_THERE = (counters, current_snapshot, audit_retention)
-_ROWS_AT_ONCE = 5_000
+# The first migration fills these tables. The rows of the source replace them.
+_PREFILLED_TABLES = (counters, current_snapshot, audit_retention)
+_BATCH_ROWS = 5_000
 _WAIT_SECONDS = 300.0
 
 Progress = Callable[[str, int, int], None]
 
 
 def copy_state(source_url: str, target_url: str, on_progress: Progress | None = None) -> dict[str, int]:
-    """Copies every table of one state database into another, as of one instant and in one
-    transaction; how many rows each table has. `on_progress(table, rows_done, rows_in_all)` is
-    called as it goes. The target is migrated first.
+    """Copy every table into another state database and return the number of rows by table.
 
-    Raises OperatorError when the target holds anything already, when the source does not have this
-    version's shape, or when a count differs at the end; Unavailable when either is away.
+    The source is read as of one instant, and the target is migrated first. `on_progress(table, rows_done, rows_total)`
+    is called after each batch.
+
+    Raises:
+        OperatorError: The target is not empty, the source needs a migration, or a row count differs afterwards.
+        Unavailable: One of the databases cannot be reached.
     """
     if source_url == target_url:
-        raise OperatorError("The source and the target of the copy are the same database.")
+        raise OperatorError("The source and the target are the same database. Name another target.")
     source_state = open_state(source_url)
     try:
         require_current(source_state, source_url)
     finally:
         source_state.close()
     migrate(target_url)
-    with translated(), _reading(source_url) as source, _writing(target_url) as target:
+    with translated_errors(), _reading(source_url) as source, _writing(target_url) as target:
         _require_empty(target)
-        for table in _ALWAYS_THERE:
+        for table in _PREFILLED_TABLES:
             target.execute(sa.delete(table))
         copied = {table.name: _copy_table(table, source, target, on_progress) for table in metadata.sorted_tables}
         _verify(copied, target)
-        _make_at_home(target)
+        _finish_postgresql(target)
     return copied
 
 
 def _copy_table(table: sa.Table, source: sa.Connection, target: sa.Connection, on_progress: Progress | None) -> int:
     total = _count(source, table)
-    plain = table in (snapshot_files, snapshot_leaders)
-    # These two hold nearly all rows and only values that both drivers take as they are.
-    columns = [sa.type_coerce(column, sa.Text) if plain and column.name == "formats" else column for column in table.c]
-    rows = source.execution_options(yield_per=_ROWS_AT_ONCE).execute(
+    # These two tables have nearly all rows, and only values that both drivers accept without conversion.
+    bulk = table in (snapshot_files, snapshot_leaders)
+    columns = [sa.type_coerce(column, sa.Text) if bulk and column.name == "formats" else column for column in table.c]
+    rows = source.execution_options(yield_per=_BATCH_ROWS).execute(
         sa.select(*columns).order_by(*table.primary_key.columns)
     )
     done = 0
-    for some in rows.partitions():
-        if plain:
-            BulkInsert(table).run(target, [tuple(row) for row in some])
+    for batch in rows.partitions():
+        if bulk:
+            BulkInsert(table).run(target, [tuple(row) for row in batch])
         else:
-            target.execute(sa.insert(table), [dict(row._mapping) for row in some])  # noqa: SLF001 - its public name
-        done += len(some)
+            target.execute(sa.insert(table), [dict(row._mapping) for row in batch])  # noqa: SLF001 - its public name
+        done += len(batch)
         if on_progress is not None:
             on_progress(table.name, done, total)
     return done
@@ -79,16 +81,15 @@ def _copy_table(table: sa.Table, source: sa.Connection, target: sa.Connection, o
 
 def _require_empty(target: sa.Connection) -> None:
     for table in metadata.sorted_tables:
-        if table not in _ALWAYS_THERE and target.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first():
-            raise OperatorError(
-                f"The target holds rows already (table {table.name}): copy into an empty database, so that nothing "
-                "in it is mixed or lost."
-            )
+        if (
+            table not in _PREFILLED_TABLES
+            and target.execute(sa.select(sa.literal(1)).select_from(table).limit(1)).first()
+        ):
+            raise OperatorError(f"The target is not empty: table {table.name} has rows. Copy into an empty database.")
 
 
-def _make_at_home(target: sa.Connection) -> None:
-    """What PostgreSQL does not do by itself: its counter goes on behind the numbers that came with
-    the rows, and its planner learns at once how large the tables have become."""
+def _finish_postgresql(target: sa.Connection) -> None:
+    """Set the sequence of event ids behind the copied ones, and update the planner's statistics."""
     if target.dialect.name == "postgresql":
         for table in metadata.sorted_tables:
             target.exec_driver_sql(f"ANALYZE {table.name}")
@@ -99,10 +100,10 @@ def _make_at_home(target: sa.Connection) -> None:
 
 def _verify(copied: dict[str, int], target: sa.Connection) -> None:
     for table in metadata.sorted_tables:
-        arrived = _count(target, table)
-        if arrived != copied[table.name]:
+        written = _count(target, table)
+        if written != copied[table.name]:
             raise OperatorError(
-                f"Table {table.name}: {copied[table.name]} rows were read and {arrived} arrived. Nothing was copied."
+                f"Table {table.name}: {copied[table.name]} rows were read, but {written} written. Nothing was copied."
             )
 
 
@@ -112,7 +113,7 @@ def _count(connection: sa.Connection, table: sa.Table) -> int:
 
 @contextmanager
 def _reading(url: str) -> Iterator[sa.Connection]:
-    """A connection that sees the database as of one instant."""
+    """Open a connection that reads the database as of one instant."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -128,7 +129,7 @@ def _reading(url: str) -> Iterator[sa.Connection]:
 
 @contextmanager
 def _writing(url: str) -> Iterator[sa.Connection]:
-    """A connection in a transaction that is committed when nothing was raised."""
+    """Open a connection with a write transaction, committed at the end of the block."""
     engine = _engine(url)
     try:
         with engine.begin() as connection:
@@ -142,7 +143,7 @@ def _writing(url: str) -> Iterator[sa.Connection]:
 def _engine(url: str) -> sa.Engine:
     path = sqlite_path(url)
     if path is not None:
-        return engine_of(path, _WAIT_SECONDS)
+        return sqlite_engine(path, _WAIT_SECONDS)
     from daybreak.state.postgresql_state import blocking_engine
 
     return blocking_engine(postgresql_url(url), _WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Which state database a URL means, and how it is opened."""
+"""Opens the state database of a URL."""
 
 from __future__ import annotations
 
@@ -18,42 +18,51 @@ _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file of `sqlite:///relative/path` or `sqlite:////absolute/path`; None for another kind."""
+    """Return the file of `sqlite:///relative/path` or `sqlite:////absolute/path`, None for other URLs.
+
+    Raises OperatorError if the URL names no file.
+    """
     if not url.startswith("sqlite:"):
         return None
-    # A file's name as it is: in a URL `#`, `?` and `%` would be other things.
+    # Not parsed as a URL: `#`, `?` and `%` are part of the file name.
     path = url.removeprefix("sqlite:///")
     if path in (url, "", "/"):
         raise OperatorError(
-            f"state.url {url!r} names no file: write sqlite:///daybreak.db, four slashes for an absolute path."
+            f"state.url {url!r} names no file. Use sqlite:///state.db, or four slashes for an absolute path."
         )
     return Path(path)
 
 
 def postgresql_url(url: str) -> str:
-    """The URL as PostgreSQL's own library reads it. Raises OperatorError for another kind."""
+    """Return the URL in the form that libpq reads. Raises OperatorError for other kinds of URL."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _POSTGRESQL:
-        raise OperatorError(f"state.url begins with {scheme!r}: it must be a sqlite:/// or a postgresql:// URL.")
+        raise OperatorError(f"state.url begins with {scheme!r}. Use a sqlite:/// or postgresql:// URL.")
     return f"postgresql://{rest}"
 
 
-def shown_url(url: str) -> str:
-    """The URL as messages name it: without a password, and without parameters, where one may stand too."""
+def redacted_url(url: str) -> str:
+    """Return the URL without password and parameters, which may contain one too."""
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{user.partition(':')[0]}{at}{hosts}{parts.path}"
 
 
 def open_state(url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> Database:
-    """The State of `sqlite:///...` or `postgresql://...`. Nothing is connected to yet: a database
-    that is away shows at the first use, as Unavailable. `pool_size` connections at most are kept to
-    PostgreSQL by a process; `wait_seconds` is the longest wait for one answer, or for the lock of a
-    SQLite file. Raises OperatorError for a bad URL."""
+    """Return the State of a `sqlite:///...` or `postgresql://...` URL, without connecting to it.
+
+    Args:
+        url: Value of `state.url`.
+        pool_size: Maximum number of PostgreSQL connections that a process keeps.
+        wait_seconds: Maximum wait for one PostgreSQL response, or for the lock of a SQLite file.
+
+    Raises:
+        OperatorError: The URL is invalid.
+    """
     path = sqlite_path(url)
     if path is not None:
         return SqliteState(path, wait_seconds=wait_seconds)
-    # The driver is loaded by those who use it: it costs the command line a tenth of a second.
+    # Loading the driver takes 0.1 s, which commands on SQLite need not spend.
     import psycopg
 
     from daybreak.state.postgresql_state import PostgresqlState
@@ -62,5 +71,5 @@ def open_state(url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> Da
         return PostgresqlState(postgresql_url(url), pool_size=pool_size, wait_seconds=wait_seconds)
     except psycopg.ProgrammingError as error:
         raise OperatorError(
-            "state.url cannot be read as a PostgreSQL URL: postgresql://user:password@host:5432/name."
+            "state.url is not a PostgreSQL URL. Use postgresql://user:password@host:5432/database."
         ) from error

@@ -1,4 +1,4 @@
-"""Accounts, seats and grants in bulk."""
+"""Repository of accounts, seats and grants in bulk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from daybreak.state.statements import upsert
 
 
 class SqlDirectory:
-    """The DirectoryStore on a connection with a transaction open."""
+    """DirectoryStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def load(self) -> Directory:
-        """Everything, accounts by client id, seats by email, grants by seat and client id."""
+        """Return everything: accounts by client id, seats by email, grants by seat and client id."""
         run = self._connection.execute
         return Directory(
             accounts=tuple(account_of(row) for row in run(sa.select(*ACCOUNT_COLUMNS).order_by(accounts.c.client_id))),
@@ -35,7 +35,7 @@ class SqlDirectory:
             ),
         )
 
-    def put_accounts(self, *given: Account) -> None:
+    def put_accounts(self, *new: Account) -> None:
         upsert(
             self._connection,
             accounts,
@@ -56,17 +56,17 @@ class SqlDirectory:
                     "trial_length_days": account.billing.trial_length_days,
                     "trial_started": account.billing.trial_started,
                 }
-                for account in given
+                for account in new
             ],
             keys=("client_id",),
         )
 
-    def put_seats(self, *given: Seat) -> None:
-        """Raises Conflict when another seat holds an email."""
+    def put_seats(self, *new: Seat) -> None:
+        """Raises Conflict if another seat has one of the emails."""
         change = ["email", "email_folded", "disabled"]
-        for columns, some in (
-            ([*change, "password_hash"], [seat for seat in given if seat.password_hash is not None]),
-            (change, [seat for seat in given if seat.password_hash is None]),
+        for columns, batch in (
+            ([*change, "password_hash"], [seat for seat in new if seat.password_hash is not None]),
+            (change, [seat for seat in new if seat.password_hash is None]),
         ):
             rows = [
                 {
@@ -78,12 +78,12 @@ class SqlDirectory:
                     "operator": seat.operator,
                     "last_client_id": seat.last_client_id,
                 }
-                for seat in some
+                for seat in batch
             ]
             upsert(self._connection, seats, rows, keys=("seat_id",), change=columns)
 
-    def put_grants(self, *given: Grant) -> None:
-        """Raises Conflict when a seat or an account is not there."""
+    def put_grants(self, *new: Grant) -> None:
+        """Raises Conflict if a seat or an account does not exist."""
         upsert(
             self._connection,
             grants,
@@ -95,16 +95,16 @@ class SqlDirectory:
                     "data_export": grant.data_export,
                     "async_rest_api": grant.async_rest_api,
                 }
-                for grant in given
+                for grant in new
             ],
             keys=("seat_id", "client_id"),
         )
 
-    def remove_grants(self, *given: Grant) -> None:
-        if given:
+    def remove_grants(self, *old: Grant) -> None:
+        if old:
             self._connection.execute(
                 sa.delete(grants).where(
                     grants.c.seat_id == sa.bindparam("seat"), grants.c.client_id == sa.bindparam("client")
                 ),
-                [{"seat": grant.seat_id, "client": grant.client_id} for grant in given],
+                [{"seat": grant.seat_id, "client": grant.client_id} for grant in old],
             )

@@ -1,4 +1,4 @@
-"""What snapshots hold: manifest rows of every Leader and resource, written and read in bulk."""
+"""Repository of manifests: one row per Leader and resource, written and read in bulk."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from daybreak.state.columns import instant_of, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import BulkInsert, PreparedRead
 
-# The shared header-only files of a snapshot are kept under the empty client id.
+# Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
 _PAGE = 2_000
-_OVER = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
+_DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
 _FORMATS = msgspec.json.Decoder(dict[str, StoredFormat])
 _FORMATS_TEXT = sa.type_coerce(snapshot_files.c.formats, sa.Text)
 
 _own = snapshot_files.alias("own")
 _shared = snapshot_files.alias("shared")
-_LOOKED_UP = (
+_FILE_COLUMNS = (
     snapshots.c.snapshot_id,
     snapshots.c.as_of,
     snapshots.c.published_at,
@@ -39,7 +39,7 @@ _IS_SERVED = sa.and_(
 )
 
 
-def _lookup(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRead:
+def _file_query(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRead:
     fence = snapshots.c.fence
     client_id: sa.BindParameter[str] = sa.bindparam("client_id")
     resource: sa.BindParameter[str] = sa.bindparam("resource")
@@ -50,37 +50,39 @@ def _lookup(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> PreparedRe
     )
     return PreparedRead(
         origin.join(snapshot_leaders, known).outerjoin(_own, own).outerjoin(_shared, shared),
-        _LOOKED_UP,
+        _FILE_COLUMNS,
         _IS_SERVED,
         *where,
     )
 
 
-_FILE = _lookup(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"))
-_CURRENT_FILE = _lookup(current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id))
+_FILE = _file_query(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"))
+_CURRENT_FILE = _file_query(current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id))
 
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 
 
 class SqlManifests:
-    """The manifest part of the SnapshotStore on a connection with a transaction open."""
+    """Manifest part of the SnapshotStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    # --- Written by the builder that holds the run -------------------------------------------------
+    # --- Writes of the builder that has the lease ---------------------------------------------------
 
     def require_builder(self, snapshot_id: str, fence: int) -> None:
-        """Raises RunFenced unless the run is being built under that fence. The run's row stays
-        locked until the transaction ends, so nobody takes the run over in between."""
+        """Raise RunFenced unless that fence is building the run.
+
+        The row of the run stays locked until the transaction ends, so that no other builder takes the run over.
+        """
         row = self._connection.execute(
             sa.select(snapshots.c.state, snapshots.c.fence)
             .where(snapshots.c.snapshot_id == snapshot_id)
             .with_for_update()
         ).first()
         if row is None or row.fence != fence or row.state != SnapshotState.BUILDING:
-            raise RunFenced(f"Run {snapshot_id} is no longer this builder's: another one took it over.")
+            raise RunFenced(f"Run {snapshot_id} was taken over by another builder.")
 
     def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
         self.require_builder(snapshot_id, fence)
@@ -96,7 +98,7 @@ class SqlManifests:
         self.require_builder(snapshot_id, fence)
         _INSERT_LEADERS.run(self._connection, [(fence, client_id) for client_id in client_ids])
 
-    # --- Read ------------------------------------------------------------------------------------
+    # --- Reads -----------------------------------------------------------------------------------
 
     def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> CurrentFile | None:
         if snapshot_id is None:
@@ -142,13 +144,13 @@ class SqlManifests:
             )
             .where(
                 snapshot_files.c.fence == self._fence_of(snapshot_id),
-                # Named, so that both databases walk the key instead of all its Leaders.
+                # With the resources listed, both databases seek in the primary key instead of scanning the snapshot.
                 snapshot_files.c.resource.in_(self._resources(snapshot_id)),
                 snapshot_files.c.client_id.in_([SHARED, client_id]),
             )
             .order_by(snapshot_files.c.resource, snapshot_files.c.client_id)
         )
-        # The Leader's own entry comes after the shared one and takes its place.
+        # The entry of the Leader follows the shared one and replaces it.
         entries = {row[1]: _entry_of((client_id, *row[1:])) for row in rows}
         return list(entries.values())
 
@@ -156,12 +158,12 @@ class SqlManifests:
         return self._entries(snapshot_id, resource)
 
     def _entries(
-        self, snapshot_id: str, resource: str | None, *only: sa.ColumnElement[bool]
+        self, snapshot_id: str, resource: str | None, *conditions: sa.ColumnElement[bool]
     ) -> Iterator[ManifestEntry]:
         table = snapshot_files.c
         fence = self._fence_of(snapshot_id)
         for name in self._resources(snapshot_id) if resource is None else [resource]:
-            # In pages, each by the key: no cursor stays open, and any number of rows fits.
+            # Keyset pagination: no cursor stays open, and memory is bounded.
             after: str | None = None
             while True:
                 page = (
@@ -172,7 +174,7 @@ class SqlManifests:
                         table.fingerprint,
                         _FORMATS_TEXT,
                     )
-                    .where(table.fence == fence, table.resource == name, *only)
+                    .where(table.fence == fence, table.resource == name, *conditions)
                     .order_by(table.client_id)
                     .limit(_PAGE)
                 )
@@ -232,21 +234,17 @@ class SqlManifests:
         return [(client_id, old, new) for client_id, old, new in found]
 
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
-        # Looked for by the database: entries of all snapshots that are kept, to be read one by one, are millions.
-        names_one = sa.or_(*(_FORMATS_TEXT.contains(folder) for folder in folders))
+        # Filtered by the database: the kept snapshots have millions of entries.
+        contains_folder = sa.or_(*(_FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
-            for entry in self._entries(snapshot_id, None, names_one):
+            for entry in self._entries(snapshot_id, None, contains_folder):
                 for stored in entry.formats.values():
                     if stored.key.startswith(folders):
                         yield stored.key
 
-    # --- Forgotten -------------------------------------------------------------------------------
+    # --- Deletion --------------------------------------------------------------------------------
 
     def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
-        """Deletes manifest rows; the run's own row stays for history, without files. How many rows
-        went. With `at_most`, call it again until it deletes fewer: the first call already ends the
-        serving, and others may write in between. Raises Conflict for a snapshot that is served, or
-        that may still be."""
         row = self._connection.execute(
             sa.select(snapshots.c.fence, snapshots.c.state)
             .where(snapshots.c.snapshot_id == snapshot_id)
@@ -254,43 +252,45 @@ class SqlManifests:
         ).first()
         if row is None:
             return 0
-        if row.state not in _OVER:
-            raise Conflict(f"Snapshot {snapshot_id} is {row.state}: its files are needed.")
+        if row.state not in _DELETABLE:
+            raise Conflict(f"Snapshot {snapshot_id} is {row.state}. Its files are still needed.")
         self._connection.execute(
             sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(files_stand=False)
         )
         deleted = 0
         for table in (snapshot_files, snapshot_leaders):
-            left = None if at_most is None else at_most - deleted
-            if left is None or left > 0:
-                deleted += self._delete_rows(table, row.fence, left)
+            remaining = None if at_most is None else at_most - deleted
+            if remaining is None or remaining > 0:
+                deleted += self._delete_rows(table, row.fence, remaining)
         return deleted
 
     def _delete_rows(self, table: sa.Table, fence: int, at_most: int | None) -> int:
-        which = table.c.fence == fence
+        condition = table.c.fence == fence
         if at_most is not None:
             keys = [column for column in table.primary_key.columns if column.name != "fence"]
-            some = sa.select(*keys).where(which).order_by(*keys).limit(at_most)
-            which = sa.and_(which, sa.tuple_(*keys).in_(some) if len(keys) > 1 else keys[0].in_(some))
-        return self._connection.execute(sa.delete(table).where(which)).rowcount
+            first = sa.select(*keys).where(condition).order_by(*keys).limit(at_most)
+            condition = sa.and_(condition, sa.tuple_(*keys).in_(first) if len(keys) > 1 else keys[0].in_(first))
+        return self._connection.execute(sa.delete(table).where(condition)).rowcount
 
-    # --- Parts -----------------------------------------------------------------------------------
+    # --- Internal --------------------------------------------------------------------------------
 
     def _fence_of(self, snapshot_id: str) -> int:
-        """The number of a run; -1, which no run has, when it is unknown."""
+        """Return the fence of a run; -1, which matches no rows, if the run is unknown."""
         fence = self._connection.execute(
             sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id)
         ).scalar()
         return -1 if fence is None else fence
 
     def _resources(self, snapshot_id: str) -> list[str]:
-        """The resources of a run, ordered. Walks from one to the next by the key: a plain
-        `distinct` would read every row."""
+        """Return the resources of a run, sorted.
+
+        A recursive query seeks from one value to the next. `SELECT DISTINCT` would read every row.
+        """
         fence = self._fence_of(snapshot_id)
         first = sa.select(sa.func.min(snapshot_files.c.resource).label("resource")).where(
             snapshot_files.c.fence == fence
         )
-        walk = first.cte("walk", recursive=True)
+        walk = first.cte("resources", recursive=True)
         following = (
             sa.select(sa.func.min(snapshot_files.c.resource))
             .where(snapshot_files.c.fence == fence, snapshot_files.c.resource > walk.c.resource)

@@ -1,4 +1,4 @@
-"""Bringing a state database to the shape this version needs, by one node at a time."""
+"""Migrates a state database to the schema of this version. One node migrates, others wait."""
 
 from __future__ import annotations
 
@@ -11,70 +11,73 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.errors import OperatorError
-from daybreak.state.database import Database, open_state, postgresql_url, shown_url, sqlite_path
-from daybreak.state.failures import translated
+from daybreak.state.database import Database, open_state, postgresql_url, redacted_url, sqlite_path
+from daybreak.state.errors import translated_errors
 from daybreak.state.migrations import HEAD
-from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_file import sqlite_engine
 
-# Any number that is ours: who holds it migrates, the others wait.
+# Arbitrary key of the PostgreSQL advisory lock that serializes migrations.
 _ADVISORY_LOCK = 0x0DA7_B4EA
 _WAIT_SECONDS = 120.0
 
 
 def require_current(state: Database, url: str) -> None:
-    """Raises OperatorError unless the database has the shape that this version needs."""
+    """Raise OperatorError unless the database has the schema of this version."""
     found = _revision(state)
     if found == HEAD:
         return
-    named = f"The state database {getattr(state, 'path', None) or shown_url(url)}"
+    named = f"The state database {getattr(state, 'path', None) or redacted_url(url)}"
     if found is None:
         raise OperatorError(
-            f"{named} is empty or not there: see that state.url is right; to make it, run `daybreakd migrate`."
+            f"{named} does not exist or is empty. Check state.url, or run `daybreakd migrate` to create it."
         )
     if found > HEAD:
         raise OperatorError(
-            f"{named} is at {found}, newer than this version knows ({HEAD}): install the newer Daybreak."
+            f"{named} has schema {found}, which is newer than {HEAD} of this version. Install the newer Daybreak."
         )
-    raise OperatorError(f"{named} is at {found}, this version needs {HEAD}: run `daybreakd migrate`.")
+    raise OperatorError(f"{named} has schema {found}, but this version needs {HEAD}. Run `daybreakd migrate`.")
 
 
 def _revision(state: Database) -> str | None:
-    """The migration the database is at, None for one that is empty or not there."""
+    """Return the schema revision of the database, None if it is missing or empty."""
     path = getattr(state, "path", None)
     return None if path is not None and not path.exists() else state.revision()
 
 
 def migrate(url: str) -> str:
-    """Brings the database to this version's shape and returns the revision; does nothing to one
-    that is there already. Of several nodes that try at once, one works and the others wait.
-    Creates a SQLite file (mode 0600) and its folder."""
+    """Migrate the database to the schema of this version, if necessary, and return the revision.
+
+    If several nodes migrate at the same time, one does the work and the others wait. A SQLite file is created with
+    its folder, mode 0600.
+    """
     with closing(open_state(url)) as state:
         if _revision(state) == HEAD:
             return HEAD
-    # Loaded for a migration alone: it costs the start of the service a tenth of a second.
+    # Loading Alembic takes 0.1 s, which an ordinary start need not spend.
     from alembic import command
     from alembic.util import CommandError
 
-    with translated(), _connection(url) as connection:
-        script = _script()
-        script.attributes["connection"] = connection
+    with translated_errors(), _connection(url) as connection:
+        config = _alembic_config()
+        config.attributes["connection"] = connection
         try:
-            command.upgrade(script, "head")
+            command.upgrade(config, "head")
         except CommandError as error:
             raise OperatorError(
-                f"The state database cannot be migrated to {HEAD}: {error}. Was it made by a newer Daybreak?"
+                f"The state database cannot be migrated to {HEAD}: {error}. "
+                "If a newer Daybreak created it, install that version."
             ) from error
     return HEAD
 
 
 @contextmanager
 def _connection(url: str) -> Iterator[sa.Connection]:
-    """A connection within a transaction that no other migration shares."""
+    """Open a connection with a transaction that excludes other migrations."""
     path = sqlite_path(url)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        engine, begin = engine_of(path, _WAIT_SECONDS), "BEGIN IMMEDIATE"
+        engine, begin = sqlite_engine(path, _WAIT_SECONDS), "BEGIN IMMEDIATE"
     else:
         from daybreak.state.postgresql_state import blocking_engine
 
@@ -90,10 +93,10 @@ def _connection(url: str) -> Iterator[sa.Connection]:
         engine.dispose()
 
 
-def _script() -> Any:
+def _alembic_config() -> Any:
     from alembic.config import Config
 
-    context = Config()
-    context.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    context.set_main_option("path_separator", "os")
-    return context
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,4 +1,4 @@
-"""Heartbeats of service nodes."""
+"""Repository of node heartbeats."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from daybreak.state.statements import upsert
 
 
 class SqlNodes:
-    """The NodeStore on a connection with a transaction open."""
+    """NodeStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def beat(self, node: Node) -> None:
+    def record_heartbeat(self, node: Node) -> None:
         upsert(
             self._connection,
             nodes,
@@ -43,6 +43,5 @@ class SqlNodes:
             for node_id, host, version, started_at, seen_at, roles in rows
         ]
 
-    def forget(self, before: datetime) -> int:
-        """Deletes nodes not seen since that instant; how many."""
+    def delete_before(self, before: datetime) -> int:
         return self._connection.execute(sa.delete(nodes).where(nodes.c.seen_at < before)).rowcount

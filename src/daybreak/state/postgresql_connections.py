@@ -1,8 +1,6 @@
-"""Connections to PostgreSQL that never wait for ever.
+"""PostgreSQL connections with a deadline for every exchange.
 
-A server that hangs keeps its sockets open, so neither keepalives nor its own statement time-out
-help: the client must stop waiting by itself. Every exchange with the server therefore has a
-deadline here; past it the connection is dropped and the error says so.
+A server that hangs keeps its sockets open, and neither TCP keepalives nor its own statement timeout end the wait.
 """
 
 from __future__ import annotations
@@ -15,18 +13,17 @@ import psycopg
 import psycopg.conninfo
 import psycopg.waiting
 
-RV = TypeVar("RV")
+R = TypeVar("R")
 
-_LOOK_EVERY_SECONDS = 0.1
+_CHECK_INTERVAL_SECONDS = 0.1
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server did not answer in time. Trying again at once would only wait as long again."""
+    """The server did not answer before the deadline. An immediate retry would wait as long again."""
 
 
-def _until(deadline: float, exchange: Generator[Any, Any, RV]) -> Generator[Any, Any, RV]:
-    """The exchange with the server, ended by NoAnswer once the deadline is over. The
-    driver's loops wake it regularly with nothing ready."""
+def _with_deadline(deadline: float, exchange: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
+    """Run the exchange and raise NoAnswer after the deadline. The driver's wait functions resume it at intervals."""
     try:
         wanted = next(exchange)
         while True:
@@ -35,59 +32,62 @@ def _until(deadline: float, exchange: Generator[Any, Any, RV]) -> Generator[Any,
                 raise NoAnswer("the server did not answer in time")
             wanted = exchange.send(ready)
     except StopIteration as end:
-        answer: RV = end.value
+        answer: R = end.value
         return answer
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A blocking connection; each exchange takes `wait_seconds` at most."""
+    """Blocking connection. An exchange takes up to `wait_seconds`."""
 
     wait_seconds: float = 15.0
 
-    def wait(self, gen: Any, interval: float = _LOOK_EVERY_SECONDS, timeout: float | None = None) -> Any:
-        """Runs one exchange; raises NoAnswer past its deadline."""
+    def wait(self, gen: Any, interval: float = _CHECK_INTERVAL_SECONDS, timeout: float | None = None) -> Any:
+        """Run one exchange. Raises NoAnswer."""
         limit = self.wait_seconds if timeout is None else timeout
         try:
-            return psycopg.waiting.wait(_until(monotonic() + limit, gen), self.pgconn.socket, interval=interval)
+            return psycopg.waiting.wait(_with_deadline(monotonic() + limit, gen), self.pgconn.socket, interval=interval)
         except BaseException:
-            _drop_if_unfinished(self.pgconn)
+            _close_if_active(self.pgconn)
             raise
 
 
 class BoundedAsyncConnection(psycopg.AsyncConnection[Any]):
-    """An awaitable connection; each exchange takes `wait_seconds` at most. One that is cancelled
-    drops the connection at once instead of asking a server that may hang to cancel."""
+    """Asynchronous connection. An exchange takes up to `wait_seconds`.
+
+    A cancelled exchange closes the connection. A cancel request would wait for a server that may hang.
+    """
 
     wait_seconds: float = 5.0
 
-    async def wait(self, gen: Any, interval: float = _LOOK_EVERY_SECONDS, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the driver's signature
-        """Runs one exchange; raises NoAnswer past its deadline."""
+    async def wait(self, gen: Any, interval: float = _CHECK_INTERVAL_SECONDS, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the driver's signature
+        """Run one exchange. Raises NoAnswer."""
         limit = self.wait_seconds if timeout is None else timeout
         try:
             return await psycopg.waiting.wait_async(
-                _until(monotonic() + limit, gen), self.pgconn.socket, interval=interval
+                _with_deadline(monotonic() + limit, gen), self.pgconn.socket, interval=interval
             )
         except BaseException:
-            _drop_if_unfinished(self.pgconn)
+            _close_if_active(self.pgconn)
             raise
 
 
-def _drop_if_unfinished(pgconn: Any) -> None:
-    """An error that the server sent leaves the connection ready for more; a wait that was given up
-    leaves it in the middle of an answer, good for nothing."""
+def _close_if_active(pgconn: Any) -> None:
+    """Close a connection that is in the middle of a response. After an error of the server it remains usable."""
     if pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
         pgconn.finish()
 
 
-def arguments_of(url: str, statement_timeout_seconds: float) -> dict[str, Any]:
-    """The connection parameters of a `postgresql://` URL, with bounds where it sets none.
-    Raises psycopg.ProgrammingError when the URL cannot be read."""
+def connection_parameters(url: str, statement_timeout_seconds: float) -> dict[str, Any]:
+    """Return the connection parameters of a `postgresql://` URL, with timeouts where it sets none.
+
+    Raises psycopg.ProgrammingError if the URL is invalid.
+    """
     milliseconds = int(statement_timeout_seconds * 1000)
-    given = psycopg.conninfo.conninfo_to_dict(url)
-    # The server gives up by itself too, so that nothing runs on for a client that has gone.
+    parameters = psycopg.conninfo.conninfo_to_dict(url)
+    # The server also stops, so that no statement continues for a client that has disconnected.
     options = (
         f"-c timezone=UTC -c statement_timeout={milliseconds} -c lock_timeout={milliseconds} "
-        f"-c idle_in_transaction_session_timeout=60000 {given.pop('options', '')}"
+        f"-c idle_in_transaction_session_timeout=60000 {parameters.pop('options', '')}"
     )
     return {
         "connect_timeout": 4,
@@ -98,6 +98,6 @@ def arguments_of(url: str, statement_timeout_seconds: float) -> dict[str, Any]:
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
-        **given,
+        **parameters,
         "options": options.strip(),
     }

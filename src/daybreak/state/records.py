@@ -1,4 +1,4 @@
-"""From rows to the domain's values: which columns are read, in which order, and what they become."""
+"""Converts rows to domain values. Each function takes a row of the column list next to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOKEN_COLUMNS = tuple(api_tokens.columns)
 
 
 def account_of(row: Sequence[Any]) -> Account:
-    """The account of a row of ACCOUNT_COLUMNS."""
+    """Return the account of a row of ACCOUNT_COLUMNS."""
     (client_id, first, last, phone, phone_type, active, threshold, used, tokens, factor, *billing) = row
     provided, required, days, started = billing
     return Account(
@@ -45,20 +45,20 @@ def account_of(row: Sequence[Any]) -> Account:
 
 
 def grant_of(row: Sequence[Any]) -> Grant:
-    """The grant of a row of GRANT_COLUMNS."""
+    """Return the grant of a row of GRANT_COLUMNS."""
     seat_id, client_id, roles, data_export, async_rest_api = row
     return Grant(seat_id, client_id, strings_of(roles), bool(data_export), bool(async_rest_api))
 
 
 def seat_of(row: Sequence[Any]) -> Seat:
-    """The seat of a row of SEAT_COLUMNS."""
+    """Return the seat of a row of SEAT_COLUMNS."""
     seat_id, email, password_hash, disabled, operator, enrolled, last_client_id = row
     return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), last_client_id)
 
 
 def session_of(row: Sequence[Any]) -> Session:
-    """The session of a row of SESSION_COLUMNS."""
-    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, again = row
+    """Return the session of a row of SESSION_COLUMNS."""
+    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, reauthenticated = row
     return Session(
         sid=sid,
         seat_id=seat_id,
@@ -70,18 +70,18 @@ def session_of(row: Sequence[Any]) -> Session:
         ended_at=instant_or_none(ended),
         end_reason=reason,
         kind=kind,
-        reauthenticated_at=instant_or_none(again),
+        reauthenticated_at=instant_or_none(reauthenticated),
     )
 
 
 def device_of(row: Sequence[Any]) -> Device:
-    """The device of a row of DEVICE_COLUMNS."""
+    """Return the device of a row of DEVICE_COLUMNS."""
     device_id, seat_id, user_agent, address, first_seen, last_seen = row
     return Device(device_id, seat_id, user_agent, address, instant_of(first_seen), instant_of(last_seen))
 
 
 def token_of(row: Sequence[Any]) -> ApiToken:
-    """The API token of a row of TOKEN_COLUMNS."""
+    """Return the API token of a row of TOKEN_COLUMNS."""
     token_id, digest, seat_id, client_id, name, last_four, *rest = row
     created, expires, used, revoked, reason, email = rest
     return ApiToken(

@@ -1,7 +1,7 @@
-"""The tables of the state database. The migrations make them; a test holds the two together.
+"""Tables of the state database. The migrations create them; a test compares both.
 
-What one database alone has (row numbers, conditions on an index) stands in the migrations only: a table that names it
-here loads that database's part of SQLAlchemy in every process, whichever database the process uses.
+Features of a single database, such as partial indexes, are only in the migrations. Declared here, they would load that
+database's part of SQLAlchemy in every process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from daybreak.state.columns import KEY, ROW_NUMBER, Instant, Json
 
 metadata = sa.MetaData()
 
-# --- Who -----------------------------------------------------------------------------------------
+# --- Directory -----------------------------------------------------------------------------------
 
 accounts = sa.Table(
     "accounts",
@@ -44,7 +44,7 @@ seats = sa.Table(
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("operator", sa.Boolean, nullable=False),
     sa.Column("last_client_id", KEY),
-    # The second factor: seeds are sealed under a key outside the database.
+    # Second factor. Seeds are encrypted with a key that is outside the database.
     sa.Column("sealed_seed", sa.Text),
     sa.Column("enrolled_at", Instant),
     sa.Column("last_step", sa.BigInteger),
@@ -126,7 +126,7 @@ throttle = sa.Table(
     sa.Column("over_at", Instant, nullable=False, index=True),
 )
 
-# --- Trail ---------------------------------------------------------------------------------------
+# --- Audit trail ---------------------------------------------------------------------------------
 
 audit_events = sa.Table(
     "audit_events",
@@ -147,7 +147,7 @@ audit_events = sa.Table(
     sa.Index("ix_audit_events_seat", "seat_id", "event_id"),
 )
 
-# Events before `keep_from` may be deleted; a trigger refuses every other change (see the first migration).
+# Events before `keep_from` may be deleted. Triggers refuse any other change (see the first migration).
 audit_retention = sa.Table(
     "audit_retention",
     metadata,
@@ -168,7 +168,7 @@ snapshots = sa.Table(
     "snapshots",
     metadata,
     sa.Column("snapshot_id", KEY, primary_key=True),
-    # Given once per claim, so it numbers the run too: the manifest rows refer to it.
+    # Fencing token of the run. It is unique, and manifest rows refer to it.
     sa.Column("fence", sa.BigInteger, nullable=False, unique=True),
     sa.Column("state", KEY, nullable=False),
     sa.Column("day", sa.Date),
@@ -184,7 +184,7 @@ snapshots = sa.Table(
     sa.Column("report", Json, nullable=False),
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),
-    # One run a day counts; failed ones stay for history and are not in it.
+    # At most one run per day that has not failed: the index of the migration excludes failed runs.
     sa.Index("uq_snapshots_day", "day", unique=True),
 )
 
@@ -214,7 +214,7 @@ current_snapshot = sa.Table(
     sa.Column("moved_at", Instant),
 )
 
-# --- Processes -----------------------------------------------------------------------------------
+# --- Nodes ---------------------------------------------------------------------------------------
 
 nodes = sa.Table(
     "nodes",

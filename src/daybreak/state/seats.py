@@ -1,4 +1,4 @@
-"""Seats, their passwords and their second factors."""
+"""Repository of seats, their passwords and their second factors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import Landing, Reach, Seat, folded_email
+from daybreak.domain.identity import GrantedAccount, InitialAccount, Seat, folded_email
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,
@@ -23,16 +23,18 @@ from daybreak.state.statements import PreparedRead
 
 
 def _one_if(condition: sa.ColumnElement[bool]) -> sa.Case[int]:
-    # Not as parameters: a prepared read takes none but its own.
+    # Literals, because a PreparedRead binds only its named parameters.
     return sa.case((condition, sa.literal_column("1", sa.Integer)), else_=sa.literal_column("0", sa.Integer))
 
 
 _BY_EMAIL = PreparedRead(seats, SEAT_COLUMNS, seats.c.email_folded == sa.bindparam("email"))
 _BY_ID = PreparedRead(seats, SEAT_COLUMNS, seats.c.seat_id == sa.bindparam("seat_id"))
-# SQLite lets one transaction write at a time, and needs no lock of a row.
-_HELD = sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == sa.bindparam("of_seat")).with_for_update(key_share=True)
-# How many active accounts are in reach, whether one requires a second factor, whether one is the one used last.
-_LANDING = PreparedRead(
+# SQLite ignores FOR UPDATE: it allows one write transaction at a time.
+_BY_ID_LOCKED = (
+    sa.select(*SEAT_COLUMNS).where(seats.c.seat_id == sa.bindparam("of_seat")).with_for_update(key_share=True)
+)
+# Number of active accounts of the seat; whether one requires a second factor; whether one is the last used.
+_INITIAL_ACCOUNT = PreparedRead(
     grants.join(accounts, accounts.c.client_id == grants.c.client_id),
     (
         sa.func.count(),
@@ -45,14 +47,14 @@ _LANDING = PreparedRead(
 
 
 @lru_cache(maxsize=64)
-def _changing(names: tuple[str, ...]) -> sa.Update:
-    """Sets these columns of one seat."""
-    given: dict[str, sa.BindParameter[object]] = {name: sa.bindparam(f"new_{name}") for name in names}
-    return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**given)
+def _update_of(names: tuple[str, ...]) -> sa.Update:
+    """Return the statement that sets these columns of one seat."""
+    values: dict[str, sa.BindParameter[object]] = {name: sa.bindparam(f"new_{name}") for name in names}
+    return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**values)
 
 
 class SqlSeats:
-    """The SeatStore on a connection with a transaction open."""
+    """SeatStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -65,8 +67,8 @@ class SqlSeats:
         row = _BY_ID.first(self._connection, seat_id=seat_id)
         return None if row is None else seat_of(row)
 
-    def held(self, seat_id: str) -> Seat | None:
-        row = self._connection.execute(_HELD, {"of_seat": seat_id}).first()
+    def get_for_update(self, seat_id: str) -> Seat | None:
+        row = self._connection.execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
         return None if row is None else seat_of(row)
 
     def list_all(self) -> list[Seat]:
@@ -85,32 +87,32 @@ class SqlSeats:
     def set_last_client(self, seat_id: str, client_id: str) -> None:
         self._change(seat_id, last_client_id=client_id)
 
-    def reach(self, seat_id: str) -> list[Reach]:
+    def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         rows = self._connection.execute(
             sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS)
             .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
             .where(grants.c.seat_id == seat_id)
         )
         width = len(ACCOUNT_COLUMNS)
-        reached = [Reach(account_of(row[:width]), grant_of(row[width:])) for row in rows]
-        # Sorted here: the databases' own orders of names differ.
-        return sorted(reached, key=lambda reach: (reach.account.name.casefold(), reach.account.client_id))
+        found = [GrantedAccount(account_of(row[:width]), grant_of(row[width:])) for row in rows]
+        # Sorted here, because the databases order names differently.
+        return sorted(found, key=lambda granted: (granted.account.name.casefold(), granted.account.client_id))
 
-    def reach_size(self, seat_id: str) -> int:
+    def count_granted_accounts(self, seat_id: str) -> int:
         return self._connection.execute(
             sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
         ).scalar_one()
 
-    def landing(self, seat: Seat) -> Landing | None:
-        row = _LANDING.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
-        assert row is not None  # sums of nothing are a row too
+    def initial_account(self, seat: Seat) -> InitialAccount | None:
+        row = _INITIAL_ACCOUNT.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
+        assert row is not None  # an aggregate always returns a row
         active, required, last_is_active = row
         if not active:
             return None
         if seat.last_client_id is not None and last_is_active:
-            return Landing(seat.last_client_id, bool(required))
-        first = next(each.account.client_id for each in self.reach(seat.seat_id) if each.account.active)
-        return Landing(first, bool(required))
+            return InitialAccount(seat.last_client_id, bool(required))
+        first = next(each.account.client_id for each in self.granted_accounts(seat.seat_id) if each.account.active)
+        return InitialAccount(first, bool(required))
 
     # --- Second factor ---------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class SqlSeats:
         self.replace_recovery_codes(seat_id, recovery_hashes)
         return True
 
-    def accept_step(self, seat_id: str, step: int) -> bool:
+    def use_step(self, seat_id: str, step: int) -> bool:
         accepted = self._connection.execute(
             sa.update(seats)
             .where(
@@ -180,7 +182,7 @@ class SqlSeats:
         ).scalar_one()
 
     def reset_second_factor(self, seat_id: str) -> None:
-        # The last step stays: a code that was used is not good again after a new enrolment.
+        # The last step stays, so that a used code is still refused after a new enrolment.
         self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
         self._connection.execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
 
@@ -194,14 +196,14 @@ class SqlSeats:
         for seat_id, sealed, pending in rows:
             changes: dict[str, Any] = {}
             for name, seed in (("sealed_seed", sealed), ("pending_seed", pending)):
-                anew = None if seed is None else reseal(seat_id, seed)
-                if anew is not None and anew != seed:
-                    changes[name] = anew
+                replacement = None if seed is None else reseal(seat_id, seed)
+                if replacement is not None and replacement != seed:
+                    changes[name] = replacement
             if changes:
                 self._change(seat_id, **changes)
                 resealed += len(changes)
         return resealed
 
     def _change(self, seat_id: str, **values: Any) -> None:
-        given = {f"new_{name}": value for name, value in values.items()}
-        self._connection.execute(_changing(tuple(values)), {"of_seat": seat_id, **given})
+        parameters = {f"new_{name}": value for name, value in values.items()}
+        self._connection.execute(_update_of(tuple(values)), {"of_seat": seat_id, **parameters})

@@ -1,4 +1,4 @@
-"""Logins and the devices they came from."""
+"""Repository of sessions and devices."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.domain.identity import Device, Session, SessionStanding
+from daybreak.domain.identity import Device, ResolvedSession, Session
+from daybreak.state.credential_rows import CREDENTIAL_COLUMNS, credential_parts
 from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, device_of, session_of
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
-from daybreak.state.standing import STANDING_COLUMNS, standing_of
 from daybreak.state.statements import PreparedRead, upsert
 
 _STANDING = PreparedRead(
     sessions.join(seats, seats.c.seat_id == sessions.c.seat_id)
     .outerjoin(grants, sa.and_(grants.c.seat_id == sessions.c.seat_id, grants.c.client_id == sa.bindparam("client_id")))
     .outerjoin(accounts, accounts.c.client_id == grants.c.client_id),
-    (*SESSION_COLUMNS, *STANDING_COLUMNS),
+    (*SESSION_COLUMNS, *CREDENTIAL_COLUMNS),
     sessions.c.sid == sa.bindparam("sid"),
 )
 _WIDTH = len(SESSION_COLUMNS)
@@ -24,7 +24,7 @@ _START = sa.insert(sessions)
 
 
 class SqlSessions:
-    """The SessionStore on a connection with a transaction open."""
+    """SessionStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -47,7 +47,7 @@ class SqlSessions:
             },
         )
 
-    def pass_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
+    def complete_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
         passed = self._connection.execute(
             sa.update(sessions)
             .where(
@@ -59,12 +59,12 @@ class SqlSessions:
         )
         return passed.rowcount == 1
 
-    def standing(self, sid: str, client_id: str | None) -> SessionStanding | None:
-        # No account has an empty id, so without one there is no grant to find.
+    def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
+        # No account has an empty id, so the join finds no grant.
         row = _STANDING.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
             return None
-        return SessionStanding(session_of(row[:_WIDTH]), *standing_of(row[_WIDTH:]))
+        return ResolvedSession(session_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         ended = self._connection.execute(
@@ -98,7 +98,7 @@ class SqlSessions:
     def mark_reauthenticated(self, sid: str, now: datetime) -> None:
         self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
 
-    def remember_device(self, device: Device) -> None:
+    def save_device(self, device: Device) -> None:
         upsert(
             self._connection,
             devices,
@@ -114,7 +114,7 @@ class SqlSessions:
             ],
             keys=("device_id",),
             change=("user_agent", "address", "last_seen_at"),
-            # A device id that another seat holds stays that seat's.
+            # A device id of another seat stays with that seat.
             only_if=("seat_id",),
         )
 
@@ -124,12 +124,12 @@ class SqlSessions:
         ).first()
         return None if row is None else device_of(row)
 
-    def forget_ended(self, before: datetime) -> int:
+    def delete_ended(self, before: datetime) -> int:
         return self._connection.execute(
             sa.delete(sessions).where(sa.or_(sessions.c.ended_at < before, sessions.c.expires_at < before))
         ).rowcount
 
-    def forget_devices(self, before: datetime) -> int:
+    def delete_unused_devices(self, before: datetime) -> int:
         in_use = sa.select(sessions.c.device_id).where(sessions.c.device_id.is_not(None))
         return self._connection.execute(
             sa.delete(devices).where(devices.c.last_seen_at < before, devices.c.device_id.not_in(in_use))

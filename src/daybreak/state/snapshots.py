@@ -1,4 +1,4 @@
-"""Runs: who builds, how far it is, what came of it, and the one pointer to what is served."""
+"""Repository of runs: lease, progress, result, and the pointer to the served snapshot."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _COLUMNS = (
     snapshots.c.report,
     snapshots.c.accepted_reason,
 )
-_LAPSED = "The builder's lease is over: it stopped without a word."
-_ENDS = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
+_LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
+_END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 
 def _snapshot_of(row: Sequence[Any]) -> Snapshot:
@@ -40,23 +40,23 @@ def _snapshot_of(row: Sequence[Any]) -> Snapshot:
 
 
 class SqlSnapshots(SqlManifests):
-    """The SnapshotStore on a connection with a transaction open."""
+    """SnapshotStore on a connection with an open transaction."""
 
     # --- Building --------------------------------------------------------------------------------
 
     def claim_day(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot | None:
         if snapshot.day is None:
-            raise ValueError("a claim needs the day it is for")
-        if self._taken(snapshot.day, now):
+            raise ValueError("a claim needs a day")
+        if self._is_claimed(snapshot.day, now):
             return None
-        # Taking a number locks the counter: of many claims at once, one goes on at a time.
+        # The update locks the counter, so that concurrent claims continue one at a time.
         fence = self._next_fence()
-        if self._taken(snapshot.day, now):
+        if self._is_claimed(snapshot.day, now):
             return None
         self._connection.execute(
             sa.update(snapshots)
             .where(snapshots.c.day == snapshot.day, snapshots.c.state == SnapshotState.BUILDING)
-            .values(state=SnapshotState.FAILED, failure=_LAPSED, finished_at=now)
+            .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
         )
         return self._begin(snapshot, fence, now, lease_seconds)
 
@@ -87,8 +87,8 @@ class SqlSnapshots(SqlManifests):
         report: Mapping[str, object],
         failure: str | None = None,
     ) -> None:
-        if state not in _ENDS:
-            raise ValueError(f"a run does not end as {state}")
+        if state not in _END_STATES:
+            raise ValueError(f"{state} is not an end state of a run")
         self.require_builder(snapshot_id, fence)
         self._change(snapshot_id, state=state, finished_at=now, report=dict(report), failure=failure, lease_until=None)
 
@@ -96,7 +96,7 @@ class SqlSnapshots(SqlManifests):
         rows = self._connection.execute(
             sa.update(snapshots)
             .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until < now)
-            .values(state=SnapshotState.FAILED, failure=_LAPSED, finished_at=now)
+            .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
             .returning(*_COLUMNS)
         )
         return [_snapshot_of(row) for row in rows]
@@ -106,16 +106,16 @@ class SqlSnapshots(SqlManifests):
     def publish(
         self, snapshot_id: str, fence: int | None, now: datetime, *, accepted_reason: str | None = None
     ) -> None:
-        # The pointer is locked first: publications and discards come one after the other.
+        # The lock on the pointer serializes publications and discards.
         served_id = self._lock_pointer()
         snapshot = self._locked(snapshot_id)
         self._check_publishable(snapshot, fence, accepted_reason)
         served = None if served_id is None else self.get(served_id)
         if served is not None:
-            if served.as_of > snapshot.as_of and not (accepted_reason and served.ahead_of(now)):
+            if served.as_of > snapshot.as_of and not (accepted_reason and served.is_ahead_of(now)):
                 raise Conflict(
-                    f"Snapshot {snapshot_id} is as of {snapshot.as_of:%Y-%m-%d %H:%M:%S} UTC, "
-                    f"older than the served one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC)."
+                    f"Snapshot {snapshot_id} ({snapshot.as_of:%Y-%m-%d %H:%M:%S} UTC) is older than the served "
+                    f"one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC). Run a new snapshot."
                 )
             self._change(served.snapshot_id, state=SnapshotState.RETIRED)
         self._change(snapshot_id, state=SnapshotState.PUBLISHED, published_at=now, accepted_reason=accepted_reason)
@@ -123,43 +123,50 @@ class SqlSnapshots(SqlManifests):
 
     def _check_publishable(self, snapshot: Snapshot, fence: int | None, accepted_reason: str | None) -> None:
         if fence is not None and (fence != snapshot.fence or snapshot.state == SnapshotState.FAILED):
-            raise RunFenced(f"Run {snapshot.snapshot_id} is no longer this builder's: it may not publish it.")
+            raise RunFenced(f"Run {snapshot.snapshot_id} was taken over by another builder.")
         if snapshot.state in (SnapshotState.PUBLISHED, SnapshotState.RETIRED):
-            raise Conflict(f"Snapshot {snapshot.snapshot_id} is published already.")
+            raise Conflict(f"Snapshot {snapshot.snapshot_id} is already published.")
         if snapshot.state == SnapshotState.HELD:
             if not (accepted_reason or "").strip():
-                raise Conflict(f"Snapshot {snapshot.snapshot_id} is held back: say why it is accepted.")
+                raise Conflict(
+                    f"Snapshot {snapshot.snapshot_id} is blocked by the guard. State a reason to publish it."
+                )
         elif snapshot.state != SnapshotState.COMPLETE:
-            raise Conflict(f"Snapshot {snapshot.snapshot_id} is {snapshot.state}, not complete.")
+            raise Conflict(
+                f"Snapshot {snapshot.snapshot_id} is {snapshot.state}. Only complete snapshots can be published."
+            )
 
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
-        """Raises Conflict unless the run is complete or held, NotFound when there is none."""
         self._lock_pointer()
         snapshot = self._locked(snapshot_id)
         if snapshot.state not in (SnapshotState.COMPLETE, SnapshotState.HELD):
-            raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}: only complete or held ones are discarded.")
+            raise Conflict(
+                f"Snapshot {snapshot_id} is {snapshot.state}. Only complete and held snapshots can be discarded."
+            )
         self._change(
             snapshot_id, state=SnapshotState.DISCARDED, failure=f"Discarded {now:%Y-%m-%d %H:%M} UTC: {reason}"
         )
 
-    # --- Read ------------------------------------------------------------------------------------
+    # --- Reads -----------------------------------------------------------------------------------
 
     def current(self) -> Snapshot | None:
-        return self._one(
+        return self._first(
             sa.select(*_COLUMNS).join(current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id)
         )
 
     def get(self, snapshot_id: str) -> Snapshot | None:
-        return self._one(sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
+        return self._first(sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
 
     def of_day(self, day: date) -> Snapshot | None:
-        return self._one(sa.select(*_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1))
+        return self._first(
+            sa.select(*_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
+        )
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
-        return self._many(sa.select(*_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
+        return self._all(sa.select(*_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
 
     def served(self) -> list[Snapshot]:
-        return self._many(
+        return self._all(
             sa.select(*_COLUMNS)
             .where(
                 snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED]),
@@ -169,23 +176,23 @@ class SqlSnapshots(SqlManifests):
         )
 
     def abandoned(self) -> list[Snapshot]:
-        """Runs whose manifest rows are to be forgotten, oldest first: failed and discarded ones, and
-        those that were being forgotten when that was interrupted."""
-        over = snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED])
-        left = sa.or_(
+        finished = snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED])
+        has_rows = sa.or_(
             sa.exists().where(snapshot_files.c.fence == snapshots.c.fence),
             sa.exists().where(snapshot_leaders.c.fence == snapshots.c.fence),
         )
-        return self._many(
+        return self._all(
             sa.select(*_COLUMNS)
-            .where(sa.or_(sa.and_(over, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), left)))
+            .where(
+                sa.or_(sa.and_(finished, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), has_rows))
+            )
             .order_by(snapshots.c.fence)
         )
 
-    # --- Parts -----------------------------------------------------------------------------------
+    # --- Internal --------------------------------------------------------------------------------
 
-    def _taken(self, day: date, now: datetime) -> bool:
-        """Whether the day is done, or being built under a lease that holds."""
+    def _is_claimed(self, day: date, now: datetime) -> bool:
+        """Return whether the day is done, or being built under a valid lease."""
         row = self._connection.execute(
             sa.select(snapshots.c.state, snapshots.c.lease_until).where(
                 snapshots.c.day == day, snapshots.c.state != SnapshotState.FAILED
@@ -226,23 +233,23 @@ class SqlSnapshots(SqlManifests):
         return begun
 
     def _lock_pointer(self) -> str | None:
-        """The id of the served snapshot, its pointer locked until the transaction ends."""
+        """Lock the pointer until the transaction ends and return the id of the served snapshot."""
         return self._connection.execute(sa.select(current_snapshot.c.snapshot_id).with_for_update()).scalar()
 
     def _locked(self, snapshot_id: str) -> Snapshot:
-        snapshot = self._one(
+        snapshot = self._first(
             sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
         )
         if snapshot is None:
-            raise NotFound(f"There is no snapshot {snapshot_id}.")
+            raise NotFound(f"Snapshot {snapshot_id} does not exist.")
         return snapshot
 
     def _change(self, snapshot_id: str, **values: Any) -> None:
         self._connection.execute(sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(**values))
 
-    def _one(self, statement: sa.Select[Any]) -> Snapshot | None:
+    def _first(self, statement: sa.Select[Any]) -> Snapshot | None:
         row = self._connection.execute(statement).first()
         return None if row is None else _snapshot_of(row)
 
-    def _many(self, statement: sa.Select[Any]) -> list[Snapshot]:
+    def _all(self, statement: sa.Select[Any]) -> list[Snapshot]:
         return [_snapshot_of(row) for row in self._connection.execute(statement)]

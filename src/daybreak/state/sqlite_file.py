@@ -1,4 +1,4 @@
-"""Connections to a SQLite file: how they are set up, and how a transaction on one runs."""
+"""Connections and transactions on a SQLite file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 T = TypeVar("T")
 
-_LOOK_SECONDS = 0.02
+_RETRY_SECONDS = 0.02
 
 
 def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
-    """A connection to a file that is there; raises sqlite3.OperationalError when it is not."""
+    """Connect to an existing file. Raises sqlite3.OperationalError if it does not exist."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -26,12 +26,12 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
         cached_statements=256,
     )
     try:
-        _write_ahead(connection, wait_seconds)
+        _enable_write_ahead_log(connection, wait_seconds)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA trusted_schema = OFF")
-        # The log of a large manifest is given back to the disk once it is in the database.
+        # Truncate the log after a checkpoint: a large manifest leaves a log of gigabytes.
         connection.execute("PRAGMA journal_size_limit = 67108864")
     except sqlite3.Error:
         connection.close()
@@ -39,9 +39,10 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def _write_ahead(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    """The log for writes, once a file for ever. Whoever makes it so beside a writer of a file that is new is refused at
-    once, where SQLite waits for everything else.
+def _enable_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Switch the file to write-ahead logging, which persists.
+
+    SQLite ignores the busy timeout for this statement (https://sqlite.org/wal.html), so it is retried here.
     """
     until = time.monotonic() + wait_seconds
     while True:
@@ -51,34 +52,34 @@ def _write_ahead(connection: sqlite3.Connection, wait_seconds: float) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_RETRY_SECONDS)
 
 
-def engine_of(path: Path, wait_seconds: float = 5.0) -> sa.Engine:
-    """An engine whose transactions begin and end by explicit statements alone."""
+def sqlite_engine(path: Path, wait_seconds: float = 5.0) -> sa.Engine:
+    """Return an engine without implicit transactions. Use `in_transaction`."""
     return sa.create_engine(
         "sqlite://",
         creator=lambda: connect(path, wait_seconds),
-        # Values of a statement that fails must not reach a log.
+        # Parameters of failed statements must not reach a log.
         hide_parameters=True,
         poolclass=sa.QueuePool,
         pool_size=4,
         max_overflow=60,
         pool_timeout=wait_seconds,
-        # Nothing to undo: `in_transaction` below ends each transaction itself.
+        # No rollback needed: `in_transaction` ends every transaction.
         pool_reset_on_return=None,
     )
 
 
 def in_transaction(connection: sa.Connection, begin: str, work: Callable[[], T]) -> T:
-    """Runs `work` between `begin` and COMMIT; rolls back when it raises."""
+    """Run `work` between the statement `begin` and COMMIT. Roll back if it raises."""
     driver: Any = connection.connection.driver_connection
     driver.execute(begin)
     try:
         result = work()
         driver.execute("COMMIT")
     except BaseException:
-        # SQLite ends the transaction by itself when the disk is full or fails.
+        # SQLite has already rolled back after a full disk or an I/O error.
         if driver.in_transaction:
             driver.execute("ROLLBACK")
         raise

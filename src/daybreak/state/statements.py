@@ -1,4 +1,4 @@
-"""How statements are run: prepared reads of the hot path, upserts on either database, bulk inserts."""
+"""Prepared reads for the request path, upserts on both databases, and bulk inserts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 
 class PreparedRead:
-    """A select whose text is made once per database and then handed straight to the driver.
+    """SELECT that is compiled once per database and passed directly to the driver.
 
-    The download path runs two of these a request; building and caching them anew each time costs
-    more than the database needs to answer. Its parameters are text, and its rows are as the database
-    gives them (`columns` reads instants and JSON of either).
+    A download runs two of these. Compiling the statement, or finding it in SQLAlchemy's cache, takes longer than
+    running it. Parameters are text. Rows contain the driver's values; `daybreak.state.columns` converts them.
     """
 
     def __init__(
@@ -33,7 +32,7 @@ class PreparedRead:
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def first(self, connection: sa.Connection, **values: str) -> Sequence[Any] | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         dialect = connection.dialect
         text = self._texts.get(dialect.name)
         if text is None:
@@ -49,16 +48,16 @@ class PreparedRead:
     def _compile(self, dialect: sa.Dialect) -> tuple[str, tuple[str, ...]]:
         select = self._select
         if dialect.name != "sqlite":
-            # One JSON array instead of forty columns: each column costs the driver and the toolkit
-            # more than reading its value does.
+            # One JSON array instead of forty columns: decoding it takes less time than the driver's work per column.
             select = select.with_only_columns(sa.cast(sa.func.json_build_array(*select.selected_columns), sa.Text))
         compiled = select.compile(dialect=dialect)
         return str(compiled), tuple(getattr(compiled, "positiontup", None) or ())
 
 
 def insert_into(table: sa.Table, dialect: str) -> Insert:
-    """The database's own insert, which knows `on_conflict_do_update`. The other database's part of SQLAlchemy is not
-    loaded: it costs the start of each command a fiftieth of a second.
+    """Return the INSERT of the dialect, which has `on_conflict_do_update`.
+
+    Only the dialect in use is imported: each takes 20 ms of the start of a command.
     """
     if dialect == "sqlite":
         from sqlalchemy.dialects import sqlite
@@ -78,20 +77,27 @@ def upsert(
     change: Collection[str] | None = None,
     only_if: Sequence[str] = (),
 ) -> None:
-    """Inserts each row, or changes the one with the same `keys`, in one atomic statement a row.
+    """Insert each row, or update the row with the same `keys`, with one atomic statement per row.
 
-    All rows name the same columns. `change` names those that an existing row takes over (all but the keys when None);
-    it is left alone unless its `only_if` columns equal the new ones.
+    Args:
+        connection: Connection with an open transaction.
+        table: Table to change.
+        rows: Values by column name. All rows have the same columns.
+        keys: Columns of a unique index.
+        change: Columns to update in an existing row; None means all but the keys.
+        only_if: Columns that must be equal for an update.
     """
     if not rows:
         return
     names = tuple(rows[0])
     changed = tuple(name for name in names if name not in keys) if change is None else tuple(change)
-    connection.execute(_upserting(connection.dialect.name, table, tuple(keys), changed, tuple(only_if)), list(rows))
+    connection.execute(
+        _upsert_statement(connection.dialect.name, table, tuple(keys), changed, tuple(only_if)), list(rows)
+    )
 
 
 @lru_cache(maxsize=64)
-def _upserting(
+def _upsert_statement(
     dialect: str, table: sa.Table, keys: tuple[str, ...], changed: tuple[str, ...], only_if: tuple[str, ...]
 ) -> sa.Executable:
     insert = insert_into(table, dialect)
@@ -104,34 +110,34 @@ def _upserting(
 
 
 class BulkInsert:
-    """Rows of plain values into one table, many at once, without a look at each by the toolkit.
+    """Insert of many rows, without SQLAlchemy's processing of each value.
 
-    A row holds the columns in the table's order, as the driver takes them, but for one that counts up by itself.
+    A row has the columns in the order of the table, without generated ones, as values that the driver accepts.
     """
 
     def __init__(self, table: sa.Table) -> None:
-        given = [column.name for column in table.columns if column.autoincrement is not True]
-        self._names = ", ".join(given)
-        self._width = len(given)
+        names = [column.name for column in table.columns if column.autoincrement is not True]
+        self._names = ", ".join(names)
+        self._width = len(names)
         self._table = table.name
 
     def run(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Inserts all rows within the transaction of the connection."""
+        """Insert all rows in the transaction of the connection."""
         driver: Any = connection.connection.driver_connection
         for start in range(0, len(rows), _ROWS_PER_STATEMENT):
-            some = rows[start : start + _ROWS_PER_STATEMENT]
+            batch = rows[start : start + _ROWS_PER_STATEMENT]
             if connection.dialect.name == "postgresql" and not connection.dialect.is_async:
-                self._copy(driver, some)
+                self._copy(driver, batch)
             else:
-                mark = "?" if connection.dialect.name == "sqlite" else "%s"
-                marks = ", ".join([mark] * self._width)
+                placeholder = "?" if connection.dialect.name == "sqlite" else "%s"
+                placeholders = ", ".join([placeholder] * self._width)
                 connection.exec_driver_sql(
-                    f"INSERT INTO {self._table} ({self._names}) VALUES ({marks})",  # noqa: S608 - our own names
-                    list(some),
+                    f"INSERT INTO {self._table} ({self._names}) VALUES ({placeholders})",  # noqa: S608 - names of the schema
+                    list(batch),
                 )
 
     def _copy(self, driver: Any, rows: Sequence[tuple[Any, ...]]) -> None:
-        """By PostgreSQL's own way for bulk: more than twice as fast as statements."""
+        """Insert with COPY, more than twice as fast as statements."""
         import psycopg
 
         try:
@@ -139,7 +145,7 @@ class BulkInsert:
                 for row in rows:
                     copy.write_row(row)
         except psycopg.Error as error:
-            # As the toolkit wraps the errors of its own statements.
+            # As SQLAlchemy wraps errors of its statements.
             raise sa.exc.DBAPIError.instance(
                 f"COPY {self._table}", None, error, psycopg.Error, connection_invalidated=driver.closed
             ) from error

@@ -1,4 +1,4 @@
-"""All stores on one connection, within one transaction."""
+"""All stores on one connection, in one transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from daybreak.state.throttle import SqlThrottle
 
 
 class SqlStores:
-    """The Stores bundle. Good only while the transaction it was made for is open."""
+    """Stores of one transaction. Not usable after it ends."""
 
     __slots__ = ("api_tokens", "audit", "directory", "nodes", "seats", "sessions", "snapshots", "throttle")
 

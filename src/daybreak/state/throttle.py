@@ -1,8 +1,8 @@
-"""Counted attempts, shared by all workers and nodes.
+"""Repository of counted attempts, shared by all workers and nodes.
 
-A sliding window: each row keeps the instants of the attempts that count, so no window of the
-rule's length ever holds more than its limit. Rules with a large limit count in slots of a 64th of
-the window, rounded up, so a row stays small; an attempt may then count that much longer.
+Sliding windows: a row contains the instants of the attempts, so no window of that length has more attempts than the
+limit. Rules with a limit above 64 group attempts into 64 slots per window, so that rows stay small. An attempt then
+counts from the end of its slot, up to 1/64 of the window longer.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Hits = list[list[int]]
 
-# Made once: a login costs the writer's thread more to put its statements together than the database to do them.
+# Built once: building these statements takes longer than running them.
 _COUNT = (
     sa.update(throttle)
     .where(throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w"))
     .values(hits=sa.bindparam("new_hits"), over_at=sa.bindparam("new_over_at"))
 )
-_TAKE_BACK = sa.delete(throttle).where(
-    throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w")
-)
+_DELETE = sa.delete(throttle).where(throttle.c.key == sa.bindparam("k"), throttle.c.window_seconds == sa.bindparam("w"))
 _CLEAR = sa.delete(throttle).where(throttle.c.key == sa.bindparam("k"))
 
 
 @cache
 def _locking(dialect: str) -> sa.Executable:
-    """Inserts a row, or takes the lock of the one that is there and leaves it as it is; returns its hits."""
+    """Return the statement that inserts a row or locks an existing one unchanged, and returns its hits."""
     return (
         insert_into(throttle, dialect)
         .on_conflict_do_update(index_elements=["key", "window_seconds"], set_={"hits": throttle.c.hits})
@@ -53,35 +51,38 @@ def _microseconds(instant: datetime) -> int:
 
 
 def _slot(rule: ThrottleRule, now_us: int) -> int:
-    """When an attempt made now is said to have happened: at its own time, or at its slot's end."""
+    """Return the instant to record for an attempt now: the exact time, or the end of its slot."""
     if rule.limit <= _EXACT_LIMIT:
         return now_us
     width = max(1, rule.window_seconds * _SECOND // _SLOTS)
     return -(-now_us // width) * width
 
 
-def _live(rule: ThrottleRule, hits: _Hits, now_us: int) -> _Hits:
-    """The attempts that count now. Those of a clock that ran ahead and was set back do not: a
-    delay must end by itself. The clocks of two nodes may differ by a minute."""
+def _in_window(rule: ThrottleRule, hits: _Hits, now_us: int) -> _Hits:
+    """Return the attempts in the current window.
+
+    Attempts in the future are ignored, so that a clock that was ahead does not extend a delay. The clocks of two
+    nodes may differ by a minute.
+    """
     window_us = rule.window_seconds * _SECOND
     latest = now_us + window_us // _SLOTS + _CLOCK_DIFFERENCE
     return [hit for hit in hits if now_us - window_us < hit[0] <= latest]
 
 
-def _wait_us(rule: ThrottleRule, live: _Hits, now_us: int) -> int:
-    """Microseconds until one more attempt is allowed; 0 = now."""
-    left = sum(count for _, count in live) - rule.limit
+def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int) -> int:
+    """Return the microseconds until the next attempt is allowed, 0 for now."""
+    excess = sum(count for _, count in counted) - rule.limit
     wait = 0
-    for at_us, count in live:
-        if left < 0:
+    for at_us, count in counted:
+        if excess < 0:
             break
-        left -= count
+        excess -= count
         wait = at_us + rule.window_seconds * _SECOND - now_us
-    return max(wait, 0) if left < 0 else rule.window_seconds * _SECOND
+    return max(wait, 0) if excess < 0 else rule.window_seconds * _SECOND
 
 
 class SqlThrottle:
-    """The ThrottleStore on a connection with a write transaction open."""
+    """ThrottleStore on a connection with an open write transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -89,30 +90,32 @@ class SqlThrottle:
     def count(self, rules: Sequence[ThrottleRule], now: datetime) -> ThrottleRule | None:
         if not rules:
             return None
-        # In one order everywhere, so that two transactions never wait for each other.
+        # The same order in every transaction, so that two never deadlock.
         ordered = sorted(set(rules), key=lambda rule: (rule.key, rule.window_seconds))
         now_us = _microseconds(now)
         stored = self._lock(ordered, now)
-        worst: tuple[int, ThrottleRule] | None = None
+        longest: tuple[int, ThrottleRule] | None = None
         changes = []
         for rule in ordered:
-            live = _live(rule, stored[rule.key, rule.window_seconds], now_us)
-            wait_us = _wait_us(rule, live, now_us)
-            if wait_us > 0 and (worst is None or wait_us > worst[0]):
-                worst = (wait_us, rule)
+            counted = _in_window(rule, stored[rule.key, rule.window_seconds], now_us)
+            wait_us = _wait_us(rule, counted, now_us)
+            if wait_us > 0 and (longest is None or wait_us > longest[0]):
+                longest = (wait_us, rule)
             slot = _slot(rule, now_us)
-            if live and live[-1][0] == slot:
-                live[-1][1] += 1
+            if counted and counted[-1][0] == slot:
+                counted[-1][1] += 1
             else:
-                live.append([slot, 1])
+                counted.append([slot, 1])
             over_at = _EPOCH + timedelta(microseconds=slot + rule.window_seconds * _SECOND)
-            changes.append({"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(live), "new_over_at": over_at})
-        if worst is not None:
-            # A refused attempt leaves no row behind: strangers could fill the disk with emails that they make up.
-            made = [{"k": key, "w": window} for (key, window), hits in stored.items() if not hits]
-            if made:
-                self._connection.execute(_TAKE_BACK, made)
-            return worst[1]
+            changes.append(
+                {"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(counted), "new_over_at": over_at}
+            )
+        if longest is not None:
+            # A refused attempt must not create rows: invented emails could fill the disk.
+            created = [{"k": key, "w": window} for (key, window), hits in stored.items() if not hits]
+            if created:
+                self._connection.execute(_DELETE, created)
+            return longest[1]
         self._connection.execute(_COUNT, changes)
         return None
 
@@ -123,18 +126,17 @@ class SqlThrottle:
             )
         ).scalar()
         now_us = _microseconds(now)
-        wait_us = _wait_us(rule, _live(rule, hits or [], now_us), now_us)
+        wait_us = _wait_us(rule, _in_window(rule, hits or [], now_us), now_us)
         return max(1, -(-wait_us // _SECOND)) if wait_us else 0
 
     def clear(self, key: str) -> None:
         self._connection.execute(_CLEAR, {"k": key})
 
-    def forget(self, before: datetime) -> int:
+    def delete_expired(self, before: datetime) -> int:
         return self._connection.execute(sa.delete(throttle).where(throttle.c.over_at < before)).rowcount
 
     def _lock(self, rules: Sequence[ThrottleRule], now: datetime) -> dict[tuple[str, int], _Hits]:
-        """The stored attempts of each rule, its row locked until the transaction ends: the insert
-        of a row that is there already changes nothing, but waits for whoever holds it."""
+        """Lock the row of each rule until the transaction ends, and return the stored attempts."""
         lock = _locking(self._connection.dialect.name)
         stored: dict[tuple[str, int], _Hits] = {}
         for rule in rules:

@@ -1,8 +1,7 @@
-"""One thread that writes to SQLite for the event loop, many transactions to one commit.
+"""Group commit for SQLite: one thread writes for the event loop.
 
-A commit waits for the disk, and SQLite takes one writer at a time. What queues up during a commit
-is therefore done in the next one, together: each piece under a savepoint of its own, each answered
-only when the common commit is on the disk.
+A commit waits for the disk, and SQLite has one writer at a time. Jobs that arrive during a commit share the next one.
+Each runs under a savepoint and completes after the shared commit is durable.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ import sqlalchemy as sa
 
 from daybreak.domain.errors import DaybreakError
 from daybreak.ports.state import Stores
-from daybreak.state.failures import busy, unavailable
+from daybreak.state.errors import busy, unavailable
 from daybreak.state.sqlite_file import in_transaction
 from daybreak.state.stores import SqlStores
 
 T = TypeVar("T")
 
-_MOST_WAITING = 2_000
-_MOST_TOGETHER = 64
-# Beyond the wait for the file itself.
-_SPARE_SECONDS = 3.0
+_MAX_WAITING = 2_000
+_MAX_BATCH = 64
+# In addition to the wait for the lock of the file.
+_EXTRA_QUEUE_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -39,20 +38,22 @@ class _Job:
 
 
 class WriteQueue:
-    """Takes work from any thread and runs it in its own; started by the first piece of work."""
+    """Queue of write jobs from any thread. The first job starts the writer thread."""
 
     def __init__(self, engine: sa.Engine, wait_seconds: float) -> None:
         self._engine = engine
-        self._most_seconds_queued = wait_seconds + _SPARE_SECONDS
+        self._max_queued_seconds = wait_seconds + _EXTRA_QUEUE_SECONDS
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._closed = False
 
     def submit(self, work: Callable[[Stores], T]) -> Future[T]:
-        """The future of what `work` returns, set once it is on the disk. Raises Unavailable when
-        too much is waiting."""
-        if self._closed or self._jobs.qsize() >= _MOST_WAITING:
+        """Queue `work` and return the future of its result, which is set after the commit is durable.
+
+        Raises Unavailable if too many jobs are waiting.
+        """
+        if self._closed or self._jobs.qsize() >= _MAX_WAITING:
             raise busy()
         if self._thread is None:
             with self._lock:
@@ -64,7 +65,7 @@ class WriteQueue:
         return job.done
 
     def close(self) -> None:
-        """Finishes what is queued and ends the thread."""
+        """Complete the queued jobs and stop the thread."""
         self._closed = True
         if self._thread is not None:
             self._jobs.put(None)
@@ -76,15 +77,15 @@ class WriteQueue:
             first = self._jobs.get()
             if first is None:
                 return
-            jobs, last = self._together(first)
+            jobs, last = self._batch(first)
             self._write(jobs)
             if last:
                 return
 
-    def _together(self, first: _Job) -> tuple[list[_Job], bool]:
-        """The job and what waits behind it; whether the queue ends there."""
+    def _batch(self, first: _Job) -> tuple[list[_Job], bool]:
+        """Return the job with those that wait behind it, and whether the queue was closed."""
         jobs, last = [first], False
-        while len(jobs) < _MOST_TOGETHER:
+        while len(jobs) < _MAX_BATCH:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
@@ -97,15 +98,15 @@ class WriteQueue:
 
     def _write(self, jobs: list[_Job]) -> None:
         ready = [job for job in jobs if job.done.set_running_or_notify_cancel() and not self._expired(job)]
-        if len(ready) > 1 and self._write_together(ready):
+        if len(ready) > 1 and self._write_batch(ready):
             return
         for job in ready:
             if not self._expired(job):
                 self._write_alone(job)
 
     def _expired(self, job: _Job) -> bool:
-        """Answers a job that has waited too long; whether it had."""
-        if time.monotonic() - job.queued_at <= self._most_seconds_queued:
+        """Fail a job that has waited too long. Return whether it has."""
+        if time.monotonic() - job.queued_at <= self._max_queued_seconds:
             return False
         job.done.set_exception(unavailable())
         return True
@@ -114,14 +115,13 @@ class WriteQueue:
         try:
             with self._engine.connect() as connection:
                 result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: job.work(SqlStores(connection)))
-        except BaseException as error:  # noqa: BLE001 - handed to the one who waits, as any executor does
+        except BaseException as error:  # noqa: BLE001 - passed to the caller through the future
             job.done.set_exception(error)
         else:
             job.done.set_result(result)
 
-    def _write_together(self, jobs: list[_Job]) -> bool:
-        """Does all jobs in one transaction; False when one of them broke it and nothing was
-        written, so that each is to be done alone."""
+    def _write_batch(self, jobs: list[_Job]) -> bool:
+        """Run all jobs in one transaction. Return False if a job broke it, and nothing was written."""
         outcomes: list[tuple[Any, DaybreakError | None]] = []
         begun = False
 
@@ -135,29 +135,29 @@ class WriteQueue:
         try:
             with self._engine.connect() as connection:
                 in_transaction(connection, "BEGIN IMMEDIATE", lambda: all_jobs(connection))
-        except BaseException as error:  # noqa: BLE001 - handed to those who wait
+        except BaseException as error:  # noqa: BLE001 - passed to the callers through their futures
             if begun:
                 return False
-            # The file is locked or away: it would be for each of them, one wait after the other.
+            # The file is locked or missing. Separate transactions would fail too, each after its own wait.
             for job in jobs:
                 job.done.set_exception(error)
             return True
-        for job, (result, refusal) in zip(jobs, outcomes, strict=True):
-            if refusal is None:
+        for job, (result, rejection) in zip(jobs, outcomes, strict=True):
+            if rejection is None:
                 job.done.set_result(result)
             else:
-                job.done.set_exception(refusal)
+                job.done.set_exception(rejection)
         return True
 
 
 def _under_savepoint(driver: Any, stores: SqlStores, job: _Job) -> tuple[Any, DaybreakError | None]:
-    """What the job returns, or its refusal with its writes undone."""
+    """Return the result of the job, or its error after undoing its writes."""
     driver.execute("SAVEPOINT job")
     try:
         result = job.work(stores)
-    except DaybreakError as refusal:
+    except DaybreakError as rejection:
         driver.execute("ROLLBACK TO job")
         driver.execute("RELEASE job")
-        return None, refusal
+        return None, rejection
     driver.execute("RELEASE job")
     return result, None

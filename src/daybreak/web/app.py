@@ -1,70 +1,100 @@
-"""The application: every route behind the layer that all requests pass, and its end."""
+"""The ASGI application: routes, middleware, exception handlers and lifespan."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from starlette.types import Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 
-from daybreak.web.audit_routes import audit_routes
-from daybreak.web.auth_routes import auth_routes
-from daybreak.web.dashboard.desk import open_desk
-from daybreak.web.dashboard.outside import for_people, nowhere
+from daybreak.settings import Settings
+from daybreak.web.api.audit import audit_routes
+from daybreak.web.api.auth import auth_routes
+from daybreak.web.api.description import description_routes
+from daybreak.web.api.files import file_routes
+from daybreak.web.api.health import health_routes
+from daybreak.web.api.links import link_routes
+from daybreak.web.api.readiness import ReadinessProbe
+from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes
-from daybreak.web.file_responses import DigestGuard
-from daybreak.web.file_routes import file_routes
-from daybreak.web.hardening import Hardening
-from daybreak.web.link_routes import link_routes
-from daybreak.web.metrics import Metrics
-from daybreak.web.operations_routes import operations_routes
-from daybreak.web.readiness import ReadinessProbe
+from daybreak.web.errors import exception_handlers
+from daybreak.web.http.digests import DigestGuard
+from daybreak.web.middleware.access_log import AccessLogMiddleware
+from daybreak.web.middleware.base_path import BasePathMiddleware
+from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
+from daybreak.web.middleware.client_address import ClientAddressMiddleware
+from daybreak.web.middleware.head_check import HeadCheckMiddleware
+from daybreak.web.middleware.https_only import HttpsOnlyMiddleware
+from daybreak.web.middleware.metrics import MetricsMiddleware
+from daybreak.web.middleware.request_id import RequestIdMiddleware
+from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
+from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
 
-Close = Callable[[], Awaitable[None]]
+BODY_LIMIT_BYTES = 16 * 1024
+BODY_DEADLINE_SECONDS = 15.0
+Application = Starlette
+Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
-class Application:
-    """The whole service as an ASGI application. `close` is awaited when the server stops."""
+def create_app(services: Services, background: Background) -> Application:
+    """Create the application of one worker. `background` is open from the start of the worker to its end."""
+    guard, probe = DigestGuard(), ReadinessProbe(services)
+    dashboard = create_dashboard_context(services)
 
-    def __init__(self, services: Services, close: Close) -> None:
-        self._close_services = close
-        self._metrics = Metrics()
-        self._guard = DigestGuard()
-        self._probe = ReadinessProbe(services)
-        desk = open_desk(services)
-        routes = [
-            # The busiest first.
-            *link_routes(services, self._metrics, self._guard, lambda handler: for_people(desk, handler)),
-            *file_routes(services, self._metrics),
-            *auth_routes(services),
-            *audit_routes(services),
-            *operations_routes(services, self._metrics, self._probe),
-            *dashboard_routes(desk),
-        ]
-        self._answer = Hardening(routes, nowhere(desk), services.settings, self._metrics)
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with background():
+            yield
+            guard.close()
+            probe.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, or sees the server start and stop; web sockets get nothing."""
-        if scope["type"] == "http":
-            await self._answer(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+    # The router tries routes in this order: the busiest come first.
+    api = [
+        *link_routes(services, guard),
+        *file_routes(services),
+        *auth_routes(services),
+        *audit_routes(services),
+        *health_routes(probe),
+    ]
+    app = Starlette(
+        routes=[
+            *api,
+            *description_routes(dashboard, api),
+            *dashboard_routes(dashboard),
+        ],
+        middleware=middleware(services.settings),
+        exception_handlers=exception_handlers(dashboard),
+        lifespan=lifespan,
+    )
+    # A redirect to a path that the client chose could lead to another host.
+    app.router.redirect_slashes = False
+    return app
 
-    def beat(self) -> None:
-        """To be called every second: other workers' scrapes see what is counted here."""
-        self._metrics.carry()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        try:
-            self._guard.close()
-            self._probe.close()
-            self._metrics.carry()
-            await self._close_services()
-        except Exception:
-            await send({"type": "lifespan.shutdown.failed", "message": traceback.format_exc()})
-            raise
-        await send({"type": "lifespan.shutdown.complete"})
+def middleware(settings: Settings) -> Sequence[Middleware]:
+    """Return the middleware around every route, outermost first.
+
+    What records a request comes first, then what adds headers, then what refuses requests: every refusal is logged,
+    counted and carries all headers.
+    """
+    base_url = settings.base_url
+    stack = [
+        Middleware(ClientAddressMiddleware, trusted_proxies=settings.trusted_proxies),
+        Middleware(RequestIdMiddleware),
+    ]
+    if settings.base_path:
+        stack.append(Middleware(BasePathMiddleware, base_path=settings.base_path))
+    stack.append(Middleware(AccessLogMiddleware))
+    if settings.metrics.listen:
+        stack.append(Middleware(MetricsMiddleware))
+    stack += [
+        Middleware(SecurityHeadersMiddleware, hsts=settings.secure),
+        Middleware(UnexpectedErrorMiddleware, base_url=base_url),
+        Middleware(HeadCheckMiddleware, base_url=base_url),
+    ]
+    if settings.require_https:
+        stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
+    stack.append(Middleware(BodyLimitsMiddleware, limit_bytes=BODY_LIMIT_BYTES, deadline_seconds=BODY_DEADLINE_SECONDS))
+    return stack

@@ -1,4 +1,4 @@
-"""One service on the stage for all browser tests, and visitors who are signed in to it."""
+"""Fixtures of the browser tests: one running service, and pages that are signed in to it."""
 
 import os
 import secrets
@@ -15,47 +15,48 @@ from playwright.sync_api import Page, expect
 from daybreak.credentials import keyring
 from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
-from tests.acceptance.dashboard import stage
+from tests.acceptance.dashboard.sample import directory
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
 
-# A busy machine takes its time; nothing here is about speed.
+# Generous, because a test machine may be busy.
 expect.set_options(timeout=60_000)
 
 
 @dataclass(frozen=True)
 class Service:
-    """The running service: its address, and its state database and keyring for what no page can do."""
+    """The running service, with its state database and keyring for changes that no page can make."""
 
     base: str
     state: State
     ring: keyring.Keyring
 
     def account(self, client_id: str, path: str = "files") -> str:
-        """The address of a page on an account."""
+        """Return the URL of a page on an account."""
         return f"{self.base}/dashboard/{client_id}/{path}"
 
     def operator(self, path: str) -> str:
-        """The address of an operator page."""
+        """Return the URL of an operator page."""
         return f"{self.base}/dashboard/operator/{path}"
 
-    def as_new(self, email: str) -> None:
-        """Puts a seat back to how it stood at the start."""
-        stage.as_new(self.state, self.ring, email, datetime.now(UTC))
+    def reset_seat(self, email: str) -> None:
+        """Restore a seat to its initial state."""
+        directory.reset_seat(self.state, self.ring, email, datetime.now(UTC))
 
     def end_sessions(self, email: str) -> None:
-        """Ends every session of a seat, as if they had expired."""
+        """End all sessions of a seat, as if they had expired."""
         now = datetime.now(UTC)
-        self.state.write(lambda stores: stores.sessions.end_all(stage.seat_id(email), now, "the test"))
+        self.state.write(lambda stores: stores.sessions.end_all(directory.id_of(email), now, "the test"))
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
-    """The service on a stage of its own."""
-    folder, port = tmp_path_factory.mktemp("stage"), free_port()
+    """The service with sample data."""
+    folder, port = tmp_path_factory.mktemp("sample"), free_port()
     hour = (datetime.now(UTC).hour - 8) % 24
-    command = [sys.executable, "-m", "tests.acceptance.dashboard.stage", str(folder), str(port), str(hour), "400", "3"]
-    # The code of this checkout, wherever the environment's own copy of the package comes from.
+    arguments = [str(folder), str(port), str(hour), "400", "3"]
+    command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
+    # Use the code of this checkout, even if another copy of the package is installed.
     path = os.pathsep.join([str(project_folder / "src"), str(project_folder)])
     with running(command, folder=project_folder, environment={"PYTHONPATH": path}) as program:
         program.wait_for_log("ready", 270)
@@ -67,9 +68,9 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
 
 
 def sign_in(
-    page: Page, service: Service, email: str, *, password: str = stage.PASSWORD, path: str = "/dashboard/"
+    page: Page, service: Service, email: str, *, password: str = directory.PASSWORD, path: str = "/dashboard/"
 ) -> None:
-    """Goes to a page that asks for the password, and gives it."""
+    """Open a page and sign in."""
     page.goto(service.base + path)
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(password)
@@ -77,10 +78,10 @@ def sign_in(
 
 
 @pytest.fixture
-def visitor(open_page: Callable[..., Page], service: Service) -> Callable[..., Page]:
-    """A function that opens a page in a fresh context and signs somebody in; lands on their files."""
+def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[..., Page]:
+    """A function that signs a user in, in a new browser context, and opens their files."""
 
-    def open_one(email: str = stage.OWNER, **options: Any) -> Page:
+    def open_one(email: str = directory.OWNER, **options: Any) -> Page:
         page = open_page(**options)
         sign_in(page, service, email)
         page.wait_for_url("**/files")
@@ -89,12 +90,12 @@ def visitor(open_page: Callable[..., Page], service: Service) -> Callable[..., P
     return open_one
 
 
-def unused(name: str) -> str:
-    """A name that begins like this one and that nothing on the stage has yet, however often a test runs on it."""
+def unique(name: str) -> str:
+    """Return the name with a random suffix, so that a test can run again on the same service."""
     return f"{name} {secrets.token_hex(4)}"
 
 
-def forget_failed_loads(console_messages: list[str], *statuses: int) -> None:
-    """Takes out what the browser itself notes about an answer that is an error on purpose; nothing else."""
-    signs = [f"Failed to load resource: the server responded with a status of {status}" for status in statuses]
-    console_messages[:] = [message for message in console_messages if not any(sign in message for sign in signs)]
+def ignore_failed_loads(console_messages: list[str], *statuses: int) -> None:
+    """Remove the messages that the browser logs about responses with these status codes."""
+    expected = [f"Failed to load resource: the server responded with a status of {status}" for status in statuses]
+    console_messages[:] = [message for message in console_messages if not any(text in message for text in expected)]

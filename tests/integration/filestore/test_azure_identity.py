@@ -1,4 +1,4 @@
-"""An Azure container opened with an identity's token over https: Azurite believes tokens as they stand."""
+"""Azure container opened with the token of an identity. Azurite requires https for it, and does not verify tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import FileStoreError
-from daybreak.filestore.clouds import BucketAddress
+from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.settings import FilesSettings
 from tests.parts.azure import ACCOUNT, AzureServer, azurite
 from tests.parts.certificates import own_certificate
 
 
 def token(expires_in_seconds: int) -> str:
-    """What Azure would give a machine, signed by nobody."""
+    """Return an identity token without a valid signature."""
     now = int(time.time())
     claims = {
         "aud": "https://storage.azure.com",
@@ -44,37 +45,34 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
 
 
 @pytest.fixture
-def address(server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> BucketAddress:
+def settings(server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> FilesSettings:
     monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))
-    return BucketAddress(f"az://{server.fresh_container()}/prefix", server.endpoint, patience_seconds=1)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
+    return FilesSettings(url=f"az://{server.fresh_container()}/prefix", endpoint=server.endpoint)
 
 
-def test_an_identity_does_everything_and_its_links_give_the_file_as_it_is_stored(
-    server: AzureServer, address: BucketAddress, monkeypatch: pytest.MonkeyPatch
+def test_identity_uploads_and_signs(
+    server: AzureServer, settings: FilesSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_STORAGE_TOKEN", token(3600))
-    store = ObjectStore(address, environment={"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT})
+    store = ObjectStore(settings, RequestLimits(retry_seconds=1))
     store.probe()
     snapshot_id = str(uuid.uuid4())
     sink = store.stage(snapshot_id)
     written = sink.write(str(uuid.uuid4()), "members", "csv", [b"rows"])
-    sink.seal()
-    link = asyncio.run(
-        store.store_link(
-            written.key, seconds=900, file_name="members.csv", content_type="text/csv", content_encoding="gzip"
-        )
-    )
-    assert link is not None
+    sink.commit()
+    url = asyncio.run(store.signed_url(written.key, seconds=900))
+    assert url is not None
     with server.client() as client:
-        answer = client.get(link.url)
+        answer = client.get(url)
         assert answer.content == b"rows"
         assert answer.headers["content-type"] == "application/gzip"
         assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
-        assert client.get(link.url.replace("members", "segments")).status_code == 403
+        assert client.get(url.replace("members", "segments")).status_code == 403
     assert store.remove(snapshot_id, frozenset()) == 1
 
 
-def test_a_token_that_has_expired_is_told(address: BucketAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_token_is_reported(settings: FilesSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_TOKEN", token(-3600))
     with pytest.raises(FileStoreError, match="does not accept the credentials"):
-        ObjectStore(address, environment={"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT}).put("probe/a", b"rows", {})
+        ObjectStore(settings, RequestLimits(retry_seconds=1)).put("probe/a", b"rows", {})

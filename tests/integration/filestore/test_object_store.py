@@ -1,26 +1,26 @@
-"""Files in a bucket, on real servers of S3 and Azure: uploads, digests, links, references and deletes."""
+"""File store in a bucket, on a real S3 and Azure server."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import pickle
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.filestore.clouds import BucketAddress
+from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.settings import FilesSettings
 from tests.parts.azure import WRONG_KEY, AzureContainer
 from tests.parts.buckets import Bucket
-from tests.parts.key_giver import key_giver
+from tests.parts.credential_server import credential_server
 from tests.parts.s3 import S3Bucket
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
@@ -31,62 +31,63 @@ def new_id() -> str:
 
 
 @pytest.fixture
-def address(bucket: Bucket) -> BucketAddress:
-    return BucketAddress(f"{bucket.url}/some/prefix", bucket.server.endpoint, path_style=True)
+def settings(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FilesSettings:
+    set_environment(monkeypatch, bucket.environment())
+    return FilesSettings(url=f"{bucket.url}/some/prefix", endpoint=bucket.server.endpoint, path_style=True)
 
 
 @pytest.fixture
-def store(bucket: Bucket, address: BucketAddress, tmp_path: Path) -> ObjectStore:
-    return ObjectStore(address, environment=bucket.environment(), home=tmp_path)
+def store(settings: FilesSettings) -> ObjectStore:
+    return ObjectStore(settings)
 
 
-def link(store: ObjectStore, key: str, *, encoding: str | None = None, method: str = "GET") -> str:
-    content_type = "application/gzip" if encoding is None else "text/csv; charset=utf-8; header=present"
-    name = "members.csv.gz" if encoding is None else "members.csv"
-    found = asyncio.run(
-        store.store_link(
-            key, seconds=900, file_name=name, content_type=content_type, content_encoding=encoding, method=method
-        )
-    )
+def set_environment(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+
+def signed_url(store: ObjectStore, key: str, *, method: Literal["GET", "HEAD"] = "GET") -> str:
+    found = asyncio.run(store.signed_url(key, seconds=900, method=method))
     assert found is not None
-    assert (found.expires_at - datetime.now(UTC)).total_seconds() <= 60
-    return found.url
+    return found
 
 
-def test_small_and_large_files_arrive_whole(store: ObjectStore) -> None:
+def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
     sink = store.stage(new_id())
     small = sink.write(LEADER, "members", "csv", [b"one", memoryview(b"two")])
-    # Cut unevenly, so that parts and pieces do not fall together.
+    # Pieces that do not align with parts.
     content = bytes(range(256)) * (9 * 4096)
     assert len(content) > PART_BYTES
     large = sink.write(LEADER, "members", "json", [content[:1_000_001], content[1_000_001:]])
-    sink.seal()
+    sink.commit()
     assert (small.bytes, small.sha256) == (6, hashlib.sha256(b"onetwo").hexdigest())
     assert (large.bytes, large.sha256) == (len(content), hashlib.sha256(content).hexdigest())
     store.check(small.key, small.bytes, small.sha256)
     store.check(large.key, large.bytes, large.sha256)
     assert store.open_local(large.key) is None
     assert b"".join(store.read(large.key)) == content
+    assert b"".join(store.read(large.key, 5, 3_000_000)) == content[5:3_000_005]
+    assert b"".join(store.read(large.key, len(content) - 2, 9)) == content[-2:]
 
 
-def test_a_large_file_whose_making_fails_is_never_seen(store: ObjectStore) -> None:
+def test_failed_large_upload_leaves_no_object(store: ObjectStore) -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(20):
             yield b"x" * (1 << 20)
-        raise RuntimeError("the encoder broke")
+        raise RuntimeError("encoder error")
 
     snapshot_id = new_id()
     sink = store.stage(snapshot_id)
-    with pytest.raises(RuntimeError, match="the encoder broke"):
+    with pytest.raises(RuntimeError, match="encoder error"):
         sink.write(LEADER, "members", "csv", pieces())
     sink.discard()
     assert store.snapshot_ids() == []
 
 
-def test_a_damaged_or_missing_object_is_found(store: ObjectStore) -> None:
+def test_damaged_or_missing_object_is_detected(store: ObjectStore) -> None:
     sink = store.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     with pytest.raises(FileDamaged):
         store.check(written.key, 4, hashlib.sha256(b"other").hexdigest())
     with pytest.raises(FileDamaged):
@@ -95,15 +96,15 @@ def test_a_damaged_or_missing_object_is_found(store: ObjectStore) -> None:
         store.check(written.key.replace("members", "communities"), 4, written.sha256)
 
 
-def test_carried_objects_are_not_copied_and_outlive_their_snapshot(store: ObjectStore) -> None:
+def test_carried_object_is_kept_without_its_snapshot(store: ObjectStore) -> None:
     old = new_id()
     sink = store.stage(old)
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
     gone = sink.write(LEADER, "members", "json", [b"gone"])
-    sink.seal()
+    sink.commit()
     after = store.stage(new_id())
-    assert after.carry(kept.key) == kept.key
-    after.seal()
+    assert after.reuse(kept.key) == kept.key
+    after.commit()
     assert store.remove(old, frozenset({kept.key})) == 1
     store.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
@@ -113,116 +114,121 @@ def test_carried_objects_are_not_copied_and_outlive_their_snapshot(store: Object
     assert store.snapshot_ids() == []
 
 
-def test_links_answer_as_local_disk_does(store: ObjectStore, bucket: Bucket) -> None:
+def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket: Bucket) -> None:
     sink = store.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"\x1f\x8bnot gzip"])
-    sink.seal()
+    sink.commit()
+    url = signed_url(store, written.key)
     with httpx.Client(trust_env=False, timeout=60) as client:
-        plain = client.get(link(store, written.key))
-        assert plain.status_code == 200
-        assert plain.headers["content-type"] == "application/gzip"
-        assert plain.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
-        assert "content-encoding" not in plain.headers
-        assert plain.content == b"\x1f\x8bnot gzip"
-        part = client.get(link(store, written.key), headers={"Range": "bytes=2-4"})
+        answer = client.get(url)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/gzip"
+        assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
+        assert "content-encoding" not in answer.headers
+        assert answer.content == b"\x1f\x8bnot gzip"
+        part = client.get(url, headers={"Range": "bytes=2-4"})
         assert (part.status_code, part.content) == (206, b"not")
-        with client.stream("GET", link(store, written.key, encoding="gzip")) as encoded:
-            assert encoded.status_code == 200
-            assert encoded.headers["content-type"] == "text/csv; charset=utf-8; header=present"
-            assert encoded.headers["content-encoding"] == "gzip"
-            assert encoded.headers["content-disposition"] == 'attachment; filename="members.csv"'
-        assert client.head(link(store, written.key, method="HEAD")).status_code == 200
-        # Azure signs a permission: what may be read may be asked for by HEAD.
-        assert client.head(link(store, written.key)).status_code == (403 if isinstance(bucket, S3Bucket) else 200)
-        block_blob = {"x-ms-blob-type": "BlockBlob"}
-        assert client.put(link(store, written.key), content=b"other", headers=block_blob).status_code == 403
-        assert client.delete(link(store, written.key)).status_code == 403
-        tampered = link(store, written.key).replace("members", "communities", 1)
-        assert client.get(tampered).status_code == 403
+        assert client.head(signed_url(store, written.key, method="HEAD")).status_code == 200
+        # An Azure URL grants a permission, an S3 URL a method.
+        assert client.head(url).status_code == (403 if isinstance(bucket, S3Bucket) else 200)
+        assert client.put(url, content=b"other", headers={"x-ms-blob-type": "BlockBlob"}).status_code == 403
+        assert client.delete(url).status_code == 403
+        assert client.get(url.replace("members", "communities", 1)).status_code == 403
 
 
-def test_a_machine_with_a_role_uploads_and_signs_as_one_with_keys(s3_bucket: S3Bucket, tmp_path: Path) -> None:
-    with key_giver() as giver:
-        giver.access_key, giver.secret_key, giver.token = s3_bucket.server.access_key, s3_bucket.server.secret_key, ""
-        address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
-        instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": giver.url}
-        store = ObjectStore(address, environment=instance, home=tmp_path)
+def test_file_can_be_stored_as_content_with_gzip_encoding(settings: FilesSettings) -> None:
+    store = ObjectStore(settings.model_copy(update={"serve_gzip_as": "encoding"}))
+    sink = store.stage(new_id())
+    small = sink.write(LEADER, "members", "csv", [gzip.compress(b"rows")])
+    large = sink.write(LEADER, "members", "json", [bytes(PART_BYTES), gzip.compress(b"rows")])
+    parquet = sink.write(LEADER, "members", "parquet", [b"rows"])
+    sink.commit()
+    # The check reads the stored bytes, not the decoded ones.
+    for written in (small, large, parquet):
+        store.check(written.key, written.bytes, written.sha256)
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        answer = client.get(signed_url(store, small.key))
+        assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+        assert answer.headers["content-encoding"] == "gzip"
+        assert answer.headers["content-disposition"] == 'attachment; filename="members.csv"'
+        assert answer.headers["cache-control"] == "no-transform"
+        assert answer.content == b"rows"
+        head = client.head(signed_url(store, large.key, method="HEAD"))
+        assert (head.headers["content-type"], head.headers["content-encoding"]) == ("application/json", "gzip")
+        answer = client.get(signed_url(store, parquet.key))
+        assert answer.headers["content-type"] == "application/vnd.apache.parquet"
+        assert "content-encoding" not in answer.headers
+
+
+def test_instance_role_uploads_and_signs(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    with credential_server() as server:
+        server.access_key, server.secret_key = s3_bucket.server.access_key, s3_bucket.server.secret_key
+        server.token = ""
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", server.url)
+        settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
+        store = ObjectStore(settings)
         store.probe()
         sink = store.stage(new_id())
         written = sink.write(LEADER, "members", "csv", [b"rows"])
-        sink.seal()
-        answer = httpx.get(link(store, written.key), trust_env=False, timeout=60)
-        assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
-        assert len(giver.asked) == 3, "a session, the role's name and its keys, once"
-        giver.refusal = 404
-        with pytest.raises(FileStoreError, match="There are no credentials"):
-            ObjectStore(address, environment=instance, home=tmp_path).probe()
+        sink.commit()
+        assert httpx.get(signed_url(store, written.key), trust_env=False, timeout=60).content == b"rows"
+        assert len(server.requests) == 3, "one session token, one role name, one set of keys"
+        server.error_status = 404
+        with pytest.raises(FileStoreError, match=r"no credentials for files\.url"):
+            ObjectStore(settings).probe()
 
 
-def test_without_a_key_at_hand_the_file_is_given_as_it_is_stored(store: ObjectStore) -> None:
-    """The library signs bare URLs."""
-    sink = store.stage(new_id())
-    written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
-    store._signer = None
-    for encoding in (None, "gzip"):
-        answer = httpx.get(link(store, written.key, encoding=encoding), trust_env=False, timeout=60)
-        assert answer.headers["content-type"] == "application/gzip"
-        assert answer.headers["content-disposition"] == 'attachment; filename="members.csv.gz"'
-        assert answer.content == b"rows"
-
-
-def test_a_sink_travels_and_its_files_have_arrived_when_write_returns(
-    store: ObjectStore, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    travelled = pickle.dumps(store.stage(new_id()))
-    assert bucket.secret.encode() not in travelled
-    written = pickle.loads(travelled).write(LEADER, "members", "csv", [b"from a task"])
+def test_pickled_sink_uploads_before_write_returns(store: ObjectStore, bucket: Bucket) -> None:
+    pickled = pickle.dumps(store.stage(new_id()))
+    assert bucket.secret.encode() not in pickled
+    written = pickle.loads(pickled).write(LEADER, "members", "csv", [b"from a task"])
     store.check(written.key, 11, written.sha256)
 
 
-def test_more_files_than_azure_deletes_in_one_request_go_at_once(azure_container: AzureContainer) -> None:
-    address = BucketAddress(azure_container.url, azure_container.server.endpoint)
-    store = ObjectStore(address, environment=azure_container.environment())
+def test_more_files_than_one_delete_request_are_deleted(
+    azure_container: AzureContainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Azure deletes at most 256 objects in a request."""
+    set_environment(monkeypatch, azure_container.environment())
+    store = ObjectStore(FilesSettings(url=azure_container.url, endpoint=azure_container.server.endpoint))
     snapshot_id = new_id()
     sink = store.stage(snapshot_id)
     for _ in range(300):
         sink.write(new_id(), "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     assert store.remove(snapshot_id, frozenset()) == 300
     assert store.snapshot_ids() == []
 
 
-def test_the_store_says_whether_it_works(
-    store: ObjectStore, bucket: Bucket, address: BucketAddress, tmp_path: Path
-) -> None:
+def test_probe_reports_whether_the_store_works(store: ObjectStore, settings: FilesSettings) -> None:
     store.probe()
-    environment = bucket.environment()
-    elsewhere = replace(address, url=f"{address.url.partition('//')[0]}//not-there")
-    with pytest.raises(FileStoreError, match="there is no such bucket"):
-        ObjectStore(elsewhere, environment=environment, home=tmp_path).probe()
-    nobody = replace(address, endpoint="http://127.0.0.1:9", patience_seconds=1)
+    elsewhere = settings.model_copy(update={"url": f"{settings.url.partition('//')[0]}//not-there"})
+    with pytest.raises(FileStoreError, match="the bucket does not exist"):
+        ObjectStore(elsewhere).probe()
+    unreachable = settings.model_copy(update={"endpoint": "http://127.0.0.1:9"})
     with pytest.raises(Unavailable) as caught:
-        ObjectStore(nobody, environment=environment, home=tmp_path).probe()
+        ObjectStore(unreachable, RequestLimits(retry_seconds=1)).probe()
     assert caught.value.code == "files_unavailable"
 
 
-def test_s3_says_what_is_wrong_with_its_secret_and_its_region(s3_bucket: S3Bucket, tmp_path: Path) -> None:
-    address = BucketAddress(s3_bucket.url, s3_bucket.server.endpoint, path_style=True)
-    wrong = {**s3_bucket.environment(), "AWS_SECRET_ACCESS_KEY": "wrong"}
-    with pytest.raises(FileStoreError, match="the secret does not belong to it"):
-        ObjectStore(address, environment=wrong, home=tmp_path).probe()
-    abroad = replace(address, region="eu-west-1")
+def test_s3_reports_wrong_secret_and_region(s3_bucket: S3Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_environment(monkeypatch, s3_bucket.environment())
+    settings = FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True)
     with pytest.raises(FileStoreError, match=r"Check files.region. .*expecting 'us-east-1'"):
-        ObjectStore(abroad, environment=s3_bucket.environment(), home=tmp_path).probe()
+        ObjectStore(settings.model_copy(update={"region": "eu-west-1"})).probe()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(FileStoreError, match="Check AWS_SECRET_ACCESS_KEY"):
+        ObjectStore(settings).probe()
 
 
-def test_azure_says_that_its_key_is_wrong_and_its_links_are_refused(azure_container: AzureContainer) -> None:
-    address = BucketAddress(azure_container.url, azure_container.server.endpoint)
-    ObjectStore(address, environment=azure_container.environment()).put("snapshots/a", b"rows", {})
-    wrong = ObjectStore(address, environment=azure_container.environment(key=WRONG_KEY))
+def test_azure_reports_wrong_key_and_rejects_its_urls(
+    azure_container: AzureContainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_environment(monkeypatch, azure_container.environment())
+    settings = FilesSettings(url=azure_container.url, endpoint=azure_container.server.endpoint)
+    ObjectStore(settings).put("snapshots/a", b"rows", {})
+    set_environment(monkeypatch, azure_container.environment(key=WRONG_KEY))
+    wrong = ObjectStore(settings)
     with pytest.raises(FileStoreError, match="does not accept the credentials"):
         wrong.probe()
-    assert httpx.get(link(wrong, "snapshots/a"), trust_env=False, timeout=60).status_code == 403
+    assert httpx.get(signed_url(wrong, "snapshots/a"), trust_env=False, timeout=60).status_code == 403

@@ -1,4 +1,4 @@
-"""The browser that tests lean on draws pages, runs their scripts, and reaches nothing outside."""
+"""The browser fixtures."""
 
 from collections.abc import Callable
 
@@ -8,19 +8,19 @@ from playwright.sync_api import Error, Page
 pytestmark = pytest.mark.browser
 
 
-def test_it_runs_a_page(page: Page) -> None:
+def test_browser_runs_scripts(page: Page) -> None:
     page.set_content("<title>x</title><p id=a>before</p><script>a.textContent = 'after'</script>")
     assert page.text_content("#a") == "after"
 
 
-def test_its_console_is_watched(open_page: Callable[..., Page], console_messages: list[str]) -> None:
+def test_console_messages_are_recorded(open_page: Callable[..., Page], console_messages: list[str]) -> None:
     page = open_page()
-    page.set_content("<script>console.error('look here')</script>")
+    page.set_content("<script>console.error('a message')</script>")
     page.wait_for_function("true")
     assert len(console_messages) == 1
-    assert "look here" in console_messages.pop()
+    assert "a message" in console_messages.pop()
 
 
-def test_it_reaches_nothing_outside(page: Page) -> None:
+def test_browser_cannot_reach_other_machines(page: Page) -> None:
     with pytest.raises(Error, match=r"ERR_NAME_NOT_RESOLVED|ERR_INTERNET_DISCONNECTED|ERR_ADDRESS_UNREACHABLE"):
         page.goto("http://example.com/")

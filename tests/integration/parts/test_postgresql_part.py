@@ -1,4 +1,4 @@
-"""The PostgreSQL that tests lean on is real, fresh and alone."""
+"""The PostgreSQL fixtures."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import pytest
 from tests.parts.postgresql import PostgreSQLServer
 
 
-def test_it_answers_and_knows_its_version(postgresql_url: str) -> None:
+def test_server_answers_and_has_a_version(postgresql_url: str) -> None:
     with psycopg.connect(postgresql_url) as connection:
         row = connection.execute("SELECT current_setting('server_version_num')::int, 'ÅΩ😀'").fetchone()
     assert row is not None
@@ -16,7 +16,7 @@ def test_it_answers_and_knows_its_version(postgresql_url: str) -> None:
     assert row[1] == "ÅΩ😀"
 
 
-def test_every_database_is_fresh(make_postgresql_url: Callable[[], str]) -> None:
+def test_each_database_is_empty(make_postgresql_url: Callable[[], str]) -> None:
     first, second = make_postgresql_url(), make_postgresql_url()
     with psycopg.connect(first) as connection:
         connection.execute("CREATE TABLE mine (n int)")
@@ -24,7 +24,7 @@ def test_every_database_is_fresh(make_postgresql_url: Callable[[], str]) -> None
         connection.execute("SELECT * FROM mine")
 
 
-def test_its_back_ends_can_be_named(postgresql_server: PostgreSQLServer, postgresql_url: str) -> None:
+def test_backends_of_a_database_are_listed(postgresql_server: PostgreSQLServer, postgresql_url: str) -> None:
     database = postgresql_url.rpartition("/")[2]
     with psycopg.connect(postgresql_url) as connection:
-        assert postgresql_server.back_ends(database) == [connection.info.backend_pid]
+        assert postgresql_server.backends(database) == [connection.info.backend_pid]

@@ -1,4 +1,4 @@
-"""Programs that tests start do not outlive them."""
+"""Programs that tests start end with them."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ time.sleep(600)
 """
 
 
-def test_its_children_go_with_it(tmp_path: Path) -> None:
+def test_children_are_stopped_with_the_program(tmp_path: Path) -> None:
     with running([sys.executable, "-c", PARENT], log_file=tmp_path / "log") as program:
         child = int(program.wait_for_log("\n").split()[1])
         assert psutil.pid_exists(child)
@@ -29,25 +29,24 @@ def test_its_children_go_with_it(tmp_path: Path) -> None:
     wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
 
 
-def test_one_that_does_not_obey_is_ended_all_the_same() -> None:
-    stubborn = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
-    )
-    with running([sys.executable, "-c", stubborn]) as program:
-        program.wait_for_log("deaf")
+def test_program_that_ignores_sigterm_is_killed() -> None:
+    ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    script = f"{ignore}; print('ready', flush=True); time.sleep(600)"
+    with running([sys.executable, "-c", script]) as program:
+        program.wait_for_log("ready")
         assert program.stop(seconds=0.2) == -signal.SIGKILL
 
 
-def test_the_end_of_a_program_is_noticed_while_waiting_for_its_log() -> None:
+def test_waiting_for_a_log_fails_when_the_program_exits() -> None:
     with (
-        running([sys.executable, "-c", "print('came to nothing'); raise SystemExit(3)"]) as program,
-        pytest.raises(AssertionError, match="ended with 3:\ncame to nothing"),
+        running([sys.executable, "-c", "print('no configuration'); raise SystemExit(3)"]) as program,
+        pytest.raises(AssertionError, match="ended with 3:\nno configuration"),
     ):
         program.wait_for_log("ready")
 
 
-def test_it_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
-    """As when a machine is short of memory and the kernel chooses the test run."""
+def test_program_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
+    """The kernel kills processes on a machine that is out of memory."""
     if shutil.which("setpriv") is None:
         absent("setpriv", "apt-get install util-linux")
     script = tmp_path / "run.py"

@@ -1,4 +1,4 @@
-"""The S3 server that tests lean on stores what it is given and refuses what is not signed right."""
+"""The S3 fixtures: the server stores objects and checks signatures."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def store_of(bucket: S3Bucket) -> S3Store:
     )
 
 
-def test_what_is_put_comes_back_by_range_and_signed_link(s3_bucket: S3Bucket) -> None:
+def test_object_is_read_by_range_and_signed_link(s3_bucket: S3Bucket) -> None:
     store = store_of(s3_bucket)
     obstore.put(store, "a/campaigns.csv.gz", b"0123456789")
     assert bytes(obstore.get_range(store, "a/campaigns.csv.gz", start=2, length=3)) == b"234"
@@ -33,7 +33,7 @@ def test_what_is_put_comes_back_by_range_and_signed_link(s3_bucket: S3Bucket) ->
 
 
 @pytest.mark.parametrize("change", ["wrong path", "wrong method", "wrong secret", "no signature"])
-def test_a_link_that_is_not_signed_right_is_refused(s3_bucket: S3Bucket, change: str) -> None:
+def test_link_with_an_invalid_signature_is_refused(s3_bucket: S3Bucket, change: str) -> None:
     store = store_of(s3_bucket)
     obstore.put(store, "mine", b"secret")
     obstore.put(store, "other", b"secret")
@@ -44,7 +44,7 @@ def test_a_link_that_is_not_signed_right_is_refused(s3_bucket: S3Bucket, change:
     elif change == "wrong method":
         method = "DELETE"
     elif change == "wrong secret":
-        stranger = S3Store(
+        other_client = S3Store(
             s3_bucket.name,
             endpoint=s3_bucket.server.endpoint,
             access_key_id=s3_bucket.server.access_key,
@@ -53,7 +53,7 @@ def test_a_link_that_is_not_signed_right_is_refused(s3_bucket: S3Bucket, change:
             virtual_hosted_style_request=False,
             client_options={"allow_http": True},
         )
-        link = obstore.sign(stranger, "GET", "mine", timedelta(seconds=60))
+        link = obstore.sign(other_client, "GET", "mine", timedelta(seconds=60))
     else:
         link = link.partition("?")[0]
     with httpx.Client(trust_env=False, timeout=60) as client:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.snapshots.workshop import Workshop
+from daybreak.snapshots.run_context import RunContext
 from daybreak.state.migrate import migrate
-from tests.small_platform import platform_of, state_url, workshop_in, write_platform
+from tests.small_platform import context_in, platform_of, state_url, write_platform
 
 
 @pytest.fixture(scope="session")
@@ -23,14 +23,14 @@ def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, empty_state: Path) -> Path:
-    """What `workshop_in` expects: state database and platform."""
+    """What `context_in` expects: state database and platform."""
     shutil.copy(empty_state, tmp_path / "state.db")
     write_platform(tmp_path / "platform.json", platform_of())
     return tmp_path
 
 
 @pytest.fixture
-def workshop(folder: Path) -> Iterator[Workshop]:
-    shop = workshop_in(folder)
-    yield shop
-    shop.state.close()
+def run_context(folder: Path) -> Iterator[RunContext]:
+    context = context_in(folder)
+    yield context
+    context.state.close()

@@ -1,4 +1,4 @@
-"""Runs on a real state database and a real disk: what comes of them, and what is left when they fail."""
+"""Runs on a real state database and a real disk: their results, and what remains when they fail."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import (
     FileStoreError,
     OperatorError,
@@ -24,108 +25,109 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault
+from daybreak.snapshots import guard
+from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.plan import GuardRules
 from daybreak.snapshots.publish import accept, discard, publish
 from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
-from daybreak.snapshots.room import Scratch
 from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
-from daybreak.snapshots.workshop import Workshop
-from tests.small_platform import QUICK, SmallSource, leader_ids, now, platform_of, workshop_in, write_platform
+from tests.configured import DEFAULTS, configured
+from tests.small_platform import QUICK, SmallSource, context_in, leader_ids, now, platform_of, write_platform
 
 LEADERS = leader_ids(3)
 
 
-def served(shop: Workshop) -> Snapshot | None:
-    return shop.state.read(lambda stores: stores.snapshots.current())
+def served(context: RunContext) -> Snapshot | None:
+    return context.state.read(lambda stores: stores.snapshots.current())
 
 
-def history(shop: Workshop) -> list[Snapshot]:
-    return shop.state.read(lambda stores: stores.snapshots.recent())
+def history(context: RunContext) -> list[Snapshot]:
+    return context.state.read(lambda stores: stores.snapshots.recent())
 
 
-def manifest(shop: Workshop, snapshot_id: str) -> dict[tuple[str, str, str], StoredFormat]:
+def manifest(context: RunContext, snapshot_id: str) -> dict[tuple[str, str, str], StoredFormat]:
     def read(stores: object) -> list[ManifestEntry]:
         return list(stores.snapshots.entries(snapshot_id))  # type: ignore[attr-defined]
 
     return {
         (entry.client_id, entry.resource, name): stored
-        for entry in shop.state.read(read)
+        for entry in context.state.read(read)
         for name, stored in entry.formats.items()
     }
 
 
-def source_of(shop: Workshop) -> SmallSource:
-    assert isinstance(shop.source, SmallSource)
-    return shop.source
+def source_of(context: RunContext) -> SmallSource:
+    assert isinstance(context.source, SmallSource)
+    return context.source
 
 
-def folders(shop: Workshop, folder: Path) -> tuple[set[str], set[str]]:
-    """What lies in `snapshots/` and in `staging/`."""
+def folders(context: RunContext, folder: Path) -> tuple[set[str], set[str]]:
+    """Return the names in `snapshots/` and in `staging/`."""
     files = folder / "files"
     return {path.name for path in (files / "snapshots").iterdir()}, {
         path.name for path in (files / "staging").iterdir()
     }
 
 
-def test_a_run_makes_every_file_of_every_leader_and_publishes_it(workshop: Workshop, folder: Path) -> None:
-    done = run_by_hand(workshop)
-    current = served(workshop)
+def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Path) -> None:
+    done = run_by_hand(run_context)
+    current = served(run_context)
     assert current is not None
     assert (done.state, current.snapshot_id) == (SnapshotState.PUBLISHED, done.snapshot_id)
-    files = manifest(workshop, done.snapshot_id)
+    files = manifest(run_context, done.snapshot_id)
     # Two Leaders with rows and the shared header-only one in eight resources, the header alone in the ninth.
     assert len(files) == 2 * (8 * 3 + 1)
     for (leader, resource, name), stored in files.items():
-        content = gzip.decompress(b"".join(workshop.store.read(stored.key)))
+        content = gzip.decompress(b"".join(run_context.store.read(stored.key)))
         assert content.startswith(f"{name} header\n".encode())
         assert len(content) == stored.content_bytes
         assert content.count(b"\n") == (5 if leader else 1)
         assert leader.encode() in content
         assert resource in stored.key
-    one = workshop.state.read(lambda stores: stores.snapshots.file(None, LEADERS[-1], RESOURCE_NAMES[0], "csv"))
+    one = run_context.state.read(lambda stores: stores.snapshots.file(None, LEADERS[-1], RESOURCE_NAMES[0], "csv"))
     assert one is not None
     assert one.rows == 0, "a Leader without rows has the shared file"
-    assert folders(workshop, folder) == ({done.snapshot_id}, set())
+    assert folders(run_context, folder) == ({done.snapshot_id}, set())
     assert done.report["rows"] == 2 * 8 * 4
     assert done.report["leaders"] == 3
     assert set(resources_of(done.report)) == set(RESOURCE_NAMES)
 
 
-def test_unchanged_files_are_carried_and_changed_ones_are_written(workshop: Workshop, folder: Path) -> None:
-    first = run_by_hand(workshop)
+def test_unchanged_files_are_reused(run_context: RunContext, folder: Path) -> None:
+    first = run_by_hand(run_context)
     platform = platform_of()
     platform[LEADERS[0]]["members"] = ["another row"]
     write_platform(folder / "platform.json", platform)
-    second = run_by_hand(workshop)
+    second = run_by_hand(run_context)
     assert second.report["carried_from"] == first.snapshot_id
     assert second.report["files_carried"] == 2 * (2 * 8 - 1)
-    old, new = manifest(workshop, first.snapshot_id), manifest(workshop, second.snapshot_id)
+    old, new = manifest(run_context, first.snapshot_id), manifest(run_context, second.snapshot_id)
     changed = {name for name in new if new[name].sha256 != old[name].sha256}
     assert changed == {(LEADERS[0], "members", "csv"), (LEADERS[0], "members", "json")}
-    assert verify_snapshot(workshop.state, workshop.store, second.snapshot_id).damaged == ()
+    assert verify_snapshot(run_context.state, run_context.store, second.snapshot_id).damaged == ()
 
 
-def test_a_full_run_writes_the_same_bytes_that_carrying_gives(workshop: Workshop) -> None:
-    run_by_hand(workshop)
-    carried = run_by_hand(workshop)
-    full = run_by_hand(workshop, full=True)
+def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> None:
+    run_by_hand(run_context)
+    carried = run_by_hand(run_context)
+    full = run_by_hand(run_context, full=True)
     assert carried.report["files_carried"] == 32
     assert full.report["files_carried"] == 0
-    a, b = manifest(workshop, carried.snapshot_id), manifest(workshop, full.snapshot_id)
+    a, b = manifest(run_context, carried.snapshot_id), manifest(run_context, full.snapshot_id)
     assert {name: stored.sha256 for name, stored in a.items()} == {name: stored.sha256 for name, stored in b.items()}
 
 
-def test_other_formats_carry_nothing(workshop: Workshop) -> None:
-    run_by_hand(workshop)
-    again = run_by_hand(replace(workshop, plan=replace(QUICK, formats=("csv",))))
+def test_other_formats_reuse_nothing(run_context: RunContext) -> None:
+    run_by_hand(run_context)
+    again = run_by_hand(replace(run_context, settings=configured(snapshot={"formats": ("csv",)})))
     assert again.report["files_carried"] == 0
     assert again.report["carried_from"] is None
 
 
-def broken(error: Exception) -> Callable[[], None]:
+def raising(error: Exception) -> Callable[[], None]:
     def act() -> None:
         raise error
 
@@ -141,34 +143,30 @@ def at_resource(place: int, error: Exception) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("place", ["check", "first", "last", "confirm", "count"])
-def test_a_run_that_fails_changes_nothing_that_is_served_and_says_why(
-    workshop: Workshop, folder: Path, place: str
-) -> None:
-    good = run_by_hand(workshop)
-    source = source_of(workshop)
+def test_failed_run_keeps_published_files(run_context: RunContext, folder: Path, place: str) -> None:
+    good = run_by_hand(run_context)
+    source = source_of(run_context)
     error = SourceError("The table members has no column email.")
     if place == "check":
-        source.on_check = [broken(error)]
+        source.on_check = [raising(error)]
     elif place == "confirm":
-        source.on_confirm = [broken(error)]
+        source.on_confirm = [raising(error)]
     elif place == "count":
-        source.claims_more_rows = 1
+        source.extra_reported_rows = 1
     else:
         source.on_resource = [at_resource(0 if place == "first" else -1, error)]
     with pytest.raises((SourceError, RunError)) as caught:
-        run_by_hand(workshop, full=True)
-    failed = history(workshop)[0]
+        run_by_hand(run_context, full=True)
+    failed = history(run_context)[0]
     assert failed.state is SnapshotState.FAILED
     assert failed.failure == caught.value.message
     assert failed.report["code"] == ("verification_failed" if place == "count" else "source_fault")
-    assert len(history(workshop)) == 2, "what will not get better is not tried again"
-    assert served(workshop) == good
-    assert folders(workshop, folder) == ({good.snapshot_id}, set())
+    assert len(history(run_context)) == 2, "permanent errors are not retried"
+    assert served(run_context) == good
+    assert folders(run_context, folder) == ({good.snapshot_id}, set())
 
 
-def test_an_error_that_passes_is_tried_again_with_nothing_left_of_the_first_try(
-    workshop: Workshop, folder: Path
-) -> None:
+def test_transient_error_is_retried_from_scratch(run_context: RunContext, folder: Path) -> None:
     tries: list[str] = []
 
     def act(resource: str) -> None:
@@ -177,40 +175,40 @@ def test_an_error_that_passes_is_tried_again_with_nothing_left_of_the_first_try(
             if len(tries) < 3:
                 raise SourceUnavailable("The connection was lost.")
 
-    source_of(workshop).on_resource = [act]
-    done = run_by_hand(workshop)
+    source_of(run_context).on_resource = [act]
+    done = run_by_hand(run_context)
     assert done.state is SnapshotState.PUBLISHED
-    assert [run.state for run in history(workshop)] == ["published", "failed", "failed"]
-    assert folders(workshop, folder) == ({done.snapshot_id}, set())
+    assert [run.state for run in history(run_context)] == ["published", "failed", "failed"]
+    assert folders(run_context, folder) == ({done.snapshot_id}, set())
 
 
-def test_an_error_that_does_not_pass_ends_after_some_tries(workshop: Workshop) -> None:
-    source_of(workshop).on_resource = [at_resource(0, SourceUnavailable("The connection was lost."))]
+def test_persistent_transient_error_ends_the_run(run_context: RunContext) -> None:
+    source_of(run_context).on_resource = [at_resource(0, SourceUnavailable("The connection was lost."))]
     with pytest.raises(SourceUnavailable):
-        run_by_hand(workshop)
-    assert len(history(workshop)) == QUICK.attempts
+        run_by_hand(run_context)
+    assert len(history(run_context)) == QUICK.attempts
 
 
-def test_a_file_that_does_not_read_back_as_written_is_never_published(workshop: Workshop, folder: Path) -> None:
-    """The disk gives back something else than it took."""
+def test_unreadable_file_is_never_published(run_context: RunContext, folder: Path) -> None:
+    """The disk returns other bytes than were written."""
 
     def rot(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
             path = next((folder / "files" / "staging").rglob("*.members.json.gz"))
             path.write_bytes(path.read_bytes()[:-1] + b"\1")
 
-    source_of(workshop).on_resource = [rot]
+    source_of(run_context).on_resource = [rot]
     with pytest.raises(RunError, match="cannot be read back") as caught:
-        run_by_hand(workshop)
+        run_by_hand(run_context)
     assert caught.value.code == "verification_failed"
-    assert served(workshop) is None
-    assert folders(workshop, folder) == (set(), set())
+    assert served(run_context) is None
+    assert folders(run_context, folder) == (set(), set())
 
 
-def damage(shop: Workshop, snapshot: Snapshot, leader: str, resource: str) -> Path:
-    """Flips one bit of a stored file."""
-    stored = manifest(shop, snapshot.snapshot_id)[leader, resource, "csv"]
-    octets = shop.store.open_local(stored.key)
+def damage(context: RunContext, snapshot: Snapshot, leader: str, resource: str) -> Path:
+    """Flip one bit of a stored file."""
+    stored = manifest(context, snapshot.snapshot_id)[leader, resource, "csv"]
+    octets = context.store.open_local(stored.key)
     assert octets is not None
     with octets:
         path = Path(octets.name)
@@ -220,132 +218,135 @@ def damage(shop: Workshop, snapshot: Snapshot, leader: str, resource: str) -> Pa
     return path
 
 
-def test_verify_finds_a_flipped_bit_and_a_missing_file(workshop: Workshop) -> None:
-    done = run_by_hand(workshop)
-    damage(workshop, done, LEADERS[0], "members")
-    damage(workshop, done, LEADERS[1], "communities").unlink()
-    found = verify_snapshot(workshop.state, workshop.store, done.snapshot_id)
-    assert {(d.client_id, d.resource, d.format) for d in found.damaged} == {
+def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None:
+    done = run_by_hand(run_context)
+    damage(run_context, done, LEADERS[0], "members")
+    damage(run_context, done, LEADERS[1], "communities").unlink()
+    found = verify_snapshot(run_context.state, run_context.store, done.snapshot_id)
+    assert {(d.file.client_id, d.file.resource, d.file.format) for d in found.damaged} == {
         (LEADERS[0], "members", "csv"),
         (LEADERS[1], "communities", "csv"),
     }
     assert found.files == 50
     with pytest.raises(OperatorError):
-        verify_snapshot(workshop.state, workshop.store, workshop.new_id())
+        verify_snapshot(run_context.state, run_context.store, run_context.new_id())
 
 
-def test_damage_is_not_carried_for_longer_than_a_week(workshop: Workshop) -> None:
-    """Carried files are read back in turn; a damaged one makes the run write everything anew."""
+def test_damaged_file_is_not_reused_for_over_a_week(run_context: RunContext) -> None:
+    """Reused files are read back in turn. A damaged one makes the run write all files."""
     start = now() - timedelta(days=30)
-    first = run_by_hand(workshop, as_of=start)
+    first = run_by_hand(run_context, as_of=start)
     for leader in LEADERS[:2]:
-        damage(workshop, first, leader, "members")
+        damage(run_context, first, leader, "members")
     for day in range(1, 9):
-        done = run_by_hand(workshop, as_of=start + timedelta(days=day))
-        if not verify_snapshot(workshop.state, workshop.store, done.snapshot_id).damaged:
+        done = run_by_hand(run_context, as_of=start + timedelta(days=day))
+        if not verify_snapshot(run_context.state, run_context.store, done.snapshot_id).damaged:
             break
     assert day <= 7
-    assert any(run.report.get("code") == "carry_failed" for run in history(workshop))
+    assert any(run.report.get("code") == "carry_failed" for run in history(run_context))
 
 
-def test_a_file_that_vanished_makes_the_next_run_write_everything_anew(workshop: Workshop) -> None:
-    first = run_by_hand(workshop)
-    damage(workshop, first, LEADERS[0], "members").unlink()
-    second = run_by_hand(workshop)
+def test_missing_file_makes_the_next_run_write_all(run_context: RunContext) -> None:
+    first = run_by_hand(run_context)
+    damage(run_context, first, LEADERS[0], "members").unlink()
+    second = run_by_hand(run_context)
     assert second.state is SnapshotState.PUBLISHED
     assert second.report["files_carried"] == 0
-    assert verify_snapshot(workshop.state, workshop.store, second.snapshot_id).damaged == ()
+    assert verify_snapshot(run_context.state, run_context.store, second.snapshot_id).damaged == ()
 
 
-GUARDED = replace(QUICK, guard=GuardRules(drop_least_rows=1, leader_least_rows=3, leader_drop_share=0.4))
+GUARDED = configured(guard={"leader_min_rows": 3, "max_leader_drop_share": 0.4})
 
 
-def test_the_guard_holds_back_a_drop_until_an_operator_accepts(folder: Path, workshop: Workshop) -> None:
-    shop = replace(workshop, plan=GUARDED)
-    good = run_by_hand(shop)
+def test_guard_holds_a_drop_until_accepted(
+    folder: Path, run_context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MIN_ROWS", 1)
+    context = replace(run_context, settings=GUARDED)
+    good = run_by_hand(context)
     platform = platform_of()
     platform[LEADERS[0]]["members"] = []
     write_platform(folder / "platform.json", platform)
-    held = run_by_hand(shop)
+    held = run_by_hand(context)
     assert held.state is SnapshotState.HELD
-    assert served(shop) == good
+    assert served(context) == good
     kinds = {(found["kind"], found["resource"]) for found in held.report["findings"]}  # type: ignore[attr-defined]
     assert kinds == {("rows", "members"), ("leader_rows", "members")}
     with pytest.raises(OperatorError, match="--accept"):
-        accept(shop.state, held.snapshot_id, " ", now())
-    done = accept(shop.state, held.snapshot_id, "a Leader left", now())
+        accept(context.state, held.snapshot_id, " ", now())
+    done = accept(context.state, held.snapshot_id, "a Leader left", now())
     assert (done.state, done.accepted_reason) == (SnapshotState.PUBLISHED, "a Leader left")
-    current = served(shop)
+    current = served(context)
     assert current is not None
     assert current.snapshot_id == held.snapshot_id
     with pytest.raises(OperatorError, match="published"):
-        accept(shop.state, held.snapshot_id, "again", now())
-    trail = shop.state.read(lambda stores: stores.audit.read(action="snapshot.published"))
+        accept(context.state, held.snapshot_id, "again", now())
+    trail = context.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.published")))
     assert [event.subject for event in trail] == [good.snapshot_id, held.snapshot_id]
 
 
-def test_a_snapshot_of_a_clock_that_was_ahead_keeps_no_true_one_out(workshop: Workshop) -> None:
-    plan = replace(QUICK, guard=replace(QUICK.guard, enabled=False))
+def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> None:
+    settings = configured(guard={"enabled": False})
     clock = [now() + timedelta(days=30)]
-    shop = replace(workshop, plan=plan, clock=lambda: clock[0])
-    ahead = run_by_hand(shop)
+    context = replace(run_context, settings=settings, clock=lambda: clock[0])
+    ahead = run_by_hand(context)
     assert ahead.state is SnapshotState.PUBLISHED
     clock[0] = now()
-    told = shop.state.read(lambda stores: freshness(stores.snapshots, clock[0], plan.publish_at))
+    told = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
     assert told.late
-    assert "an operator has to look" in (told.reason or "")
-    true = run_by_hand(shop)
-    assert (true.state, served(shop)) == (SnapshotState.HELD, ahead)
-    assert "lies ahead of the clock" in str(true.report["findings"])
-    assert accept(shop.state, true.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
+    assert "operator must check the clock" in (told.reason or "")
+    true = run_by_hand(context)
+    assert (true.state, served(context)) == (SnapshotState.HELD, ahead)
+    assert "ahead of the clock" in str(true.report["findings"])
+    assert accept(context.state, true.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
     clock[0] += timedelta(minutes=2)
-    assert run_by_hand(shop).state is SnapshotState.PUBLISHED
-    told = shop.state.read(lambda stores: freshness(stores.snapshots, clock[0], plan.publish_at))
+    assert run_by_hand(context).state is SnapshotState.PUBLISHED
+    told = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
     assert not told.late
 
 
-def test_rows_that_point_at_nothing_are_held_and_what_is_discarded_goes(folder: Path, workshop: Workshop) -> None:
-    source_of(workshop).faults = [ReferentialFault("members.MEMBER_ID", 3, LEADERS[0])]
-    held = run_by_hand(workshop)
+def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContext) -> None:
+    source_of(run_context).faults = [ReferentialFault("members.MEMBER_ID", 3, LEADERS[0])]
+    held = run_by_hand(run_context)
     assert held.state is SnapshotState.HELD
-    assert folders(workshop, folder)[0] == {held.snapshot_id}, "what is held keeps its files"
-    clean(workshop.state, workshop.store, QUICK, now())
-    assert folders(workshop, folder)[0] == {held.snapshot_id}
-    discard(workshop.state, held.snapshot_id, "the platform was broken", now())
-    clean(workshop.state, workshop.store, QUICK, now())
-    assert folders(workshop, folder)[0] == set()
+    assert folders(run_context, folder)[0] == {held.snapshot_id}, "a held snapshot keeps its files"
+    clean(run_context.state, run_context.store, DEFAULTS, now())
+    assert folders(run_context, folder)[0] == {held.snapshot_id}
+    discard(run_context.state, held.snapshot_id, "the platform was broken", now())
+    clean(run_context.state, run_context.store, DEFAULTS, now())
+    assert folders(run_context, folder)[0] == set()
     with pytest.raises(OperatorError):
-        discard(workshop.state, held.snapshot_id, "again", now())
+        discard(run_context.state, held.snapshot_id, "again", now())
 
 
-def test_a_short_disk_is_told_before_anything_is_written(workshop: Workshop, folder: Path) -> None:
+def test_short_disk_fails_before_writing(run_context: RunContext, folder: Path) -> None:
     class Short(LocalDisk):
         def free_bytes(self) -> int | None:
             return 70 << 20
 
-    shop = replace(workshop, store=Short(folder / "files"))
-    source_of(shop).says_input_bytes = 10 << 20
-    with pytest.raises(RunError, match=r"The disk of files\.url is short") as caught:
-        run_by_hand(shop)
+    context = replace(run_context, store=Short(folder / "files"))
+    source_of(context).reported_input_bytes = 10 << 20
+    with pytest.raises(RunError, match=r"Not enough space on the disk of files\.url") as caught:
+        run_by_hand(context)
     assert caught.value.code == "disk_short"
-    assert folders(shop, folder) == (set(), set())
-    source_of(shop).says_input_bytes = 1 << 20
-    assert run_by_hand(shop).state is SnapshotState.PUBLISHED
+    assert folders(context, folder) == (set(), set())
+    source_of(context).reported_input_bytes = 1 << 20
+    assert run_by_hand(context).state is SnapshotState.PUBLISHED
 
 
-def test_a_run_reports_what_it_wrote_and_put_aside(workshop: Workshop, folder: Path) -> None:
-    def put_aside(resource: str) -> None:
+def test_run_reports_written_and_spilled_bytes(run_context: RunContext, folder: Path) -> None:
+    def spill(resource: str) -> None:
         size_bytes = 300_000 if resource == "members" else 100_000
         (folder / "spill").mkdir(exist_ok=True)
         (folder / "spill" / "rows").write_bytes(b"x" * size_bytes)
 
-    shop = replace(workshop, scratch=Scratch(folder / "spill", folder / "files"))
-    source_of(shop).on_resource = [put_aside]
-    first, second = run_by_hand(shop), run_by_hand(shop)
+    context = replace(run_context, spill=SpillFolder(folder / "spill", folder / "files"))
+    source_of(context).on_resource = [spill]
+    first, second = run_by_hand(context), run_by_hand(context)
     assert 300_000 <= _number(first.report["scratch_bytes"]) < 400_000
     assert first.report["bytes"] == second.report["bytes"]
     assert _number(first.report["bytes_written"]) > 0
-    assert second.report["bytes_written"] == 0, "everything was carried over"
+    assert second.report["bytes_written"] == 0, "all files were reused"
 
 
 def _number(value: object) -> int:
@@ -353,20 +354,20 @@ def _number(value: object) -> int:
     return value
 
 
-def test_leftovers_that_cannot_be_removed_keep_no_run_from_being_made(workshop: Workshop, folder: Path) -> None:
+def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path) -> None:
     class Sticky(LocalDisk):
         def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
-            raise FileStoreError("Somebody else is removing it.")
+            raise FileStoreError("Another process is deleting it.")
 
     sticky = Sticky(folder / "files")
-    dead_run(workshop)
-    assert run_by_hand(replace(workshop, store=sticky)).state is SnapshotState.PUBLISHED
-    assert run_by_hand(workshop).state is SnapshotState.PUBLISHED
-    assert folders(workshop, folder)[1] == set()
+    dead_run(run_context)
+    assert run_by_hand(replace(run_context, store=sticky)).state is SnapshotState.PUBLISHED
+    assert run_by_hand(run_context).state is SnapshotState.PUBLISHED
+    assert folders(run_context, folder)[1] == set()
 
 
-class BreakingDisk(LocalDisk):
-    """A disk that fails at the given file."""
+class FailingDisk(LocalDisk):
+    """A disk that fails at the twentieth file."""
 
     error: Exception | None = None
 
@@ -374,141 +375,141 @@ class BreakingDisk(LocalDisk):
         sink = super().stage(snapshot_id)
         write, seen = sink.write, []
 
-        def breaking(client_id: str, resource: str, format: str, pieces: object) -> object:
+        def failing(client_id: str, resource: str, format: str, pieces: object) -> object:
             seen.append(resource)
             if self.error is not None and len(seen) == 20:
                 raise self.error
             return write(client_id, resource, format, pieces)  # type: ignore[arg-type]
 
-        sink.write = breaking  # type: ignore[method-assign, assignment]
+        sink.write = failing  # type: ignore[method-assign, assignment]
         return sink
 
 
-def test_a_full_disk_fails_the_run_and_leaves_nothing(workshop: Workshop, folder: Path) -> None:
-    store = BreakingDisk(folder / "files")
-    shop = replace(workshop, store=store)
-    good = run_by_hand(shop)
+def test_full_disk_fails_the_run_and_leaves_no_files(run_context: RunContext, folder: Path) -> None:
+    store = FailingDisk(folder / "files")
+    context = replace(run_context, store=store)
+    good = run_by_hand(context)
     store.error = StoreFull("No space left on device.")
     with pytest.raises(FileStoreError):
-        run_by_hand(shop, full=True)
-    assert history(shop)[0].report["code"] == "disk_short"
-    assert served(shop) == good
-    assert folders(shop, folder) == ({good.snapshot_id}, set())
+        run_by_hand(context, full=True)
+    assert history(context)[0].report["code"] == "disk_short"
+    assert served(context) == good
+    assert folders(context, folder) == ({good.snapshot_id}, set())
 
 
-def test_a_run_stops_at_the_next_file_when_the_process_is_to_end(workshop: Workshop, folder: Path) -> None:
-    source_of(workshop).on_resource = [lambda resource: workshop.stop.set() if resource == "members" else None]
+def test_stopped_run_ends_at_the_next_rows(run_context: RunContext, folder: Path) -> None:
+    source_of(run_context).on_resource = [lambda resource: run_context.stop.set() if resource == "members" else None]
     with pytest.raises(RunError) as caught:
-        run_by_hand(workshop)
+        run_by_hand(run_context)
     assert caught.value.code == "run_stopped"
-    assert history(workshop)[0].report["code"] == "run_stopped"
-    assert folders(workshop, folder) == (set(), set())
+    assert history(run_context)[0].report["code"] == "run_stopped"
+    assert folders(run_context, folder) == (set(), set())
 
 
-def test_a_builder_whose_run_was_taken_over_writes_and_publishes_nothing(workshop: Workshop, folder: Path) -> None:
+def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) -> None:
     """The database says so at the next manifest entry, whatever the builder itself believes."""
     takeovers: list[list[Snapshot]] = []
 
     def take_over(resource: str) -> None:
         if resource == "members":
             later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
-            takeovers.append(workshop.state.write(lambda stores: stores.snapshots.lapse(later)))
+            takeovers.append(run_context.state.write(lambda stores: stores.snapshots.lapse(later)))
 
-    source_of(workshop).on_resource = [take_over]
+    source_of(run_context).on_resource = [take_over]
     with pytest.raises(RunFenced):
-        run_by_hand(workshop)
+        run_by_hand(run_context)
     assert [len(taken) for taken in takeovers] == [1]
-    assert served(workshop) is None
-    assert folders(workshop, folder) == (set(), set())
+    assert served(run_context) is None
+    assert folders(run_context, folder) == (set(), set())
 
 
-def test_leftovers_of_dead_runs_are_removed_and_files_in_use_are_not(workshop: Workshop, folder: Path) -> None:
-    good = run_by_hand(workshop)
+def test_files_of_dead_runs_are_deleted(run_context: RunContext, folder: Path) -> None:
+    good = run_by_hand(run_context)
     for sealed in (False, True):
-        sink = dead_run(workshop)
+        sink = dead_run(run_context)
         if sealed:
-            sink.seal()
-    plan = replace(QUICK, keep=5)
-    cleaned = clean(workshop.state, workshop.store, plan, now())
+            sink.commit()
+    settings = configured(snapshot={"keep": 5})
+    cleaned = clean(run_context.state, run_context.store, settings, now())
     assert cleaned.files == 2
-    assert folders(workshop, folder) == ({good.snapshot_id}, set())
+    assert folders(run_context, folder) == ({good.snapshot_id}, set())
 
 
-def dead_run(shop: Workshop) -> FileSink:
-    """What a run wrote whose lease is over."""
-    run = Snapshot(shop.new_id(), SnapshotState.BUILDING, now(), now())
-    shop.state.write(lambda stores: stores.snapshots.begin_manual(run, now() - timedelta(minutes=5), 60))
-    sink = shop.store.stage(run.snapshot_id)
+def dead_run(context: RunContext) -> FileSink:
+    """Write a file of a run whose lease has lapsed. Return its sink."""
+    run = Snapshot(context.new_id(), SnapshotState.BUILDING, now(), now())
+    context.state.write(lambda stores: stores.snapshots.begin_manual(run, now() - timedelta(minutes=5), 60))
+    sink = context.store.stage(run.snapshot_id)
     sink.write(LEADERS[0], "members", "csv", [b"dead"])
     return sink
 
 
-def test_what_the_database_does_not_know_is_told_and_stays(workshop: Workshop, folder: Path) -> None:
-    """Another instance in the same store, or a state database that was restored."""
-    theirs, being_made = workshop.new_id(), workshop.new_id()
+def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder: Path) -> None:
+    """They belong to another instance, or were written after the backup of a restored state database."""
+    theirs, being_made = run_context.new_id(), run_context.new_id()
     for snapshot_id in (theirs, being_made):
-        sink = workshop.store.stage(snapshot_id)
+        sink = run_context.store.stage(snapshot_id)
         sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
         if snapshot_id == theirs:
-            sink.seal()
-    own = run_by_hand(workshop)
-    cleaned = clean(workshop.state, workshop.store, QUICK, now())
+            sink.commit()
+    own = run_by_hand(run_context)
+    cleaned = clean(run_context.state, run_context.store, DEFAULTS, now())
     assert (cleaned.files, set(cleaned.unknown)) == (0, {theirs, being_made})
-    assert folders(workshop, folder) == ({own.snapshot_id, theirs}, {being_made})
+    assert folders(run_context, folder) == ({own.snapshot_id, theirs}, {being_made})
 
 
-def test_a_run_that_is_under_way_elsewhere_keeps_its_files(workshop: Workshop, folder: Path) -> None:
-    other = Snapshot(workshop.new_id(), SnapshotState.BUILDING, now(), now())
-    workshop.state.write(lambda stores: stores.snapshots.begin_manual(other, now(), 60))
-    workshop.store.stage(other.snapshot_id).write(LEADERS[0], "members", "csv", [b"alive"])
-    done = run_by_hand(workshop)
-    assert folders(workshop, folder) == ({done.snapshot_id}, {other.snapshot_id})
-    clean(workshop.state, workshop.store, QUICK, now() + timedelta(seconds=61))
-    assert folders(workshop, folder) == ({done.snapshot_id}, set())
+def test_running_run_of_another_builder_keeps_its_files(run_context: RunContext, folder: Path) -> None:
+    other = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now(), now())
+    run_context.state.write(lambda stores: stores.snapshots.begin_manual(other, now(), 60))
+    run_context.store.stage(other.snapshot_id).write(LEADERS[0], "members", "csv", [b"alive"])
+    done = run_by_hand(run_context)
+    assert folders(run_context, folder) == ({done.snapshot_id}, {other.snapshot_id})
+    clean(run_context.state, run_context.store, DEFAULTS, now() + timedelta(seconds=61))
+    assert folders(run_context, folder) == ({done.snapshot_id}, set())
 
 
-def test_old_snapshots_go_when_no_link_can_reach_them(folder: Path, workshop: Workshop) -> None:
+def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) -> None:
     clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
-    shop = replace(workshop, clock=lambda: clock[0], plan=replace(QUICK, keep=1))
-    first = run_by_hand(shop)
+    context = replace(run_context, clock=lambda: clock[0], settings=configured(snapshot={"keep": 1}))
+    first = run_by_hand(context)
     clock[0] += timedelta(hours=24)
-    second = run_by_hand(shop)
+    second = run_by_hand(context)
     clock[0] += timedelta(minutes=24)
-    clean(shop.state, shop.store, shop.plan, clock[0])
-    assert folders(shop, folder)[0] == {first.snapshot_id, second.snapshot_id}
+    clean(context.state, context.store, context.settings, clock[0])
+    assert folders(context, folder)[0] == {first.snapshot_id, second.snapshot_id}
 
     def link_opens(snapshot: Snapshot) -> bool:
         return (
-            shop.state.read(lambda stores: stores.snapshots.file(snapshot.snapshot_id, LEADERS[0], "members", "csv"))
+            context.state.read(lambda stores: stores.snapshots.file(snapshot.snapshot_id, LEADERS[0], "members", "csv"))
             is not None
         )
 
     assert link_opens(first)
     clock[0] += timedelta(minutes=1)
-    other = Snapshot(shop.new_id(), SnapshotState.BUILDING, clock[0], clock[0])
-    shop.state.write(lambda stores: stores.snapshots.begin_manual(other, clock[0], 60))
-    clean(shop.state, shop.store, shop.plan, clock[0])
-    assert link_opens(first), "a run that is under way may be carrying its files over"
+    other = Snapshot(context.new_id(), SnapshotState.BUILDING, clock[0], clock[0])
+    context.state.write(lambda stores: stores.snapshots.begin_manual(other, clock[0], 60))
+    clean(context.state, context.store, context.settings, clock[0])
+    assert link_opens(first), "a running run may be reusing its files"
     clock[0] += timedelta(minutes=2)
-    clean(shop.state, shop.store, shop.plan, clock[0])
-    assert folders(shop, folder)[0] == {second.snapshot_id}
+    clean(context.state, context.store, context.settings, clock[0])
+    assert folders(context, folder)[0] == {second.snapshot_id}
     assert not link_opens(first)
-    assert verify_snapshot(shop.state, shop.store, second.snapshot_id).damaged == ()
+    assert verify_snapshot(context.state, context.store, second.snapshot_id).damaged == ()
 
 
-def test_a_snapshot_that_was_overtaken_is_never_published(workshop: Workshop) -> None:
-    older = Snapshot(workshop.new_id(), SnapshotState.BUILDING, now() - timedelta(hours=1), now())
-    begun = workshop.state.write(lambda stores: stores.snapshots.begin_manual(older, now(), 60))
-    workshop.state.write(
+def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None:
+    older = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now() - timedelta(hours=1), now())
+    begun = run_context.state.write(lambda stores: stores.snapshots.begin_manual(older, now(), 60))
+    run_context.state.write(
         lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
     )
-    newer = run_by_hand(workshop)
-    assert not publish(workshop.state, older, now())
-    assert served(workshop) == newer
-    assert {run.snapshot_id: run.state for run in history(workshop)}[older.snapshot_id] is SnapshotState.DISCARDED
+    newer = run_by_hand(run_context)
+    assert not publish(run_context.state, older, now())
+    assert served(run_context) == newer
+    assert {run.snapshot_id: run.state for run in history(run_context)}[older.snapshot_id] is SnapshotState.DISCARDED
 
 
-def test_a_run_tells_how_far_it_is_and_when_it_expects_to_end(folder: Path, workshop: Workshop) -> None:
+def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunContext) -> None:
     told: list[Mapping[str, object]] = []
     ticks = [0.0]
 
@@ -516,11 +517,11 @@ def test_a_run_tells_how_far_it_is_and_when_it_expects_to_end(folder: Path, work
         ticks[0] += 1.0
         return ticks[0]
 
-    shop = replace(workshop, watch=lambda progress: told.append(dict(progress)), ticks=tick)
-    run_by_hand(shop, full=True)
-    assert {"share", "seconds_left"}.isdisjoint(told[-1]), "without an earlier run nobody knows"
+    context = replace(run_context, watch=lambda progress: told.append(dict(progress)), ticks=tick)
+    run_by_hand(context, full=True)
+    assert {"share", "seconds_left"}.isdisjoint(told[-1]), "there is no earlier run to estimate from"
     told.clear()
-    run_by_hand(shop, full=True)
+    run_by_hand(context, full=True)
     members = next(entry for entry in told if entry["resource"] == "members")
     assert members["resource_number"] == RESOURCE_NAMES.index("members") + 1
     shares = [share for entry in told if isinstance(share := entry.get("share"), float)]
@@ -528,16 +529,16 @@ def test_a_run_tells_how_far_it_is_and_when_it_expects_to_end(folder: Path, work
     assert shares[-1] > 0.5
     assert any("expected_end" in entry for entry in told)
     assert [entry["rows"] for entry in told][-1] == 64
-    assert history(shop)[0].progress is not None
+    assert history(context)[0].progress is not None
 
 
-def test_two_workshops_share_one_folder(folder: Path, workshop: Workshop) -> None:
-    other = workshop_in(folder, builder="other")
+def test_two_builders_share_one_folder(folder: Path, run_context: RunContext) -> None:
+    other = context_in(folder, builder="other")
     try:
-        first = run_by_hand(workshop)
+        first = run_by_hand(run_context)
         second = run_by_hand(other)
     finally:
         other.state.close()
-    assert [run.builder for run in history(workshop)] == ["other", "test"]
-    assert [run.state for run in history(workshop)] == ["published", "retired"]
-    assert {first.snapshot_id, second.snapshot_id} == folders(workshop, folder)[0]
+    assert [run.builder for run in history(run_context)] == ["other", "test"]
+    assert [run.state for run in history(run_context)] == ["published", "retired"]
+    assert {first.snapshot_id, second.snapshot_id} == folders(run_context, folder)[0]

@@ -1,4 +1,4 @@
-"""PostgreSQL that goes away while it is read: nothing of half a stream is kept, and what is served stays."""
+"""A PostgreSQL source that fails while it is read: no partial stream is kept, and published files stay."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ import psycopg
 import pytest
 
 from daybreak.catalogue.models import Model, load_models
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_by_hand
-from daybreak.sources.landing import StreamBroken
-from daybreak.sources.postgresql import PostgresqlSource
+from daybreak.sources.postgresql.source import PostgresqlSource
+from daybreak.sources.staging import StreamFailed
 from daybreak.state.migrate import migrate
-from tests.integration.sources.engines import AS_OF
+from tests.parts.export_rows import AS_OF
 from tests.parts.postgresql import SERVER_SETTINGS, PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 from tests.parts.waiting import wait_until
-from tests.small_platform import state_url, workshop_in
+from tests.small_platform import context_in, state_url
 
 _GATE = 7
 
@@ -32,7 +33,7 @@ _GATE = 7
 @pytest.fixture(scope="module")
 def filled_database(postgresql_server: PostgreSQLServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("platform")
-    make_platform(folder, leaders=5, members=3000, messages=2000, as_of=AS_OF)
+    make_platform(folder, PlatformSizes(leaders=5, members=3000, messages=2000), as_of=AS_OF)
     database = postgresql_server.fresh_database()
     fill_tables(postgresql_server.url(database), folder)
     yield database
@@ -41,7 +42,7 @@ def filled_database(postgresql_server: PostgreSQLServer, tmp_path_factory: pytes
 
 @pytest.fixture
 def replica(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[PostgreSQLServer]:
-    """A streaming replica that does not wait for its readers."""
+    """A streaming replica that cancels readers in its way."""
     del filled_database
     settings = {**SERVER_SETTINGS, "max_standby_streaming_delay": "0", "hot_standby_feedback": "off"}
     with running_postgresql(settings, replica_of=postgresql_server) as server:
@@ -56,7 +57,7 @@ def source_on(url: str, temp_dir: Path, members: str | None = None) -> Postgresq
 
 
 def gated_members() -> str:
-    """Half of the Members, and after them the others, who wait at a gate."""
+    """Return a model of half the Members, and after them the others, once the gate is open."""
     members = load_models()["members"].sql
     first = "CAST(\"MEMBER_ID\" AS TEXT) < '8'"
     return (
@@ -68,38 +69,40 @@ def gated_members() -> str:
 
 @contextmanager
 def closed_gate(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    """Hold the advisory lock that `gated_members` waits for."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
         yield keeper
 
 
 def waiting_at_gate(keeper: psycopg.Connection[tuple[object, ...]]) -> list[int]:
+    """Return the process ids of streams that wait for the gate."""
     rows = keeper.execute(
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'daybreak' AND wait_event = 'advisory'"
     ).fetchall()
     return [int(str(pid)) for (pid,) in rows]
 
 
-def test_a_stream_whose_back_end_is_ended_leaves_nothing(
+def test_terminated_back_end_leaves_no_rows(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    """The other one, which would wait at the gate for ever, is cancelled."""
+    """The other stream, which waits at the gate, is cancelled."""
     url = postgresql_server.url(filled_database)
     source = source_on(url, tmp_path, gated_members())
     with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
-        landing = pool.submit(reading.rows, "members")
+        loading = pool.submit(reading.rows_query, "members")
         first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
         keeper.execute("SELECT pg_terminate_backend(%s)", [first])
         with pytest.raises(SourceUnavailable, match="terminating connection"):
-            landing.result()
+            loading.result()
         with reading.cursor() as cursor:
             assert cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() == []
-        # The snapshot stands.
-        assert reading.rows("communities")
+        # The snapshot is still valid.
+        assert reading.rows_query("communities")
 
 
 def failing_members(fault: str) -> str:
-    """All Members, and after them an error."""
+    """Return a model of all Members, and after them an error."""
     members = load_models()["members"].sql
     return (
         f"SELECT * FROM ({members}) AS sent UNION ALL SELECT failing.* FROM ({members}) AS failing, "
@@ -114,23 +117,23 @@ def failing_members(fault: str) -> str:
         ("CAST('not a number' || CAST(random() AS TEXT) AS INTEGER)", "22P02"),
     ],
 )
-def test_an_error_in_mid_stream_that_would_come_again_ends_the_run(
+def test_data_error_in_mid_stream_is_not_transient(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, fault: str, sqlstate: str
 ) -> None:
     source = source_on(postgresql_server.url(filled_database), tmp_path, failing_members(fault))
     with source.open(AS_OF) as reading, pytest.raises(SourceError) as caught:
-        reading.rows("members")
+        reading.rows_query("members")
     assert not isinstance(caught.value, SourceUnavailable)
     assert not caught.value.transient
     cause = caught.value.__cause__
-    assert isinstance(cause, StreamBroken)
+    assert isinstance(cause, StreamFailed)
     assert cause.sqlstate == sqlstate
 
 
-def test_who_changes_a_table_is_not_held_up_for_good(
+def test_reading_yields_to_a_table_change(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    """They wait for the reading, whose streams wait for them: the reading gives way, and may be tried again."""
+    """The change waits for the reading, whose streams wait for the change: the reading ends with a lock timeout."""
     url = postgresql_server.url(filled_database)
 
     def change() -> None:
@@ -148,30 +151,29 @@ def test_who_changes_a_table_is_not_held_up_for_good(
             changing = pool.submit(change)
             wait_until(waits, what="the change to wait for the reading")
             with pytest.raises(SourceUnavailable, match="lock timeout"):
-                reading.rows("member_term_accepts")
+                reading.rows_query("member_term_accepts")
         changing.result()
 
 
-@pytest.mark.parametrize(("function", "sqlstate"), [("pg_cancel_backend", "57014"), ("pg_terminate_backend", "57P01")])
-def test_a_stream_that_somebody_ends_may_be_tried_again(
-    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, function: str, sqlstate: str
+@pytest.mark.parametrize("function", ["pg_cancel_backend", "pg_terminate_backend"])
+def test_stream_ended_by_an_operator_is_transient(
+    postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, function: str
 ) -> None:
-    """Whoever cancels a statement gives it the same code as its timeout does."""
+    """A cancelled statement has the same SQLSTATE as one over its timeout."""
     url = postgresql_server.url(filled_database)
     source = replace(source_on(url, tmp_path, gated_members()), statement_timeout_seconds=3600)
     with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
-        landing = pool.submit(reading.rows, "members")
+        loading = pool.submit(reading.rows_query, "members")
         first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
         keeper.execute(f"SELECT {function}(%s)".encode(), [first])
+        keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
         with pytest.raises(SourceUnavailable) as caught:
-            landing.result()
+            loading.result()
     assert caught.value.transient
-    cause = caught.value.__cause__
-    assert isinstance(cause, StreamBroken)
-    assert cause.sqlstate == sqlstate
+    assert isinstance(caught.value.__cause__, StreamFailed)
 
 
-def test_a_stream_over_its_time_is_not_tried_again(
+def test_stream_over_its_timeout_is_not_transient(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
     url = postgresql_server.url(filled_database)
@@ -181,54 +183,54 @@ def test_a_stream_over_its_time_is_not_tried_again(
         source.open(AS_OF) as reading,
         pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
     ):
-        reading.rows("members")
+        reading.rows_query("members")
     assert not caught.value.transient
     cause = caught.value.__cause__
-    assert isinstance(cause, StreamBroken)
+    assert isinstance(cause, StreamFailed)
     assert cause.sqlstate == "57014"
 
 
-def test_a_server_that_stops_at_once_never_yields_a_published_file(
+def test_server_stopped_in_mid_read_publishes_nothing(
     replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
     migrate(state_url(tmp_path))
     url = replica.url(filled_database)
-    shop = workshop_in(tmp_path, source=source_on(url, tmp_path / "spill"))
-    shop = replace(shop, plan=replace(shop.plan, attempts=1))
+    context = context_in(tmp_path, source=source_on(url, tmp_path / "spill"))
+    context = replace(context, timings=replace(context.timings, attempts=1))
     try:
-        served = run_by_hand(shop, as_of=AS_OF)
+        served = run_by_hand(context, as_of=AS_OF)
         assert served.state is SnapshotState.PUBLISHED
         files = set((tmp_path / "files").rglob("*.gz"))
-        cut = replace(shop, source=source_on(url, tmp_path / "spill", gated_members()))
+        cut = replace(context, source=source_on(url, tmp_path / "spill", gated_members()))
         with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
             run = pool.submit(run_by_hand, cut, as_of=AS_OF, full=True)
             wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
-            assert set((tmp_path / "files").rglob("*.gz")) > files, "resources before it were written"
+            assert set((tmp_path / "files").rglob("*.gz")) > files, "earlier resources were written"
             replica.program.stop(signal.SIGQUIT)
             with pytest.raises(SourceUnavailable):
                 run.result()
         with pytest.raises(SourceUnavailable):
-            run_by_hand(shop, as_of=AS_OF, full=True)
+            run_by_hand(context, as_of=AS_OF, full=True)
         assert set((tmp_path / "files").rglob("*.gz")) == files
-        current = shop.state.read(lambda stores: stores.snapshots.current())
+        current = context.state.read(lambda stores: stores.snapshots.current())
         assert current is not None
         assert current.snapshot_id == served.snapshot_id
-        history = shop.state.read(lambda stores: stores.snapshots.recent())
+        history = context.state.read(lambda stores: stores.snapshots.recent())
         assert [one.state for one in history[:2]] == [SnapshotState.FAILED, SnapshotState.FAILED]
     finally:
-        shop.state.close()
+        context.state.close()
 
 
-def test_a_reading_that_the_replica_cancels_is_tried_again(
+def test_reading_cancelled_by_a_replica_is_retried(
     postgresql_server: PostgreSQLServer, replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    """What the primary cleans up is needed by the snapshot: the replica cancels whoever holds it."""
+    """The snapshot needs rows that the primary vacuums: the replica cancels its readers."""
     migrate(state_url(tmp_path))
     url = replica.url(filled_database)
-    shop = workshop_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
+    context = context_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
     try:
         with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
-            run = pool.submit(run_by_hand, shop, as_of=AS_OF)
+            run = pool.submit(run_by_hand, context, as_of=AS_OF)
             wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
             before = waiting_at_gate(keeper)
             postgresql_server.execute(
@@ -245,8 +247,8 @@ def test_a_reading_that_the_replica_cancels_is_tried_again(
             assert again
             keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
             assert run.result().state is SnapshotState.PUBLISHED
-        failed = shop.state.read(lambda stores: stores.snapshots.recent())[-1]
+        failed = context.state.read(lambda stores: stores.snapshots.recent())[-1]
         assert failed.state is SnapshotState.FAILED
         assert "conflict with recovery" in str(failed.failure)
     finally:
-        shop.state.close()
+        context.state.close()

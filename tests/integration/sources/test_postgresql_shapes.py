@@ -1,4 +1,4 @@
-"""What operators keep differently in PostgreSQL: identifiers as text, other encodings, times without end."""
+"""Variations of PostgreSQL sources: identifiers as text, other encodings and types, infinite times."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
-from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
+from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
-from daybreak.export import export_resource, referential_faults
-from daybreak.ports.sources import EmbeddedReading
+from daybreak.export.results import ExportResults
+from daybreak.ports.sources import Reading
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.postgresql import PostgresqlSource
-from tests.integration.sources.engines import AS_OF, KeptFiles
+from daybreak.sources.postgresql.source import PostgresqlSource
+from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.unit.sources.test_duckdb import fill, make_platform
 
@@ -54,7 +54,7 @@ def database(request: pytest.FixtureRequest, postgresql_server: PostgreSQLServer
 
 
 def make_tables(url: str, *statements: str, as_text: frozenset[str] = frozenset()) -> None:
-    """The thirteen tables; the identifiers of tables in `as_text` are text."""
+    """Create the source tables. Identifiers of the tables in `as_text` are text."""
     kinds = {ColumnType.TIMESTAMP: "timestamptz"}
     with psycopg.connect(url, client_encoding="UTF8") as connection:
         for table in SOURCE_TABLES:
@@ -69,19 +69,23 @@ def postgresql(url: str, temp: Path) -> PostgresqlSource:
     return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp / "spill")
 
 
-def files_of(reading: EmbeddedReading) -> dict[str, str]:
-    """Every file with rows, unpacked, by `{leader}/{resource}.{format}`."""
+def files_of(reading: Reading) -> dict[str, str]:
+    """Return every file with rows, unpacked, by `{leader}/{resource}.{format}`."""
     reading.check()
-    kept = KeptFiles()
-    for resource in RESOURCES:
-        export_resource(reading, resource, ("csv", "json"), kept, on_entries=lambda _: None)
-    assert referential_faults(reading, RESOURCE_NAMES) == []
-    return {name: gzip.decompress(content).decode() for name, content in kept.files.items() if name[0] != "/"}
+    sink = MemorySink()
+    for resource in RESOURCE_NAMES:
+        reading.export(export_job(resource), sink, ExportResults())
+    assert reading.referential_faults(RESOURCE_NAMES) == []
+    return {
+        f"{leader}/{resource}.{name}": gzip.decompress(content).decode()
+        for (leader, resource, name), content in sink.files.items()
+        if leader
+    }
 
 
 def files_of_both(database: str, tmp_path: Path, *statements: str, shapes: tuple[str, ...] = ()) -> dict[str, str]:
-    """The files of what the statements leave, which are the same from PostgreSQL and from the embedded engine.
-    `shapes` are statements before them, on the server alone.
+    """Return the files of the rows that `statements` insert. PostgreSQL and the embedded engine give the same. `shapes`
+    run before them, on the server alone.
     """
     make_tables(database, *shapes, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
@@ -94,14 +98,14 @@ def files_of_both(database: str, tmp_path: Path, *statements: str, shapes: tuple
     return found
 
 
-@pytest.mark.parametrize("endless", ["infinity", "-infinity"])
-def test_times_without_end_are_those_of_the_embedded_engine(database: str, tmp_path: Path, endless: str) -> None:
-    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{endless}'", f"'{endless}'"))
+@pytest.mark.parametrize("infinite", ["infinity", "-infinity"])
+def test_infinite_times_match_the_embedded_engine(database: str, tmp_path: Path, infinite: str) -> None:
+    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{infinite}'", f"'{infinite}'"))
     found = files_of_both(database, tmp_path, *statements)
-    assert found[f"{LEADER}/members.csv"].count(endless) == 2
+    assert found[f"{LEADER}/members.csv"].count(infinite) == 2
 
 
-def test_a_model_of_the_operators_own_sees_instants_in_utc_and_without_a_zone(database: str, tmp_path: Path) -> None:
+def test_own_model_sees_instants_in_utc_without_zone(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "'2025-01-01 12:34:56+02'"))
     shipped = load_models()
     own = shipped["members"].sql.replace("ELSE city END", "ELSE CAST(first_activated_at AS VARCHAR) END")
@@ -112,7 +116,7 @@ def test_a_model_of_the_operators_own_sees_instants_in_utc_and_without_a_zone(da
         assert '"2025-01-01 10:34:56"' in files_of(reading)[f"{LEADER}/members.csv"]
 
 
-def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str, tmp_path: Path) -> None:
+def test_fractional_counts_are_rounded_before_summing(database: str, tmp_path: Path) -> None:
     messages = (
         f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', '{CAMPAIGN}', "
         f"'campaign', 'sms', {segments}, {units}, '2026-11-01')"
@@ -125,8 +129,8 @@ def test_counts_with_fractions_are_whole_before_they_are_added_up(database: str,
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
 
 
-def test_a_link_that_is_listed_twice_is_one_link(database: str, tmp_path: Path) -> None:
-    """Its hits count once; those of two links to one address are added up."""
+def test_repeated_link_counts_once(database: str, tmp_path: Path) -> None:
+    """Its hits count once; hits of two links to one URL are added."""
     one, other = f"{CAMPAIGN[:-1]}1", f"{CAMPAIGN[:-1]}2"
     links = (
         f"INSERT INTO campaign_links VALUES ('{link}', '{CAMPAIGN}', 'link', 'https://example.org')"
@@ -138,8 +142,8 @@ def test_a_link_that_is_listed_twice_is_one_link(database: str, tmp_path: Path) 
     assert row.endswith(',"https://example.org",0,3')
 
 
-def test_texts_are_compared_by_their_letters_whatever_their_type(database: str, tmp_path: Path) -> None:
-    """An enum need not know `deleted`, and a citext does not make two values one, or a Member deleted."""
+def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Path) -> None:
+    """An enum may lack `deleted`, and citext neither merges two values nor makes a Member deleted."""
     shapes = (
         "CREATE EXTENSION citext",
         "CREATE TYPE gender AS ENUM ('female', 'male')",
@@ -165,7 +169,7 @@ def test_texts_are_compared_by_their_letters_whatever_their_type(database: str, 
     assert [line.split(",")[3] for line in usage] == ['"SMS"', '"sms"']
 
 
-def test_an_enum_need_not_know_the_states_that_models_ask_for(database: str, tmp_path: Path) -> None:
+def test_enum_may_lack_states_of_the_models(database: str, tmp_path: Path) -> None:
     shapes = (
         "CREATE TYPE state AS ENUM ('live', 'opted_out')",
         "ALTER TABLE members ALTER subscription_state TYPE state USING subscription_state::state",
@@ -174,7 +178,7 @@ def test_an_enum_need_not_know_the_states_that_models_ask_for(database: str, tmp
     assert '"live","Ana"' in found[f"{LEADER}/members.csv"]
 
 
-def test_a_domain_counts_as_what_is_below_it(database: str, tmp_path: Path) -> None:
+def test_domain_counts_as_its_base_type(database: str, tmp_path: Path) -> None:
     domains = {"uuid": "uuid", "bigint": "numeric", "boolean": "boolean", "date": "date", "timestamp": "timestamptz"}
     shapes = [f"CREATE DOMAIN {name}_below AS {kind}" for name, kind in domains.items()]
     shapes += [f"CREATE DOMAIN our_{name} AS {name}_below CHECK (VALUE IS NOT NULL OR true)" for name in domains]
@@ -194,32 +198,32 @@ def test_a_domain_counts_as_what_is_below_it(database: str, tmp_path: Path) -> N
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",1,0,0,0,2,1,")
 
 
-def test_names_in_other_letters_are_said_to_be_others(database: str, tmp_path: Path) -> None:
+def test_column_in_another_case_is_named(database: str, tmp_path: Path) -> None:
     make_tables(database, 'ALTER TABLE members RENAME COLUMN email TO "Email"')
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
         reading.check()
-    assert 'column members.email is missing: there is "Email", which is another name here' in caught.value.message
+    assert 'column members.email is missing. Column "Email" exists' in caught.value.message
 
 
-def test_terms_that_are_listed_twice_are_refused(database: str, tmp_path: Path) -> None:
+def test_repeated_terms_are_rejected(database: str, tmp_path: Path) -> None:
     terms = [f"INSERT INTO terms (term_id) VALUES ('{name}')" for name in (CAMPAIGN, CAMPAIGN.upper())]
     make_tables(database, *terms, as_text=frozenset({"terms"}))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match=CAMPAIGN):
         reading.check()
 
 
-def test_a_time_that_no_file_can_hold_is_refused(database: str, tmp_path: Path) -> None:
+def test_unrecoverable_time_is_rejected(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):
         files_of(reading)
 
 
 @pytest.mark.parametrize("database", ["LATIN1", "WIN1252", "UTF8", "SQL_ASCII"], indirect=True)
-def test_a_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
+def test_database_may_have_any_encoding(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("'Zoë'", "NULL", "NULL"))
     with postgresql(database, tmp_path).open(AS_OF) as reading:
         assert '"Zoë"' in files_of(reading)[f"{LEADER}/members.csv"]
-    assert postgresql(database, tmp_path).rows("SELECT first_name FROM members") == [{"first_name": "Zoë"}]
+    assert postgresql(database, tmp_path).query("SELECT first_name FROM members") == [{"first_name": "Zoë"}]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +235,7 @@ def test_a_database_may_have_any_encoding(database: str, tmp_path: Path) -> None
     ],
     ids=["all", "leaders", "some"],
 )
-def test_identifiers_may_be_text_here_and_native_there(database: str, tmp_path: Path, as_text: frozenset[str]) -> None:
+def test_identifiers_may_be_text_in_some_tables(database: str, tmp_path: Path, as_text: frozenset[str]) -> None:
     campaign, member = (
         identifier.upper() if table in as_text else identifier
         for table, identifier in (("campaigns", CAMPAIGN), ("members", MEMBER))
@@ -265,9 +269,9 @@ def test_identifiers_may_be_text_here_and_native_there(database: str, tmp_path: 
         "postgresql://reader@127.0.0.1/platform?hunter2=1",
     ],
 )
-def test_what_is_no_address_is_said_so_and_not_shown(location: str, tmp_path: Path) -> None:
+def test_invalid_address_is_not_shown(location: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"source\.location") as caught, postgresql(location, tmp_path).open(AS_OF):
         pass
     assert "hunter2" not in caught.value.message
     with pytest.raises(SourceError, match=r"source\.location"):
-        postgresql(location, tmp_path).rows("SELECT 1")
+        postgresql(location, tmp_path).query("SELECT 1")

@@ -1,4 +1,4 @@
-"""PostgreSQL as source: the same bytes as the embedded engine, and nothing from half a stream."""
+"""PostgreSQL as source: the bytes of the embedded engine, one instant, privileges, TLS, limits."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
-from daybreak.export import export_resource, referential_faults
+from daybreak.export.results import ExportResults
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.postgresql import PostgresqlSource
-from daybreak.sources.postgresql_snapshot import ServerSnapshot, open_snapshot, reading_connection
-from tests.integration.sources.engines import AS_OF, KeptFiles, all_entries
+from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
+from daybreak.sources.postgresql.source import PostgresqlSource
+from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
 
@@ -39,7 +40,7 @@ from tests.parts.postgresql_tables import fill_tables
 @pytest.fixture(scope="module")
 def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("platform")
-    make_platform(folder, leaders=12, members=4000, messages=12_000, as_of=AS_OF)
+    make_platform(folder, PlatformSizes(leaders=12, members=4000, messages=12_000), as_of=AS_OF)
     return folder
 
 
@@ -64,14 +65,14 @@ def test_every_file_is_that_of_the_embedded_engine(filled_database: str, parquet
         reading.check()
         assert reading.input_bytes() > 0
         found = all_entries(reading)
-        assert referential_faults(reading, RESOURCE_NAMES) == []
-        reading.confirm()
+        assert reading.referential_faults(RESOURCE_NAMES) == []
+        reading.confirm_unchanged()
     assert len(expected) > 9
     assert found == expected
-    assert list(tmp_path.iterdir()) == [], "the scratch database is gone with the reading"
+    assert list(tmp_path.iterdir()) == [], "temporary files are removed with the reading"
 
 
-def test_a_reading_sees_one_instant_while_others_write(filled_database: str, tmp_path: Path) -> None:
+def test_reading_sees_one_instant_while_others_write(filled_database: str, tmp_path: Path) -> None:
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
         before = all_entries(reading)
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
@@ -88,8 +89,8 @@ def test_a_reading_sees_one_instant_while_others_write(filled_database: str, tmp
 
 
 def documented_grants(database: str) -> list[str]:
-    """The statements of the documentation that make the role, for a database of this name."""
-    page = (Path(__file__).parents[3] / "docs/postgresql-source.md").read_text("utf-8")
+    """Return the documented statements that create the role, for a database of this name."""
+    page = (Path(__file__).parents[3] / "docs/how-to/postgresql-source.md").read_text("utf-8")
     block = re.search(r"```sql\n(CREATE ROLE.*?)```", page, re.DOTALL)
     assert block
     return [part.replace("DATABASE platform", f"DATABASE {database}") for part in block[1].split(";") if part.strip()]
@@ -97,7 +98,7 @@ def documented_grants(database: str) -> list[str]:
 
 @pytest.fixture
 def exporter(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[str]:
-    """The address for the role the documentation makes."""
+    """The address of the documented role."""
     database = filled_database.rsplit("/", 1)[1]
     postgresql_server.execute(
         "REVOKE ALL ON SCHEMA public FROM PUBLIC", *documented_grants(database), database=database
@@ -108,14 +109,16 @@ def exporter(postgresql_server: PostgreSQLServer, filled_database: str) -> Itera
     )
 
 
-def test_the_documented_role_is_enough(exporter: str, tmp_path: Path) -> None:
+def test_documented_role_is_sufficient(exporter: str, tmp_path: Path) -> None:
     with source_on(exporter, tmp_path).open(AS_OF) as reading:
         reading.check()
         assert all_entries(reading)
-        reading.confirm()
+        reading.confirm_unchanged()
 
 
-def test_missing_rights_are_told_as_grants(postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path) -> None:
+def test_missing_privileges_are_listed_as_grants(
+    postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
+) -> None:
     database = exporter.rsplit("/", 1)[1]
     postgresql_server.execute("REVOKE SELECT ON terms, link_hits FROM exporter", database=database)
     with source_on(exporter, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
@@ -125,7 +128,7 @@ def test_missing_rights_are_told_as_grants(postgresql_server: PostgreSQLServer, 
         "GRANT SELECT ON link_hits TO exporter;",
         "GRANT SELECT ON terms TO exporter;",
     ]
-    # What is told is what helps.
+    # The listed statements are sufficient.
     postgresql_server.execute(*lines[1:], "REVOKE USAGE ON SCHEMA public FROM exporter", database=database)
     with source_on(exporter, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
         reading.check()
@@ -136,7 +139,7 @@ def test_missing_rights_are_told_as_grants(postgresql_server: PostgreSQLServer, 
         reading.check()
 
 
-def test_the_right_to_some_columns_is_enough_when_they_are_those_that_are_read(
+def test_privilege_on_the_columns_read_is_sufficient(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
 ) -> None:
     database = exporter.rsplit("/", 1)[1]
@@ -163,10 +166,10 @@ def test_the_right_to_some_columns_is_enough_when_they_are_those_that_are_read(
 
 
 @pytest.mark.parametrize("shown", [False, True], ids=["table", "view"])
-def test_rows_that_a_policy_hides_are_not_missed_unnoticed(
+def test_row_security_is_an_error(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path, *, shown: bool
 ) -> None:
-    """Neither the table's own policy nor that of a table below a view makes files without some of the rows."""
+    """A policy of the table, or of a table below a view, must not remove rows from files unnoticed."""
     database = exporter.rsplit("/", 1)[1]
     own = (
         "CREATE SCHEMA seen",
@@ -190,7 +193,7 @@ def test_rows_that_a_policy_hides_are_not_missed_unnoticed(
         )
 
 
-def test_a_role_with_short_limits_keeps_its_snapshot(
+def test_role_with_short_timeouts_keeps_its_snapshot(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
 ) -> None:
     postgresql_server.execute("ALTER ROLE exporter SET idle_in_transaction_session_timeout = '1s'")
@@ -198,14 +201,14 @@ def test_a_role_with_short_limits_keeps_its_snapshot(
     with suppress(psycopg.errors.UndefinedObject):
         postgresql_server.execute("ALTER ROLE exporter SET transaction_timeout = '1500ms'")
     with source_on(exporter, tmp_path).open(AS_OF) as reading:
-        reading.rows("communities")
+        reading.rows_query("communities")
         time.sleep(1.6)
-        reading.rows("campaigns")
-        reading.confirm()
+        reading.rows_query("campaigns")
+        reading.confirm_unchanged()
 
 
-def test_views_with_other_types_in_another_schema_give_the_same_files(filled_database: str, tmp_path: Path) -> None:
-    """Identifiers as text in capitals, counts as numeric, instants without a zone."""
+def test_views_with_other_types_give_the_same_files(filled_database: str, tmp_path: Path) -> None:
+    """Identifiers as upper-case text, counts as numeric, instants without a zone, in another schema."""
     shapes = {
         ColumnType.UUID: "upper({0}::text)",
         ColumnType.TEXT: "{0}::varchar",
@@ -227,7 +230,7 @@ def test_views_with_other_types_in_another_schema_give_the_same_files(filled_dat
         assert all_entries(reading) == expected
 
 
-def test_every_connection_of_a_reading_takes_the_tls_settings_of_the_address(
+def test_every_connection_uses_the_tls_settings(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
     certificate, key = self_signed("127.0.0.1")
@@ -238,17 +241,17 @@ def test_every_connection_of_a_reading_takes_the_tls_settings_of_the_address(
         address = filled_database.replace(f":{postgresql_server.port}/", f":{port}/")
         trusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/root.crt"
         with source_on(trusted, tmp_path).open(AS_OF) as reading:
-            reading.rows("members")
-        # The driver opens some for a moment to learn the server's types.
+            reading.rows_query("members")
+        # The driver opens short connections to query the server's types.
         assert len(opened) >= 3
         known = len(opened)
-        strange = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/other.crt"
-        with pytest.raises(SourceUnavailable, match="certificate"), source_on(strange, tmp_path).open(AS_OF):
+        untrusted = f"{address}?sslmode=verify-full&sslrootcert={tmp_path}/other.crt"
+        with pytest.raises(SourceUnavailable, match="certificate"), source_on(untrusted, tmp_path).open(AS_OF):
             pass
-        # The streams' driver is another one.
-        with reading_connection(trusted) as keeper:
+        # Streams use another driver.
+        with open_transaction(trusted) as keeper:
             known += 1
-            snapshot = ServerSnapshot(strange, keeper, "none", 0)
+            snapshot = ServerSnapshot(untrusted, keeper, "none", 0)
             with pytest.raises(SourceUnavailable, match="certificate"), snapshot.stream("SELECT 1"):
                 pass
         assert len(opened) == known
@@ -256,7 +259,7 @@ def test_every_connection_of_a_reading_takes_the_tls_settings_of_the_address(
 
 @contextmanager
 def tls_in_front_of(server_port: int, certificate: Path) -> Iterator[tuple[int, list[str]]]:
-    """What a server with TLS does, in front of one that was built without: its port, and the versions spoken."""
+    """Terminate TLS in front of a server built without it. Yields the port and the TLS versions of connections."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     opened: list[str] = []
@@ -307,7 +310,7 @@ def tls_in_front_of(server_port: int, certificate: Path) -> Iterator[tuple[int, 
 
 
 def self_signed(host: str) -> tuple[bytes, bytes]:
-    """A certificate for an address, signed by itself, and its key."""
+    """Return a self-signed certificate for an address, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)
@@ -329,29 +332,29 @@ def self_signed(host: str) -> tuple[bytes, bytes]:
     return certificate.public_bytes(serialization.Encoding.PEM), private
 
 
-def test_halves_are_made_without_parallel_workers(filled_database: str) -> None:
+def test_parallel_workers_can_be_switched_off(filled_database: str) -> None:
     setting = "max_parallel_workers_per_gather"
     with psycopg.connect(filled_database) as server:
         usual = server.execute(f"SHOW {setting}".encode()).fetchall()
     with open_snapshot(filled_database, timeout_seconds=0) as snapshot:
         found = []
-        for one_of_several in (True, False):
-            asked = snapshot.stream(f"SELECT current_setting('{setting}')", one_of_several=one_of_several)
-            with asked as rows:
+        for parallel_workers in (False, True):
+            query = f"SELECT current_setting('{setting}')"
+            with snapshot.stream(query, parallel_workers=parallel_workers) as rows:
                 found.append(nanoarrow.ArrayStream(rows).read_all().to_pylist())
     assert [tuple(row.values()) for rows in found for row in rows] == [("0",), *usual]
 
 
-def test_rows_without_an_identifier_are_not_lost(postgresql_url: str, parquet: Path, tmp_path: Path) -> None:
+def test_rows_without_an_identifier_are_read(postgresql_url: str, parquet: Path, tmp_path: Path) -> None:
     fill_tables(postgresql_url, parquet)
     with psycopg.connect(postgresql_url, autocommit=True) as server:
         server.execute("INSERT INTO members (leader_id) SELECT leader_id FROM leaders")
         count = server.execute("SELECT count(*) FROM members").fetchall()
     with source_on(postgresql_url, tmp_path).open(AS_OF) as reading, closing(reading.cursor()) as cursor:
-        assert cursor.execute(f"SELECT count(*) FROM ({reading.rows('members')})").fetchall() == count
+        assert cursor.execute(f"SELECT count(*) FROM ({reading.rows_query('members')})").fetchall() == count
 
 
-def test_every_missing_table_and_column_is_named(postgresql_url: str, tmp_path: Path) -> None:
+def test_missing_tables_and_columns_are_named(postgresql_url: str, tmp_path: Path) -> None:
     with psycopg.connect(postgresql_url, autocommit=True) as server:
         server.execute("CREATE TABLE leaders (leader_id integer, leader_name text)")
     with (
@@ -367,7 +370,7 @@ def test_every_missing_table_and_column_is_named(postgresql_url: str, tmp_path: 
         assert part in caught.value.message
 
 
-def test_a_model_that_is_not_as_promised_is_named(filled_database: str, tmp_path: Path) -> None:
+def test_invalid_models_are_named(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
     models["communities"] = Model("communities", "SELECT 1 AS one", "mine.sql")
     models["members"] = Model("members", "SELECT nonsense FROM members", "other.sql")
@@ -379,7 +382,7 @@ def test_a_model_that_is_not_as_promised_is_named(filled_database: str, tmp_path
     assert "other.sql: column" in caught.value.message
 
 
-def test_a_model_of_the_operators_own_may_speak_as_duckdb_does(filled_database: str, tmp_path: Path) -> None:
+def test_own_model_may_use_duckdb_sql(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
     own = models["communities"].sql.replace("c.community_name AS", "ifnull(c.community_name, 'no name')::VARCHAR AS")
     assert own != models["communities"].sql
@@ -392,7 +395,7 @@ def test_a_model_of_the_operators_own_may_speak_as_duckdb_does(filled_database: 
         assert found == all_entries(reading)
 
 
-def test_a_statement_that_takes_too_long_is_a_clear_error(filled_database: str, tmp_path: Path) -> None:
+def test_statement_timeout_names_the_setting(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
     slow = models["communities"].sql.replace("FROM communities", "FROM pg_sleep(60), communities")
     assert slow != models["communities"].sql
@@ -409,38 +412,37 @@ def test_a_statement_that_takes_too_long_is_a_clear_error(filled_database: str, 
         source.open(AS_OF) as reading,
         pytest.raises(SourceError, match=r"source\.statement_timeout") as caught,
     ):
-        reading.rows("communities")
+        reading.rows_query("communities")
     assert not isinstance(caught.value, SourceUnavailable)
 
 
-def test_half_a_stream_is_nothing(filled_database: str, tmp_path: Path) -> None:
-    """The server's side of the reading is ended while rows are on their way."""
+def test_partial_stream_is_discarded(filled_database: str, tmp_path: Path) -> None:
+    """The back end is terminated while rows are streamed."""
     models = dict(load_models())
-    # Rows that come in two heaps with a pause between: the end falls into the pause.
+    # Half of the rows come before the back end terminates itself.
     models["members"] = Model(
         "members",
-        f"SELECT * FROM ({models['members'].sql}) AS first_heap UNION ALL "
+        f"SELECT * FROM ({models['members'].sql}) AS first_half UNION ALL "
         f"SELECT slow.* FROM ({models['members'].sql}) AS slow, "
         "(SELECT pg_terminate_backend(pg_backend_pid()) AS ended) AS fatal WHERE fatal.ended",
         "fatal.sql",
     )
     source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
-    sink = KeptFiles()
-    entries: list[object] = []
+    sink = MemorySink()
     with source.open(AS_OF) as reading:
         with pytest.raises(SourceUnavailable):
-            export_resource(reading, "members", ("csv",), sink, on_entries=entries.extend)
-        assert [key for key in sink.files if not key.startswith("/")] == []
-        # The snapshot still stands: another try of a sound resource works.
-        assert export_resource(reading, "communities", ("csv",), sink, on_entries=entries.extend).rows
+            reading.export(export_job("members", ("csv",)), sink, ExportResults())
+        assert [leader for leader, _, _ in sink.files if leader] == []
+        # The snapshot is still valid for another resource.
+        assert reading.export(export_job("communities", ("csv",)), sink, ExportResults()).rows
 
 
-def test_a_server_that_is_not_there_is_transient_and_the_setting_named(tmp_path: Path) -> None:
+def test_unreachable_server_is_transient(tmp_path: Path) -> None:
     source = source_on("postgresql://nobody@127.0.0.1:1/none", tmp_path)
     with pytest.raises(SourceUnavailable, match=r"^source\.location \(PostgreSQL\): "), source.open(AS_OF):
         pass
 
 
-def test_queries_of_the_operator_answer_by_column_name(filled_database: str, tmp_path: Path) -> None:
-    rows = source_on(filled_database, tmp_path).rows("SELECT 1 AS one, 'x' AS other")
+def test_directory_query_returns_rows_by_column_name(filled_database: str, tmp_path: Path) -> None:
+    rows = source_on(filled_database, tmp_path).query("SELECT 1 AS one, 'x' AS other")
     assert rows == [{"one": 1, "other": "x"}]

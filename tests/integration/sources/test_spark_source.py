@@ -1,13 +1,13 @@
-"""Spark as source: the same manifest as the embedded engine, made and stored by its tasks."""
+"""Spark as source: the manifest of the embedded engine, from files that tasks make and store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import duckdb
 import pytest
@@ -19,14 +19,16 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource
 from daybreak.export.gzip_member import PART_BYTES
+from daybreak.export.results import ExportResults
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink, WrittenFile
 from daybreak.ports.sources import ResourceReport
 from daybreak.sources.duckdb import DuckdbSource
-from daybreak.sources.spark import SparkReading, SparkSource, spark_session
-from tests.integration.sources.engines import AS_OF
+from daybreak.sources.spark.reading import SparkReading, TaskLimits
+from daybreak.sources.spark.session import spark_session
+from daybreak.sources.spark.source import SparkSource
+from tests.parts.export_rows import AS_OF, export_job
 from tests.parts.spark import require_java, text_platform
 
 # Spark starts slowly on a busy machine.
@@ -54,7 +56,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def with_one_huge_leader(parquet: Path, folder: Path) -> Path:
-    """The platform once more, in which the largest Leader has taken over a third of the others' Members."""
+    """Copy the platform, with a third of all Members moved to the largest Leader."""
     folder.mkdir()
     for path in parquet.glob("*.parquet"):
         (folder / path.name).symlink_to(path)
@@ -70,28 +72,25 @@ def with_one_huge_leader(parquet: Path, folder: Path) -> Path:
 def embedded(
     platform: Path, tmp_path: Path, formats: tuple[str, ...], resources: Sequence[str] = RESOURCE_NAMES
 ) -> tuple[list[ManifestEntry], list[ResourceReport]]:
-    """What the embedded engine makes of these resources."""
+    """Export resources with the embedded engine."""
     source = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
-    entries: list[ManifestEntry] = []
+    results = ExportResults()
     sink = LocalDisk(tmp_path / "embedded").stage(SNAPSHOT)
     with source.open(AS_OF) as reading:
-        reports = [export_resource(reading, name, formats, sink, on_entries=entries.extend) for name in resources]
-    return entries, reports
+        reports = [reading.export(export_job(name, formats), sink, results) for name in resources]
+    return results.entries, reports
 
 
-def source_on(parquet: Path, **options: Any) -> SparkSource:
-    return SparkSource(
-        str(parquet),
-        options.pop("models", None) or load_models(),
-        settings=SETTINGS,
-        task_memory_bytes=200_000_000,
-        **options,
-    )
+def source_on(
+    location: Path, *, models: Mapping[str, Model] | None = None, partition_rows: int = 500_000
+) -> SparkSource:
+    limits = TaskLimits(200_000_000, partition_rows=partition_rows)
+    return SparkSource(str(location), models or load_models(), settings=SETTINGS, limits=limits)
 
 
 @dataclass(frozen=True)
-class BrokenOnce:
-    """A sink whose first write for each of some Leaders fails when half of a piece is there. Travels."""
+class FailingOnce:
+    """A sink whose first write for each of some Leaders fails after half a piece. It can be pickled."""
 
     sink: FileSink
     folder: Path
@@ -108,7 +107,7 @@ class BrokenOnce:
     def _half(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         piece = next(iter(pieces))
         yield piece[: len(piece) // 2]
-        raise OSError("the disk went away")
+        raise OSError("disk failure")
 
 
 def _leader(entry: ManifestEntry) -> str:
@@ -116,106 +115,89 @@ def _leader(entry: ManifestEntry) -> str:
 
 
 def exported(
-    reading: SparkReading, sink: FileSink, previous: dict[str, str], formats: tuple[str, ...] = FORMATS
-) -> Any:
-    """Everything one export tells: entries, carried Leaders, the last progress, the report."""
-    entries: list[ManifestEntry] = []
-    carried: list[str] = []
-    rows: list[int] = []
-    report = reading.export_resource(
-        "members",
-        formats,
-        sink,
-        previous=previous,
-        compression="igzip-2",
-        on_entries=entries.extend,
-        on_carried=carried.extend,
-        on_progress=rows.append,
-    )
-    return entries, carried, rows[-1], report
+    reading: SparkReading,
+    sink: FileSink,
+    previous: Mapping[str, str] | None = None,
+    *,
+    resource: str = "members",
+    formats: Sequence[str] = FORMATS,
+) -> tuple[ExportResults, ResourceReport]:
+    """Export one resource."""
+    results = ExportResults()
+    report = reading.export(export_job(resource, formats, previous=previous), sink, results)
+    return results, report
 
 
 @pytest.mark.usefixtures("session")
 def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path) -> None:
     expected, reports = embedded(parquet, tmp_path, FORMATS)
-    found: list[ManifestEntry] = []
+    results = ExportResults()
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
-    # Few rows a partition: big Leaders get a task of their own, small ones share.
+    # Few rows per partition: large Leaders get a task of their own, small ones share.
     with source_on(parquet, partition_rows=2500).open(AS_OF) as spark:
         spark.check()
         for name, report in zip(RESOURCE_NAMES, reports, strict=True):
-            assert report == spark.export_resource(
-                name,
-                FORMATS,
-                sink,
-                previous={},
-                compression="igzip-2",
-                on_entries=found.extend,
-                on_carried=lambda _: None,
-                on_progress=lambda _: None,
-            )
+            assert report == spark.export(export_job(name, FORMATS), sink, results)
         assert spark.referential_faults(RESOURCE_NAMES) == []
 
-    def by_place(entry: ManifestEntry) -> tuple[str, str]:
+    def by_resource(entry: ManifestEntry) -> tuple[str, str]:
         return entry.resource, entry.client_id
 
-    assert sorted(found, key=by_place) == sorted(expected, key=by_place)
-    sink.seal()
+    assert sorted(results.entries, key=by_resource) == sorted(expected, key=by_resource)
+    sink.commit()
     store = LocalDisk(tmp_path / "spark")
-    for entry in found:
+    for entry in results.entries:
         for stored in entry.formats.values():
             store.check(stored.key, stored.bytes, stored.sha256)
 
 
 @pytest.mark.usefixtures("session")
-def test_unchanged_leaders_are_carried_and_a_second_writing_is_the_same(parquet: Path, tmp_path: Path) -> None:
+def test_unchanged_leaders_are_reused_and_rewrites_are_equal(parquet: Path, tmp_path: Path) -> None:
     sink = LocalDisk(tmp_path / "files").stage(SNAPSHOT)
     with source_on(parquet).open(AS_OF) as reading:
-        entries, carried, rows, report = exported(reading, sink, {})
-        assert not carried
-        assert rows == report.rows > 0
-        # As after a task that was tried again: the same files are written once more.
-        again, _, _, _ = exported(reading, sink, {})
-        assert sorted(again, key=_leader) == sorted(entries, key=_leader)
-        previous = {entry.client_id: entry.fingerprint for entry in entries if entry.client_id}
-        kept = previous.popitem()[0]
-        entries, carried, _, report = exported(reading, sink, previous)
-        assert [entry.client_id for entry in entries] == ["", kept]
-        assert sorted(carried) == sorted(previous)
-        assert report.carried == len(previous)
+        first, report = exported(reading, sink)
+        assert not first.reused
+        assert first.rows == report.rows > 0
+        # A task that is retried writes the same files again.
+        again, _ = exported(reading, sink)
+        assert sorted(again.entries, key=_leader) == sorted(first.entries, key=_leader)
+        previous = {entry.client_id: entry.fingerprint for entry in first.entries if entry.client_id}
+        changed = previous.popitem()[0]
+        results, report = exported(reading, sink, previous)
+        assert [entry.client_id for entry in results.entries] == ["", changed]
+        assert sorted(results.reused) == sorted(previous)
+        assert report.reused_leaders == len(previous)
 
 
 @pytest.mark.usefixtures("session")
-def test_a_leader_too_large_for_one_task_is_split_and_its_files_are_the_same(parquet: Path, tmp_path: Path) -> None:
+def test_files_of_a_split_leader_are_the_same(parquet: Path, tmp_path: Path) -> None:
     platform = with_one_huge_leader(parquet, tmp_path / "platform")
     expected, (report,) = embedded(platform, tmp_path, TEXTS, ["members"])
     smallest, *_, largest = sorted((entry for entry in expected if entry.client_id), key=lambda entry: entry.rows)
     assert largest.rows > report.rows * 0.6
     assert largest.formats["json"].content_bytes > PART_BYTES
     sink = LocalDisk(tmp_path / "split").stage(SNAPSHOT)
-    broken = BrokenOnce(sink, tmp_path / "marks", (smallest.client_id, largest.client_id))
-    broken.folder.mkdir()
+    failing = FailingOnce(sink, tmp_path / "marks", (smallest.client_id, largest.client_id))
+    failing.folder.mkdir()
     with source_on(platform, partition_rows=400).open(AS_OF) as reading:
-        found, _, rows, split_report = exported(reading, cast("FileSink", broken), {}, TEXTS)
-        assert sorted(found, key=_leader) == sorted(expected, key=_leader)
+        found, split_report = exported(reading, cast("FileSink", failing), formats=TEXTS)
+        assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)
         assert split_report == report
-        assert rows == report.rows
-        assert {path.name for path in broken.folder.iterdir()} == set(broken.leaders)
-        previous = {entry.client_id: entry.fingerprint for entry in found}
-        entries, carried, _, report = exported(reading, sink, previous, TEXTS)
-        assert [entry.client_id for entry in entries] == [""]
-        assert largest.client_id in carried
+        assert found.rows == report.rows
+        assert {path.name for path in failing.folder.iterdir()} == set(failing.leaders)
+        previous = {entry.client_id: entry.fingerprint for entry in found.entries}
+        again, report = exported(reading, sink, previous, formats=TEXTS)
+        assert [entry.client_id for entry in again.entries] == [""]
+        assert largest.client_id in again.reused
         assert report.bytes_written == 0
-    sink.seal()
+    sink.commit()
     store = LocalDisk(tmp_path / "split")
-    for entry in found:
+    for entry in found.entries:
         for stored in entry.formats.values():
             store.check(stored.key, stored.bytes, stored.sha256)
 
 
-def test_tables_and_views_of_the_catalogue_give_the_same_files(
-    session: SparkSession, parquet: Path, tmp_path: Path
-) -> None:
+def test_catalog_tables_and_views_give_the_same_files(session: SparkSession, parquet: Path, tmp_path: Path) -> None:
     expected, _ = embedded(parquet, tmp_path, FORMATS, ["members"])
     session.sql("DROP DATABASE IF EXISTS platform CASCADE")
     session.sql("CREATE DATABASE platform")
@@ -223,12 +205,12 @@ def test_tables_and_views_of_the_catalogue_give_the_same_files(
         kind = "TABLE" if table.name in {"leaders", "members"} else "VIEW"
         session.sql(f"CREATE {kind} platform.{table.name} AS SELECT * FROM parquet.`{parquet}/{table.name}.parquet`")
     with source_on(Path("catalog:platform")).open(AS_OF) as reading:
-        found, *_ = exported(reading, LocalDisk(tmp_path / "spark").stage(SNAPSHOT), {})
-    assert sorted(found, key=_leader) == sorted(expected, key=_leader)
+        found, _ = exported(reading, LocalDisk(tmp_path / "spark").stage(SNAPSHOT))
+    assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)
 
 
-def test_queries_of_the_operator_find_the_tables_by_their_names(session: SparkSession, parquet: Path) -> None:
-    """The thirteen as the models see them, and the others of a database of the catalogue."""
+def test_directory_queries_reach_all_tables(session: SparkSession, parquet: Path) -> None:
+    """The source tables as the models see them, and the other tables of a database."""
     session.sql("DROP DATABASE IF EXISTS directory CASCADE")
     session.sql("CREATE DATABASE directory")
     session.sql("CREATE VIEW directory.accounts AS SELECT 'Ana' AS first_name")
@@ -236,14 +218,14 @@ def test_queries_of_the_operator_find_the_tables_by_their_names(session: SparkSe
         view = f"directory.{table.name}"
         session.sql(f"CREATE VIEW {view} AS SELECT * FROM parquet.`{parquet}/{table.name}.parquet`")
     counted = "SELECT count(*) AS leaders FROM leaders"
-    assert source_on(parquet).rows(counted) == [{"leaders": 8}]
+    assert source_on(parquet).query(counted) == [{"leaders": 8}]
     catalogue = source_on(Path("catalog:directory"))
-    assert catalogue.rows(counted) == [{"leaders": 8}]
-    assert catalogue.rows("SELECT first_name FROM accounts") == [{"first_name": "Ana"}]
+    assert catalogue.query(counted) == [{"leaders": 8}]
+    assert catalogue.query("SELECT first_name FROM accounts") == [{"first_name": "Ana"}]
 
 
 @pytest.mark.usefixtures("session")
-def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path) -> None:
+def test_all_table_and_model_faults_are_listed(parquet: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(SourceError, match="table leaders is missing"),
         source_on(tmp_path).open(AS_OF),
@@ -262,7 +244,7 @@ def test_faults_of_tables_and_models_are_all_named(parquet: Path, tmp_path: Path
 
 
 def linked(parquet: Path, folder: Path) -> Path:
-    """The folder, made with links to all tables, of which some can then be others."""
+    """Make a folder of links to all tables, which a test can replace."""
     folder.mkdir()
     for path in parquet.glob("*.parquet"):
         (folder / path.name).symlink_to(path)
@@ -270,27 +252,27 @@ def linked(parquet: Path, folder: Path) -> Path:
 
 
 @pytest.mark.usefixtures("session")
-def test_a_table_is_one_file_or_one_folder_of_files_that_count(parquet: Path, tmp_path: Path) -> None:
+def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
-    beside = folder / "members"
-    beside.mkdir()
+    other = folder / "members"
+    other.mkdir()
     with source_on(folder).open(AS_OF) as reading:
-        reading.check()  # an empty folder is no table
-    (beside / "part-0.parquet").symlink_to(parquet / "members.parquet")
+        reading.check()  # an empty folder is not a table
+    (other / "part-0.parquet").symlink_to(parquet / "members.parquet")
     with (
-        pytest.raises(SourceError, match=r"Table members is there twice: .*members\.parquet and .*members\. Move"),
+        pytest.raises(SourceError, match=r"Table members exists twice: .*members\.parquet and .*members\. Remove"),
         source_on(folder).open(AS_OF),
     ):
         pass
     (folder / "members.parquet").unlink()
-    (beside / "_delta_log").mkdir()
-    (beside / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    (other / "_delta_log").mkdir()
+    (other / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(SourceError, match=r"members is a Delta table"), source_on(folder).open(AS_OF):
         pass
 
 
 @pytest.mark.usefixtures("session")
-def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path: Path) -> None:
+def test_fractional_counts_are_rounded(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
     messages = folder / "outbound_messages.parquet"
     messages.unlink()
@@ -300,80 +282,73 @@ def test_counts_with_fractions_are_rounded_as_everywhere(parquet: Path, tmp_path
             "CAST(-0.7 AS DECIMAL(9, 2)) AS unit_count) "
             f"FROM read_parquet('{parquet}/outbound_messages.parquet')) TO '{messages}'"
         )
-    hold_against_embedded(folder, tmp_path, "outbound_message_type_usage")
+    check_against_embedded(folder, tmp_path, "outbound_message_type_usage")
 
 
 @pytest.mark.usefixtures("session")
-def test_an_identifier_is_the_same_however_it_is_written(parquet: Path, tmp_path: Path) -> None:
+def test_identifiers_match_in_any_notation(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
-    written = {
+    notations = {
         "leaders": "replace(leader_id, '-', '') AS leader_id",
         "campaigns": "upper(campaign_id) AS campaign_id",
         "outbound_messages": "'{' || campaign_id || '}' AS campaign_id, upper(leader_id) AS leader_id",
     }
     with closing(duckdb.connect()) as engine:
-        for table, otherwise in written.items():
+        for table, notation in notations.items():
             (folder / f"{table}.parquet").unlink()
             engine.execute(
-                f"COPY (SELECT * REPLACE ({otherwise}) FROM read_parquet('{parquet}/{table}.parquet')) "
+                f"COPY (SELECT * REPLACE ({notation}) FROM read_parquet('{parquet}/{table}.parquet')) "
                 f"TO '{folder}/{table}.parquet'"
             )
-    hold_against_embedded(folder, tmp_path, "campaigns")
+    check_against_embedded(folder, tmp_path, "campaigns")
 
 
-def with_a_stranger(parquet: Path, folder: Path, table: str, column: str) -> Path:
-    """The platform once more, in which a table has one identifier that is none."""
+def with_invalid_identifier(parquet: Path, folder: Path, table: str, column: str) -> Path:
+    """Copy the platform, with one identifier of a table that is not a UUID."""
     linked(parquet, folder)
     (folder / f"{table}.parquet").unlink()
     rows = f"read_parquet('{parquet}/{table}.parquet')"
-    stranger = f"CASE WHEN {column} = (SELECT max({column}) FROM {rows}) THEN 'acme' ELSE {column} END AS {column}"
+    replaced = f"CASE WHEN {column} = (SELECT max({column}) FROM {rows}) THEN 'acme' ELSE {column} END AS {column}"
     with closing(duckdb.connect()) as engine:
-        engine.execute(f"COPY (SELECT * REPLACE ({stranger}) FROM {rows}) TO '{folder}/{table}.parquet'")
+        engine.execute(f"COPY (SELECT * REPLACE ({replaced}) FROM {rows}) TO '{folder}/{table}.parquet'")
     return folder
 
 
 @pytest.mark.usefixtures("session")
-def test_a_leader_that_is_no_uuid_is_named(parquet: Path, tmp_path: Path) -> None:
-    folder = with_a_stranger(parquet, tmp_path / "platform", "leaders", "leader_id")
-    with source_on(folder).open(AS_OF) as reading, pytest.raises(SourceError, match=r"leaders: 'acme' is no UUID\.$"):
+def test_invalid_leader_id_is_named(parquet: Path, tmp_path: Path) -> None:
+    folder = with_invalid_identifier(parquet, tmp_path / "platform", "leaders", "leader_id")
+    with (
+        source_on(folder).open(AS_OF) as reading,
+        pytest.raises(SourceError, match=r"leaders: 'acme' is not a UUID\.$"),
+    ):
         reading.check()
 
 
 @pytest.mark.usefixtures("session")
-def test_what_a_task_finds_wrong_with_the_rows_is_not_tried_again(parquet: Path, tmp_path: Path) -> None:
-    folder = with_a_stranger(parquet, tmp_path / "platform", "members", "member_id")
+def test_invalid_rows_found_by_a_task_are_not_transient(parquet: Path, tmp_path: Path) -> None:
+    folder = with_invalid_identifier(parquet, tmp_path / "platform", "members", "member_id")
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as reading, pytest.raises(SourceError, match="'acme' to UUID") as caught:
-        exported(reading, sink, {})
+        exported(reading, sink)
     assert not caught.value.transient
     assert "daybreak." not in caught.value.message
 
 
 @pytest.mark.usefixtures("session")
-def test_a_link_that_is_listed_twice_is_one_link_as_everywhere(parquet: Path, tmp_path: Path) -> None:
+def test_repeated_link_counts_once(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
     links = folder / "campaign_links.parquet"
     links.unlink()
     with closing(duckdb.connect()) as engine:
         once = f"(FROM read_parquet('{parquet}/campaign_links.parquet'))"
         engine.execute(f"COPY ({once} UNION ALL {once}) TO '{links}'")
-    hold_against_embedded(folder, tmp_path, "campaign_links")
+    check_against_embedded(folder, tmp_path, "campaign_links")
 
 
-def hold_against_embedded(folder: Path, tmp_path: Path, resource: str) -> None:
-    """The files of a resource are those that the embedded engine makes."""
+def check_against_embedded(folder: Path, tmp_path: Path, resource: str) -> None:
+    """Compare the files of a resource with those of the embedded engine."""
     expected, _ = embedded(folder, tmp_path, ("csv",), [resource])
-    found: list[ManifestEntry] = []
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as reading:
-        reading.export_resource(
-            resource,
-            ("csv",),
-            sink,
-            previous={},
-            compression="igzip-2",
-            on_entries=found.extend,
-            on_carried=lambda _: None,
-            on_progress=lambda _: None,
-        )
-    assert sorted(found, key=_leader) == sorted(expected, key=_leader)
+        found, _ = exported(reading, sink, resource=resource, formats=("csv",))
+    assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)

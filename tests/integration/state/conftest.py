@@ -1,4 +1,4 @@
-"""A migrated, empty state database of either kind for each test that asks for one."""
+"""Migrated, empty state databases of both kinds."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.parts.postgresql import PostgreSQLServer
 
 @pytest.fixture(scope="session")
 def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file to copy: migrating anew for each test would take longer than the test."""
+    """Return a database file to copy. A migration per test would take longer than the test."""
     path = tmp_path_factory.mktemp("template") / "state.db"
     migrate(f"sqlite:///{path}")
     return path
@@ -25,7 +25,7 @@ def migrated_sqlite_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgresql_server: PostgreSQLServer) -> str:
-    """The name of a migrated database: emptying it is much quicker than making another one."""
+    """Return the name of a migrated database. Emptying it is faster than creating another one."""
     name = postgresql_server.fresh_database()
     migrate(postgresql_server.url(name))
     return name
@@ -41,7 +41,7 @@ def sqlite_url(migrated_sqlite_file: Path, tmp_path: Path) -> str:
 @pytest.fixture
 def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgresql: str) -> str:
     with psycopg.connect(postgresql_server.url(migrated_postgresql), options="-c lock_timeout=60000") as connection:
-        # The trail's guards do not stop a replica; nobody but a superuser can say to be one.
+        # Triggers do not fire for a replica. Only a superuser may set this role.
         connection.execute("SET session_replication_role = replica")
         names = sql.SQL(", ").join(sql.Identifier(table.name) for table in metadata.sorted_tables)
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
@@ -53,26 +53,26 @@ def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgr
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def state_url(request: pytest.FixtureRequest) -> str:
-    """The address of a migrated, empty state database; every contract test runs on both kinds."""
+    """Return the URL of a migrated, empty state database. Tests run once with each kind."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "migrated_postgresql_url")
     return url
 
 
 @pytest.fixture
-def open_one() -> Iterator[Callable[[str], Database]]:
-    """Opens a state database and closes it after the test."""
+def open_database() -> Iterator[Callable[[str], Database]]:
+    """Return a function that opens a state database, which is closed after the test."""
     opened: list[Database] = []
 
-    def open_it(url: str) -> Database:
-        # What is promised here holds however slow the machine is.
+    def open_url(url: str) -> Database:
+        # The wait is long, so that slow machines pass.
         opened.append(open_state(url, wait_seconds=PATIENT_SECONDS))
         return opened[-1]
 
-    yield open_it
+    yield open_url
     for state in opened:
         state.close()
 
 
 @pytest.fixture
-def state(state_url: str, open_one: Callable[[str], Database]) -> Database:
-    return open_one(state_url)
+def state(state_url: str, open_database: Callable[[str], Database]) -> Database:
+    return open_database(state_url)

@@ -1,7 +1,7 @@
-"""Many builders, web workers and nodes at once: a program of its own, run by test_many_processes.
+"""Concurrent processes on one state database. A separate program, run by test_many_processes.
 
-Arguments: what to do (`share` or `migrate`), the state database's URL, how many processes. It loads
-everything once and forks, then prints one JSON array: what each process had to say.
+Arguments: an action (`share` or `migrate`), the URL of the state database, the number of processes. It imports
+everything, forks, and prints the results of the processes as one JSON array.
 """
 
 import json
@@ -29,12 +29,12 @@ ATTEMPTS = 8
 LIMIT = 25
 STEPS = range(100, 108)
 
-# Loaded here once rather than in each process.
-LOADED = (alembic.command, psycopg)
+# Imported before the fork, so that each process need not.
+IMPORTED = (alembic.command, psycopg)
 
 
-def patiently(state: Database, work: Callable[[Stores], T]) -> T:
-    """As every caller of the state does: what was unavailable is tried again."""
+def write_with_retry(state: Database, work: Callable[[Stores], T]) -> T:
+    """Write, and retry while the database is unavailable."""
     deadline = time.monotonic() + 150
     while True:
         try:
@@ -45,30 +45,37 @@ def patiently(state: Database, work: Callable[[Stores], T]) -> T:
 
 
 def share(url: str, worker: int) -> dict[str, object]:
-    """What one of many got: the claims it won ({day: fence}), the attempts it was allowed, the
-    steps it was the one to use, the fence of the lapsed run that it took over."""
+    """Compete with other processes and return what this one got.
+
+    `won` has the claimed days ({day: fence}), `allowed` the number of allowed attempts, `used` the accepted TOTP
+    steps, and `taken_over` the fence of the expired run that it took over.
+    """
     state = open_state(url, wait_seconds=30)
     won: dict[str, int] = {}
     for number in range(DAYS):
         mine = run(1000 * worker + number, day=DAY + timedelta(days=number))
-        claimed = patiently(state, lambda stores, it=mine: stores.snapshots.claim_day(it, NOW, LEASE_SECONDS))  # type: ignore[misc]
+        claimed = write_with_retry(state, lambda stores, it=mine: stores.snapshots.claim_day(it, NOW, LEASE_SECONDS))  # type: ignore[misc]
         if claimed is not None:
             won[str(mine.day)] = claimed.fence
     rules = [ThrottleRule(f"worker {worker}", 1000, 300), ThrottleRule("all", LIMIT, 300)]
-    allowed = sum(patiently(state, lambda stores: stores.throttle.count(rules, NOW)) is None for _ in range(ATTEMPTS))
+    allowed = sum(
+        write_with_retry(state, lambda stores: stores.throttle.count(rules, NOW)) is None for _ in range(ATTEMPTS)
+    )
     used = [
         step
         for step in STEPS
-        if patiently(state, lambda stores, it=step: stores.seats.accept_step(SEAT.seat_id, it))  # type: ignore[misc]
+        if write_with_retry(state, lambda stores, it=step: stores.seats.use_step(SEAT.seat_id, it))  # type: ignore[misc]
     ]
     late = run(1000 * worker + 99)
-    over = patiently(state, lambda stores: stores.snapshots.claim_day(late, NOW + timedelta(hours=1), LEASE_SECONDS))
+    taken_over = write_with_retry(
+        state, lambda stores: stores.snapshots.claim_day(late, NOW + timedelta(hours=1), LEASE_SECONDS)
+    )
     state.close()
-    return {"won": won, "allowed": allowed, "used": used, "over": over and over.fence}
+    return {"won": won, "allowed": allowed, "used": used, "taken_over": taken_over and taken_over.fence}
 
 
 def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
-    """What `work(number)` returns in each process, all started together."""
+    """Run `work(number)` in each process, all started together, and return the results."""
     gate_out, gate_in = os.pipe()
     ends = []
     for number in range(processes):
@@ -78,7 +85,7 @@ def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
             os.read(gate_out, 1)
             try:
                 answer: object = work(number)
-            except Exception as error:  # noqa: BLE001 - told to the test, which fails
+            except Exception as error:  # noqa: BLE001 - reported to the test, which fails
                 answer = repr(error)
             os.write(answer_in, json.dumps(answer).encode())
             os._exit(0)
@@ -94,9 +101,9 @@ def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
 
 
 if __name__ == "__main__":
-    what, state_url, many = sys.argv[1:]
-    doing: dict[str, Callable[[int], object]] = {
+    action, state_url, count = sys.argv[1:]
+    actions: dict[str, Callable[[int], object]] = {
         "share": lambda number: share(state_url, number),
         "migrate": lambda _number: migrate(state_url),
     }
-    print(json.dumps(in_processes(int(many), doing[what])))
+    print(json.dumps(in_processes(int(count), actions[action])))

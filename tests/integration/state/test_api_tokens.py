@@ -1,4 +1,4 @@
-"""API tokens, on both databases."""
+"""API tokens."""
 
 import asyncio
 import traceback
@@ -20,27 +20,27 @@ def one_token(stores: Stores) -> None:
     stores.api_tokens.add(TOKEN)
 
 
-def test_a_standing_says_all_about_a_token(state: Database) -> None:
+def test_access_has_token_seat_account_and_grant(state: Database) -> None:
     state.write(one_token)
-    standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
-    assert standing is not None
-    assert (standing.token, standing.seat, standing.account) == (TOKEN, SEAT, ANN.standing)
-    assert standing.grant is not None
-    assert standing.grant.data_export
-    assert state.read(lambda stores: stores.api_tokens.standing_by_id(TOKEN.token_id)) == standing
-    assert state.read(lambda stores: stores.api_tokens.standing("0" * 64)) is None
+    resolved = state.read(lambda stores: stores.api_tokens.resolve(TOKEN.digest))
+    assert resolved is not None
+    assert (resolved.token, resolved.seat, resolved.account) == (TOKEN, SEAT, ANN.status)
+    assert resolved.grant is not None
+    assert resolved.grant.data_export
+    assert state.read(lambda stores: stores.api_tokens.resolve_by_id(TOKEN.token_id)) == resolved
+    assert state.read(lambda stores: stores.api_tokens.resolve("0" * 64)) is None
     state.write(lambda stores: stores.directory.remove_grants(Grant(SEAT.seat_id, ANN.client_id)))
-    without = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
+    without = state.read(lambda stores: stores.api_tokens.resolve(TOKEN.digest))
     assert without is not None
     assert (without.account, without.grant) == (None, None)
 
 
-def test_last_use_is_written_at_most_once_in_a_while(state: Database) -> None:
+def test_last_use_is_written_at_most_once_per_interval(state: Database) -> None:
     state.write(one_token)
 
     def touch(minutes: float) -> None:
         now = NOW + minutes * MINUTE
-        state.write(lambda stores: stores.api_tokens.touch(TOKEN.token_id, now, not_after=now - MINUTE))
+        state.write(lambda stores: stores.api_tokens.record_use(TOKEN.token_id, now, not_after=now - MINUTE))
 
     def last_used() -> float:
         used = state.read(lambda stores: stores.api_tokens.list_for())[0].last_used_at
@@ -68,24 +68,27 @@ def test_tokens_are_listed_by_account_and_seat_newest_first(state: Database) -> 
     assert state.read(lambda stores: stores.api_tokens.list_for(seat_id=uuid(9))) == []
 
 
-def test_a_token_is_revoked_once_and_with_its_grant(state: Database) -> None:
+def test_token_is_revoked_once_and_with_its_grant(state: Database) -> None:
     state.write(one_token)
     second = token(2, SEAT.seat_id, ANN.client_id)
     state.write(lambda stores: stores.api_tokens.add(second))
     assert state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW, "leaked"))
     assert not state.write(lambda stores: stores.api_tokens.revoke(TOKEN.token_id, NOW + MINUTE, "again"))
     lost = [Grant(SEAT.seat_id, BEA.client_id), Grant(uuid(9), ANN.client_id)]
-    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "gone"))
-    kept = state.read(lambda stores: stores.api_tokens.standing_by_id(second.token_id))
+    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "grant removed"))
+    kept = state.read(lambda stores: stores.api_tokens.resolve_by_id(second.token_id))
     assert kept is not None
     assert kept.token == second
     lost.append(Grant(SEAT.seat_id, ANN.client_id))
-    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "gone"))
+    state.write(lambda stores: stores.api_tokens.revoke_for_grants(lost, NOW, "grant removed"))
     tokens = state.read(lambda stores: stores.api_tokens.list_for(client_id=ANN.client_id))
-    assert {each.token_id: each.revoke_reason for each in tokens} == {TOKEN.token_id: "leaked", second.token_id: "gone"}
-    standing = state.read(lambda stores: stores.api_tokens.standing(TOKEN.digest))
-    assert standing is not None
-    assert standing.token == replace(TOKEN, revoked_at=NOW, revoke_reason="leaked")
+    assert {each.token_id: each.revoke_reason for each in tokens} == {
+        TOKEN.token_id: "leaked",
+        second.token_id: "grant removed",
+    }
+    resolved = state.read(lambda stores: stores.api_tokens.resolve(TOKEN.digest))
+    assert resolved is not None
+    assert resolved.token == replace(TOKEN, revoked_at=NOW, revoke_reason="leaked")
 
 
 def test_two_tokens_never_share_a_digest(state: Database) -> None:
@@ -95,8 +98,8 @@ def test_two_tokens_never_share_a_digest(state: Database) -> None:
         state.write(lambda stores: stores.api_tokens.add(twin))
 
 
-def test_a_statement_that_fails_tells_none_of_its_values(state: Database) -> None:
-    """A defect goes to the log with its causes; emails, digests and sealed seeds stay where they are."""
+def test_failed_statement_does_not_reveal_its_values(state: Database) -> None:
+    """Emails, digests and sealed seeds must not reach the log with the traceback of an error."""
     state.write(one_token)
     twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest, created_by_email="inside@example.org")
 
@@ -112,15 +115,16 @@ def test_a_statement_that_fails_tells_none_of_its_values(state: Database) -> Non
     for act in (write, lambda: asyncio.run(write_in_a_loop())):
         with pytest.raises(Conflict) as caught:
             act()
-        assert "INSERT INTO api_tokens" in (told := "".join(traceback.format_exception(caught.value)))
-        assert "inside@example.org" not in told
+        report = "".join(traceback.format_exception(caught.value))
+        assert "INSERT INTO api_tokens" in report
+        assert "inside@example.org" not in report
 
 
-def test_dead_tokens_are_forgotten_and_living_ones_stay(state: Database) -> None:
+def test_only_expired_and_revoked_tokens_are_deleted(state: Database) -> None:
     state.write(one_token)
     for number in (2, 3):
         state.write(lambda stores, number=number: stores.api_tokens.add(token(number, SEAT.seat_id, ANN.client_id)))  # type: ignore[misc]
     state.write(lambda stores: stores.api_tokens.revoke(uuid(2), NOW, "leaked"))
-    assert state.write(lambda stores: stores.api_tokens.forget_dead(NOW)) == 0
-    assert state.write(lambda stores: stores.api_tokens.forget_dead(NOW + 61 * MINUTE)) == 2
+    assert state.write(lambda stores: stores.api_tokens.delete_inactive(NOW)) == 0
+    assert state.write(lambda stores: stores.api_tokens.delete_inactive(NOW + 61 * MINUTE)) == 2
     assert [one.token_id for one in state.read(lambda stores: stores.api_tokens.list_for())] == [uuid(3)]

@@ -1,4 +1,4 @@
-"""The trail: appended to, read, and never changed; on both databases."""
+"""The audit trail."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
-from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_file import sqlite_engine
 from tests.integration.state.values import MINUTE, NOW, uuid
 
 
@@ -33,9 +33,9 @@ def events(stores: Stores) -> None:
         )
 
 
-def test_an_event_comes_back_as_it_was_put_in(state: Database) -> None:
+def test_event_round_trips(state: Database) -> None:
     state.write(events)
-    first = state.read(lambda stores: stores.audit.read(limit=1))[0]
+    first = state.read(lambda stores: stores.audit.read(AuditQuery(limit=1)))[0]
     assert first == AuditEvent(
         at=NOW, action="login", result="invalid_credentials", actor="seat0@example.org", seat_id=uuid(0),
         client_id=uuid(0xA), subject="session:1", address="192.0.2.1", user_agent="curl/8", request_id="r0",
@@ -43,11 +43,11 @@ def test_an_event_comes_back_as_it_was_put_in(state: Database) -> None:
     )  # fmt: skip
 
 
-def test_reading_filters_orders_and_goes_on(state: Database) -> None:
+def test_read_filters_orders_and_pages(state: Database) -> None:
     state.write(events)
 
     def ids(**filters: object) -> list[str]:
-        found = state.read(lambda stores: stores.audit.read(**filters))  # type: ignore[arg-type]
+        found = state.read(lambda stores: stores.audit.read(AuditQuery(**filters)))  # type: ignore[arg-type]
         return [event.request_id for event in found]
 
     assert ids() == ["r0", "r1", "r2", "r3", "r4", "r5"]
@@ -58,29 +58,30 @@ def test_reading_filters_orders_and_goes_on(state: Database) -> None:
     assert ids(action="link.*") == ["r1", "r3", "r5"]
     assert ids(action="link") == []
     assert ids(since=NOW + MINUTE, until=NOW + 3 * MINUTE) == ["r1", "r2"]
-    third = state.read(lambda stores: stores.audit.read())[2].event_id
+    third = state.read(lambda stores: stores.audit.read(AuditQuery()))[2].event_id
     assert ids(after_id=third) == ["r3", "r4", "r5"]
     assert ids(after_id=third, newest_first=True) == ["r1", "r0"]
 
 
-def test_the_database_refuses_to_change_the_trail_whoever_asks(state: Database, state_url: str) -> None:
+def test_database_refuses_changes_of_the_audit_trail(state: Database, state_url: str) -> None:
     state.write(events)
     attempts = ["UPDATE audit_events SET actor = 'nobody'", "DELETE FROM audit_events"]
     if isinstance(state, PostgresqlState):
         attempts.append("TRUNCATE audit_events")
-    engine = blocking_engine(state_url) if isinstance(state, PostgresqlState) else engine_of(Path(state_url[10:]))
+    engine = blocking_engine(state_url) if isinstance(state, PostgresqlState) else sqlite_engine(Path(state_url[10:]))
     try:
         for attempt in attempts:
             with pytest.raises(sa.exc.IntegrityError, match="audit events are"), engine.begin() as connection:
                 connection.exec_driver_sql(attempt)
     finally:
         engine.dispose()
-    assert len(state.read(lambda stores: stores.audit.read())) == 6
+    assert len(state.read(lambda stores: stores.audit.read(AuditQuery()))) == 6
 
 
-def test_only_events_past_the_kept_time_are_forgotten(state: Database) -> None:
+def test_only_events_past_their_retention_are_deleted(state: Database) -> None:
     state.write(events)
-    assert state.write(lambda stores: stores.audit.forget(NOW + 3 * MINUTE, at_most=2)) == 2
-    assert state.write(lambda stores: stores.audit.forget(NOW + 3 * MINUTE, at_most=2)) == 1
-    assert state.write(lambda stores: stores.audit.forget(NOW - timedelta(days=1))) == 0
-    assert [event.request_id for event in state.read(lambda stores: stores.audit.read())] == ["r3", "r4", "r5"]
+    assert state.write(lambda stores: stores.audit.delete_before(NOW + 3 * MINUTE, at_most=2)) == 2
+    assert state.write(lambda stores: stores.audit.delete_before(NOW + 3 * MINUTE, at_most=2)) == 1
+    assert state.write(lambda stores: stores.audit.delete_before(NOW - timedelta(days=1))) == 0
+    kept = state.read(lambda stores: stores.audit.read(AuditQuery()))
+    assert [event.request_id for event in kept] == ["r3", "r4", "r5"]

@@ -1,11 +1,11 @@
-"""Moving from SQLite to PostgreSQL, and back: everything or nothing."""
+"""Copies of a state database."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import OperatorError
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import Node, Stores
@@ -17,7 +17,7 @@ from tests.integration.state.values import ANN, DAY, NOW, SEAT, complete_run, ru
 
 def fill(stores: Stores) -> None:
     two_accounts(stores)
-    stores.sessions.remember_device(DEVICE)
+    stores.sessions.save_device(DEVICE)
     stores.sessions.start(session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id))
     stores.api_tokens.add(token(1, SEAT.seat_id, ANN.client_id))
     stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW)
@@ -28,19 +28,19 @@ def fill(stores: Stores) -> None:
     stores.snapshots.claim_day(run(2), NOW, 60)
     complete_run(stores, 9)
     stores.snapshots.publish(uuid(9), None, NOW)
-    stores.nodes.beat(Node("n", "h", "1", NOW, NOW, ("web",)))
+    stores.nodes.record_heartbeat(Node("n", "h", "1", NOW, NOW, ("web",)))
 
 
 def everything(stores: Stores) -> list[object]:
     return [
         stores.directory.load(),
-        stores.sessions.standing(SID, ANN.client_id),
+        stores.sessions.resolve(SID, ANN.client_id),
         stores.sessions.list_open(SEAT.seat_id, NOW),
         stores.api_tokens.list_for(),
         stores.seats.sealed_seed(SEAT.seat_id),
         stores.seats.recovery_codes_left(SEAT.seat_id),
         stores.throttle.retry_after_seconds(ThrottleRule("k", 1, 600), NOW),
-        stores.audit.read(),
+        stores.audit.read(AuditQuery()),
         stores.snapshots.recent(),
         stores.snapshots.current(),
         stores.snapshots.file(None, uuid(1), "members", "csv"),
@@ -50,22 +50,22 @@ def everything(stores: Stores) -> list[object]:
     ]
 
 
-def test_everything_arrives_at_postgresql_and_comes_back(
-    sqlite_url: str, postgresql_url: str, tmp_path: Path, open_one: Callable[[str], Database]
+def test_copy_to_postgresql_and_back_keeps_everything(
+    sqlite_url: str, postgresql_url: str, tmp_path: Path, open_database: Callable[[str], Database]
 ) -> None:
-    source = open_one(sqlite_url)
+    source = open_database(sqlite_url)
     source.write(fill)
     steps: list[tuple[str, int, int]] = []
     counts = copy_state(sqlite_url, postgresql_url, lambda *step: steps.append(step))
-    target = open_one(postgresql_url)
+    target = open_database(postgresql_url)
     before = source.read(everything)
     assert target.read(everything) == before
     assert (counts["seats"], counts["audit_events"], counts["snapshot_files"]) == (1, 3, 3)
     assert ("snapshot_files", 3, 3) in steps
 
-    # The copy goes on where the source stood: numbers that were given are not given again.
+    # Numbers continue after those of the source.
     target.write(lambda stores: stores.audit.append(AuditEvent(NOW, "login", "ok", "new")))
-    assert len({event.event_id for event in target.read(lambda stores: stores.audit.read())}) == 4
+    assert len({event.event_id for event in target.read(lambda stores: stores.audit.read(AuditQuery()))}) == 4
     fences = [one.fence for one in source.read(lambda stores: stores.snapshots.recent())]
     claimed = target.write(lambda stores: stores.snapshots.begin_manual(run(77, day=None), NOW, 60))
     assert claimed.fence > max(fences)
@@ -73,22 +73,22 @@ def test_everything_arrives_at_postgresql_and_comes_back(
 
     back = f"sqlite:///{tmp_path}/back.db"
     assert copy_state(postgresql_url, back)["audit_events"] == 4
-    assert open_one(back).read(lambda stores: stores.directory.load()) == before[0]
+    assert open_database(back).read(lambda stores: stores.directory.load()) == before[0]
 
 
-def test_a_target_that_holds_anything_is_left_alone(
-    sqlite_url: str, postgresql_url: str, open_one: Callable[[str], Database]
+def test_target_that_is_not_empty_is_refused(
+    sqlite_url: str, postgresql_url: str, open_database: Callable[[str], Database]
 ) -> None:
-    source = open_one(sqlite_url)
+    source = open_database(sqlite_url)
     source.write(fill)
     copy_state(sqlite_url, postgresql_url)
-    before = open_one(postgresql_url).read(everything)
+    before = open_database(postgresql_url).read(everything)
     with pytest.raises(OperatorError, match="empty"):
         copy_state(sqlite_url, postgresql_url)
-    assert open_one(postgresql_url).read(everything) == before
+    assert open_database(postgresql_url).read(everything) == before
 
 
-def test_a_source_that_is_not_there_or_the_target_itself_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+def test_missing_source_and_identical_target_are_refused(sqlite_url: str, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="daybreakd migrate"):
         copy_state(f"sqlite:///{tmp_path}/nothing.db", sqlite_url)
     with pytest.raises(OperatorError, match="same database"):

@@ -1,4 +1,4 @@
-"""Accounts, seats, grants and nodes, on both databases."""
+"""Accounts, seats, grants and nodes."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,7 +14,7 @@ from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, NOW, SEAT, account, seat, two_accounts, uuid
 
 
-def test_a_directory_comes_back_as_it_was_put_in_and_again(state: Database) -> None:
+def test_directory_round_trips_and_repeated_writes_are_equal(state: Database) -> None:
     state.write(two_accounts)
     state.write(two_accounts)
     assert state.read(lambda stores: stores.directory.load()) == Directory(
@@ -27,7 +27,7 @@ def test_a_directory_comes_back_as_it_was_put_in_and_again(state: Database) -> N
     )
 
 
-def test_what_is_put_again_is_changed(state: Database) -> None:
+def test_repeated_write_updates_the_row(state: Database) -> None:
     state.write(two_accounts)
     changed = changed_to(ANN, active=False, api_tokens_enabled=True, billing=BillingState(trial_started=True))
     state.write(lambda stores: stores.directory.put_accounts(changed))
@@ -36,7 +36,7 @@ def test_what_is_put_again_is_changed(state: Database) -> None:
     assert state.read(lambda stores: stores.directory.load()).grants[0].roles == ("analyst",)
 
 
-def test_a_seat_that_is_put_again_keeps_its_password_and_its_operator_role(state: Database) -> None:
+def test_updated_seat_keeps_password_and_operator_role(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.set_operator(SEAT.seat_id, True))
     state.write(lambda stores: stores.seats.set_last_client(SEAT.seat_id, BEA.client_id))
@@ -53,7 +53,7 @@ def test_two_seats_never_share_an_email(state: Database) -> None:
         state.write(lambda stores: stores.directory.put_seats(seat(2, email=SEAT.email.upper())))
 
 
-def test_a_grant_needs_its_seat_and_its_account(state: Database) -> None:
+def test_grant_requires_its_seat_and_account(state: Database) -> None:
     state.write(two_accounts)
     with pytest.raises(Conflict):
         state.write(lambda stores: stores.directory.put_grants(Grant(uuid(9), ANN.client_id)))
@@ -61,7 +61,7 @@ def test_a_grant_needs_its_seat_and_its_account(state: Database) -> None:
         state.write(lambda stores: stores.directory.put_grants(Grant(SEAT.seat_id, uuid(9))))
 
 
-def test_accounts_are_ordered_alike_on_both_databases(state: Database) -> None:
+def test_accounts_have_the_same_order_on_both_databases(state: Database) -> None:
     ids = ["0a-b", "0aa", "0A", "0-z", "é"]
     for client_id in ids:
         state.write(lambda stores, it=client_id: stores.directory.put_accounts(changed_to(account(1), client_id=it)))  # type: ignore[misc]
@@ -69,11 +69,11 @@ def test_accounts_are_ordered_alike_on_both_databases(state: Database) -> None:
     assert [one.client_id for one in loaded.accounts] == sorted(ids)
 
 
-def test_nodes_are_seen_while_they_beat(state: Database) -> None:
+def test_nodes_with_recent_heartbeats_are_listed(state: Database) -> None:
     node = Node("n1", "host-a", "0.1", NOW, NOW, ("web", "builder"))
-    state.write(lambda stores: stores.nodes.beat(node))
+    state.write(lambda stores: stores.nodes.record_heartbeat(node))
     later = replace(node, seen_at=NOW + timedelta(seconds=30))
-    state.write(lambda stores: stores.nodes.beat(later))
-    state.write(lambda stores: stores.nodes.beat(replace(node, node_id="n0")))
+    state.write(lambda stores: stores.nodes.record_heartbeat(later))
+    state.write(lambda stores: stores.nodes.record_heartbeat(replace(node, node_id="n0")))
     assert state.read(lambda stores: stores.nodes.list_seen(NOW + timedelta(seconds=1))) == [later]
     assert len(state.read(lambda stores: stores.nodes.list_seen(NOW))) == 2

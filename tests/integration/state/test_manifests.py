@@ -1,4 +1,4 @@
-"""What snapshots hold, in bulk; on both databases."""
+"""Manifests of snapshots."""
 
 from random import Random
 
@@ -6,13 +6,13 @@ import pytest
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import SnapshotState
+from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import leader_drops
-from daybreak.snapshots.plan import GuardRules
 from daybreak.state.database import Database
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 
-ONE, TWO, STRANGER = uuid(1), uuid(2), uuid(3)
-# More than a page and more than a statement takes.
+ONE, TWO, UNKNOWN = uuid(1), uuid(2), uuid(3)
+# More than one page, and more than one statement takes.
 LEADERS = 10_500
 
 
@@ -22,35 +22,35 @@ def published(state: Database, number: int) -> str:
     return uuid(number)
 
 
-def test_a_file_is_found_by_leader_resource_and_format(state: Database) -> None:
+def test_file_is_found_by_leader_resource_and_format(state: Database) -> None:
     snapshot_id = published(state, 9)
     own = entry(snapshot_id, ONE, "members")
-    for asked in (None, snapshot_id):
-        found = state.read(lambda stores, it=asked: stores.snapshots.file(it, ONE, "members", "json"))  # type: ignore[misc]
+    for wanted in (None, snapshot_id):
+        found = state.read(lambda stores, it=wanted: stores.snapshots.file(it, ONE, "members", "json"))  # type: ignore[misc]
         assert found is not None
         assert (found.snapshot_id, found.rows, found.resource, found.format) == (snapshot_id, 5, "members", "json")
         assert found.stored == own.formats["json"]
         assert (found.as_of, found.published_at) == (NOW, NOW + 9 * MINUTE)
 
 
-def test_a_leader_without_rows_gets_the_shared_file_and_a_stranger_none(state: Database) -> None:
+def test_leader_without_rows_gets_shared_file_unknown_none(state: Database) -> None:
     snapshot_id = published(state, 9)
     shared = state.read(lambda stores: stores.snapshots.file(None, TWO, "members", "csv"))
     assert shared is not None
     assert (shared.rows, shared.stored) == (0, entry(snapshot_id, "", "members", rows=0).formats["csv"])
-    strangers = [
-        (STRANGER, "members", "csv"),
+    missing = [
+        (UNKNOWN, "members", "csv"),
         ("", "members", "csv"),
         (ONE, "unknown", "csv"),
         (ONE, "members", "parquet"),
     ]
-    for asked in strangers:
-        assert state.read(lambda stores, asked=asked: stores.snapshots.file(None, *asked)) is None  # type: ignore[misc]
+    for wanted in missing:
+        assert state.read(lambda stores, wanted=wanted: stores.snapshots.file(None, *wanted)) is None  # type: ignore[misc]
     assert state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, TWO))
-    assert not state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, STRANGER))
+    assert not state.read(lambda stores: stores.snapshots.leader_known(snapshot_id, UNKNOWN))
 
 
-def test_only_what_was_published_and_still_stands_is_found(state: Database) -> None:
+def test_only_published_snapshots_with_files_are_found(state: Database) -> None:
     def found(snapshot_id: str | None) -> bool:
         return state.read(lambda stores: stores.snapshots.file(snapshot_id, ONE, "members", "csv")) is not None
 
@@ -58,7 +58,7 @@ def test_only_what_was_published_and_still_stands_is_found(state: Database) -> N
     state.write(lambda stores: complete_run(stores, 8))
     assert not found(uuid(8)), "complete is not published"
     first, second = published(state, 9), published(state, 10)
-    assert found(first), "a link that is out still works"
+    assert found(first), "issued links still work"
     assert found(second)
     assert state.write(lambda stores: stores.snapshots.forget(first)) == 5
     assert not found(first)
@@ -69,7 +69,7 @@ def test_only_what_was_published_and_still_stands_is_found(state: Database) -> N
     assert [one.snapshot_id for one in state.read(lambda stores: stores.snapshots.served())] == [second]
 
 
-def test_what_is_served_or_may_be_is_not_forgotten(state: Database) -> None:
+def test_served_and_publishable_snapshots_are_not_deleted(state: Database) -> None:
     served = published(state, 9)
     state.write(lambda stores: complete_run(stores, 10))
     for snapshot_id in (served, uuid(10)):
@@ -78,7 +78,7 @@ def test_what_is_served_or_may_be_is_not_forgotten(state: Database) -> None:
     assert state.write(lambda stores: stores.snapshots.forget(uuid(99))) == 0
 
 
-def test_a_manifest_of_one_leader_has_header_only_files_filled_in(state: Database) -> None:
+def test_manifest_of_a_leader_includes_header_only_files(state: Database) -> None:
     snapshot_id = published(state, 9)
     manifest = state.read(lambda stores: stores.snapshots.manifest(snapshot_id, ONE))
     assert [(one.client_id, one.resource, one.rows) for one in manifest] == [
@@ -87,11 +87,11 @@ def test_a_manifest_of_one_leader_has_header_only_files_filled_in(state: Databas
     ]
     assert manifest[1] == entry(snapshot_id, ONE, "members")
     assert manifest[0].formats == entry(snapshot_id, "", "campaigns", rows=0).formats
-    assert state.read(lambda stores: stores.snapshots.manifest(snapshot_id, STRANGER)) == []
+    assert state.read(lambda stores: stores.snapshots.manifest(snapshot_id, UNKNOWN)) == []
     assert state.read(lambda stores: stores.snapshots.manifest(uuid(99), ONE)) == []
 
 
-def test_keys_that_lie_in_other_snapshots_folders_are_found_among_all(state: Database) -> None:
+def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
     carried = [entry(uuid(3), TWO, "members"), entry(uuid(4), TWO, "campaigns")]
     entries = [entry(uuid(7), ONE, "members"), *carried]
@@ -101,7 +101,7 @@ def test_keys_that_lie_in_other_snapshots_folders_are_found_among_all(state: Dat
     assert keys == [stored.key for stored in carried[0].formats.values()]
 
 
-def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Database) -> None:
+def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
     mine = (started.snapshot_id, started.fence)
     leaders = [uuid(number * 7919 % 1_000_003) for number in range(LEADERS)]
@@ -125,15 +125,15 @@ def test_ten_thousand_leaders_go_in_and_come_out_whole_and_in_order(state: Datab
     state.write(lambda stores: stores.snapshots.finish(*mine, SnapshotState.FAILED, NOW, report={}, failure="x"))
     rows = len(read) + len(leaders)
     assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)]
-    gone = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
+    deleted = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
     assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)], "not yet"
-    gone += [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
-    assert gone == [9_000, 9_000, rows - 18_000, 0]
+    deleted += [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
+    assert deleted == [9_000, 9_000, rows - 18_000, 0]
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7)))) == []
     assert state.read(lambda stores: stores.snapshots.abandoned()) == []
 
 
-def test_large_leaders_that_lost_too_many_rows_are_found_and_others_are_not(state: Database) -> None:
+def test_only_large_leaders_that_lost_many_rows_are_found(state: Database) -> None:
     def made(number: int, rows: dict[str, int]) -> str:
         started = state.write(lambda stores: stores.snapshots.begin_manual(run(number, day=None), NOW, LEASE_SECONDS))
         entries = [entry(uuid(number), client_id, "members", count) for client_id, count in rows.items()]
@@ -149,18 +149,21 @@ def test_large_leaders_that_lost_too_many_rows_are_found_and_others_are_not(stat
         for client_id, rows in sorted(before.items())
         if rows >= 100 and rows - now.get(client_id, 0) > 0.5 * rows
     ]
-    rules = GuardRules(leader_drop_share=0.5, leader_least_rows=100)
+    rules = GuardSettings(max_leader_drop_share=0.5, leader_min_rows=100)
     shared = {"": 5000}
     served, new = made(7, before | shared), made(8, now)
     findings = state.read(lambda stores: list(leader_drops(stores.snapshots, served, new, "members", rules)))
     assert [(one.client_id, one.before, one.now) for one in findings] == expected
     assert {1000, 100} <= {one.before for one in findings}
-    assert "fewer" in findings[0].detail
+    first = findings[0]
+    assert first.detail == (
+        f"members of Leader {first.client_id}: 0 rows, down from {first.before:,} (-100 %, limit 50 %)."
+    )
     assert state.read(lambda stores: list(leader_drops(stores.snapshots, served, new, "campaigns", rules))) == []
     assert state.read(lambda stores: list(leader_drops(stores.snapshots, uuid(99), new, "members", rules))) == []
 
 
-def test_an_entry_that_is_there_already_is_refused_whole(state: Database) -> None:
+def test_batch_with_an_existing_entry_is_refused(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
     mine = (started.snapshot_id, started.fence)
     state.write(lambda stores: stores.snapshots.add_entries(*mine, [entry(uuid(7), ONE, "members")]))

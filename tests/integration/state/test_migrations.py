@@ -1,4 +1,4 @@
-"""A database is brought to this version's shape once, by one of many, and says when it is not there."""
+"""Migrations of the state database, and its URLs."""
 
 import sqlite3
 import sys
@@ -18,24 +18,24 @@ from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.schema import metadata
-from daybreak.state.sqlite_file import connect, engine_of
+from daybreak.state.sqlite_file import connect, sqlite_engine
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of a database that nobody has touched."""
+    """Return the URL of a database without tables."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/deep/state.db"
     url: str = request.getfixturevalue("postgresql_url")
     return url
 
 
-def test_an_empty_database_says_what_to_run(empty_url: str, open_one: Callable[[str], Database]) -> None:
-    with pytest.raises(OperatorError, match=r"not there: see that state\.url is right.*daybreakd migrate"):
-        require_current(open_one(empty_url), empty_url)
+def test_empty_database_says_what_to_run(empty_url: str, open_database: Callable[[str], Database]) -> None:
+    with pytest.raises(OperatorError, match=r"does not exist or is empty\. Check state\.url.*daybreakd migrate"):
+        require_current(open_database(empty_url), empty_url)
 
 
-def test_a_new_file_beside_another_writer_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
+def test_new_file_waits_a_bounded_time_for_another_writer(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
@@ -51,8 +51,8 @@ def test_a_new_file_beside_another_writer_is_waited_for_and_not_for_ever(tmp_pat
         other.close()
 
 
-def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
-    engine = engine_of(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+def test_migrations_create_the_declared_schema(state_url: str) -> None:
+    engine = sqlite_engine(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
     try:
         with engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -61,48 +61,46 @@ def test_the_migrations_make_what_the_schema_says(state_url: str) -> None:
         engine.dispose()
 
 
-def test_the_migrations_library_is_not_loaded_for_a_database_that_needs_none(
-    state_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alembic_is_not_loaded_for_a_migrated_database(state_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "alembic", None)
     assert migrate(state_url) == HEAD
 
 
-def test_a_database_of_another_version_is_refused_with_what_to_do(state: Database, state_url: str) -> None:
-    engine = engine_of(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
+def test_database_of_another_version_says_what_to_do(state: Database, state_url: str) -> None:
+    engine = sqlite_engine(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
 
-    def pretend(revision: str) -> None:
+    def set_revision(revision: str) -> None:
         with engine.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = :it"), {"it": revision})
 
     try:
-        pretend("r9999")
+        set_revision("r9999")
         with pytest.raises(OperatorError, match="newer"):
             require_current(state, state_url)
         with pytest.raises(OperatorError, match="newer"):
             migrate(state_url)
-        pretend("r0000")
+        set_revision("r0000")
         with pytest.raises(OperatorError, match="daybreakd migrate"):
             require_current(state, state_url)
     finally:
-        pretend(HEAD)
+        set_revision(HEAD)
         engine.dispose()
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://", "sqlite:///", "daybreak.db", "sqlite://state.db"])
-def test_a_url_that_names_no_database_is_refused(url: str) -> None:
+def test_invalid_state_url_is_refused(url: str) -> None:
     with pytest.raises(OperatorError, match=r"state\.url"):
         open_state(url)
 
 
 @pytest.mark.parametrize("name", ["a#b.db", "q?x.db", "p%41c.db", "with space.db"])
-def test_a_file_lies_where_its_url_says_whatever_its_letters(tmp_path: Path, name: str) -> None:
+def test_file_names_may_contain_url_characters(tmp_path: Path, name: str) -> None:
     migrate(f"sqlite:///{tmp_path}/{name}")
     assert [path.name for path in tmp_path.glob("*.db")] == [name]
 
 
 @pytest.mark.parametrize("url", ["postgres://h/x", "postgresql://h/x", "postgresql+psycopg://h/x"])
-def test_every_way_to_write_a_postgresql_url_is_taken(url: str) -> None:
+def test_every_postgresql_url_scheme_is_accepted(url: str) -> None:
     state = open_state(url)
     assert isinstance(state, PostgresqlState)
     state.close()

@@ -1,4 +1,4 @@
-"""The roles of docs/state-database.md: enough to serve, and not enough to change the shape or the trail."""
+"""The PostgreSQL roles of docs/how-to/state-database.md."""
 
 import re
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def statements(block: str) -> list[str]:
 
 @pytest.fixture
 def roles(postgresql_server: PostgreSQLServer, project_folder: Path) -> Iterator[PostgreSQLServer]:
-    """A server set up by the page, word for word."""
-    page = (project_folder / "docs" / "state-database.md").read_text(encoding="utf-8")
+    """A server configured with the statements of the page."""
+    page = (project_folder / "docs" / "how-to" / "state-database.md").read_text(encoding="utf-8")
     as_superuser, before, after = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     server = postgresql_server
     server.execute(*statements(as_superuser))
@@ -52,7 +52,7 @@ def roles(postgresql_server: PostgreSQLServer, project_folder: Path) -> Iterator
         server.execute("DROP ROLE daybreak_owner", "DROP ROLE daybreak_service")
 
 
-def everything_a_service_does(stores: Stores) -> None:
+def use_every_store(stores: Stores) -> None:
     two_accounts(stores)
     stores.sessions.start(session(1, SEAT.seat_id))
     stores.sessions.end(uuid(1), NOW, "logout")
@@ -61,21 +61,21 @@ def everything_a_service_does(stores: Stores) -> None:
     stores.throttle.count([ThrottleRule("k", 5, 60)], NOW)
     stores.throttle.clear("k")
     stores.audit.append(AuditEvent(NOW, "login", "ok", "someone@example.org"))
-    stores.nodes.beat(Node("n", "h", "1", NOW, NOW, ()))
+    stores.nodes.record_heartbeat(Node("n", "h", "1", NOW, NOW, ()))
     for number in (8, 9):
         complete_run(stores, number)
         stores.snapshots.publish(uuid(number), None, NOW)
     stores.snapshots.forget(uuid(8))
     stores.directory.put_accounts(replace(ANN, active=False))
     assert stores.snapshots.file(None, uuid(1), "members", "csv") is not None
-    assert stores.audit.forget(NOW) == 0
+    assert stores.audit.delete_before(NOW) == 0
 
 
-def test_the_serving_role_can_serve_and_no_more(roles: PostgreSQLServer) -> None:
+def test_service_role_can_serve_and_nothing_else(roles: PostgreSQLServer) -> None:
     url = roles.url("daybreak", user="daybreak_service")
     state = open_state(url, wait_seconds=PATIENT_SECONDS)
     require_current(state, url)
-    state.write(everything_a_service_does)
+    state.write(use_every_store)
     state.close()
     for forbidden in (
         "UPDATE audit_events SET actor = 'x'",

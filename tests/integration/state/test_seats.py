@@ -1,15 +1,15 @@
-"""Seats, their passwords and their second factors, on both databases."""
+"""Seats, their passwords and their second factors."""
 
 import unicodedata
 
 from msgspec.structs import replace
 
-from daybreak.domain.identity import Landing, Seat
+from daybreak.domain.identity import InitialAccount, Seat
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, two_accounts, uuid
 
 
-def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
+def test_seat_is_found_by_email_in_any_case(state: Database) -> None:
     state.write(lambda stores: stores.directory.put_seats(seat(1, email="Zoë@Example.org")))
     found = state.read(lambda stores: stores.seats.by_email("  ZOË@example.ORG "))
     assert found is not None
@@ -21,35 +21,35 @@ def test_a_seat_is_found_by_its_email_in_any_case(state: Database) -> None:
     assert state.read(lambda stores: stores.seats.by_id(uuid(2))) is None
 
 
-def test_a_seat_reaches_its_accounts_in_the_order_of_their_names_inactive_ones_too(state: Database) -> None:
+def test_accounts_of_a_seat_are_ordered_by_name(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.directory.put_accounts(account(0xB1, first_name="bea", active=False)))
-    reached = state.read(lambda stores: stores.seats.reach(SEAT.seat_id))
+    reached = state.read(lambda stores: stores.seats.granted_accounts(SEAT.seat_id))
     assert [reach.account.client_id for reach in reached] == [ANN.client_id, BEA.client_id]
     assert reached[0].account == ANN
     assert (reached[0].grant.roles, reached[0].grant.data_export) == (("owner", "admin"), True)
     assert (reached[1].account.active, reached[1].grant.async_rest_api) == (False, True)
-    assert state.read(lambda stores: stores.seats.reach(uuid(99))) == []
+    assert state.read(lambda stores: stores.seats.granted_accounts(uuid(99))) == []
 
 
-def test_a_login_begins_on_the_active_account_used_last_else_on_the_first_by_name(state: Database) -> None:
-    def landing(of: Seat = SEAT) -> Landing | None:
-        return state.read(lambda stores: stores.seats.landing(of))
+def test_login_starts_on_last_used_or_first_active_account(state: Database) -> None:
+    def landing(of: Seat = SEAT) -> InitialAccount | None:
+        return state.read(lambda stores: stores.seats.initial_account(of))
 
     state.write(two_accounts)
-    assert state.read(lambda stores: stores.seats.reach_size(SEAT.seat_id)) == 2
-    assert landing() == Landing(ANN.client_id, second_factor_required=True)
+    assert state.read(lambda stores: stores.seats.count_granted_accounts(SEAT.seat_id)) == 2
+    assert landing() == InitialAccount(ANN.client_id, second_factor_required=True)
     last = replace(SEAT, last_client_id=BEA.client_id)
-    assert landing(last) == Landing(BEA.client_id, second_factor_required=True)
+    assert landing(last) == InitialAccount(BEA.client_id, second_factor_required=True)
     assert landing(replace(SEAT, last_client_id=uuid(9))) == landing()
     state.write(lambda stores: stores.directory.put_accounts(replace(BEA, active=False)))
-    assert landing(last) == Landing(ANN.client_id, second_factor_required=False)
+    assert landing(last) == InitialAccount(ANN.client_id, second_factor_required=False)
     state.write(lambda stores: stores.directory.put_accounts(replace(ANN, active=False)))
     assert landing(last) is None
     assert landing(seat(3)) is None
 
 
-def test_what_is_set_on_a_seat_is_there_afterwards(state: Database) -> None:
+def test_changes_of_a_seat_are_stored(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.set_password_hash(SEAT.seat_id, "another", NOW))
     state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
@@ -61,7 +61,7 @@ def test_what_is_set_on_a_seat_is_there_afterwards(state: Database) -> None:
     )  # fmt: skip
 
 
-def test_a_second_factor_counts_once_it_is_confirmed(state: Database) -> None:
+def test_second_factor_is_enrolled_when_confirmed(state: Database) -> None:
     state.write(two_accounts)
     assert not state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, ["r1"], NOW))
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
@@ -74,19 +74,19 @@ def test_a_second_factor_counts_once_it_is_confirmed(state: Database) -> None:
     assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 2
 
 
-def test_a_step_is_accepted_once_and_never_an_earlier_one(state: Database) -> None:
+def test_step_is_accepted_once_and_earlier_steps_never(state: Database) -> None:
     state.write(two_accounts)
-    assert not state.write(lambda stores: stores.seats.accept_step(SEAT.seat_id, 5)), "nothing is enrolled"
+    assert not state.write(lambda stores: stores.seats.use_step(SEAT.seat_id, 5)), "nothing is enrolled"
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, [], NOW))
     answers = [
-        state.write(lambda stores, step=step: stores.seats.accept_step(SEAT.seat_id, step))  # type: ignore[misc]
+        state.write(lambda stores, step=step: stores.seats.use_step(SEAT.seat_id, step))  # type: ignore[misc]
         for step in (5, 6, 6, 5, 7)
     ]
     assert answers == [False, True, False, False, True]
 
 
-def test_a_recovery_code_is_good_once_and_gone_after_a_reset(state: Database) -> None:
+def test_recovery_code_works_once_and_not_after_a_reset(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.replace_recovery_codes(SEAT.seat_id, ["old"]))
     state.write(lambda stores: stores.seats.replace_recovery_codes(SEAT.seat_id, ["r1", "r2"]))
@@ -103,16 +103,16 @@ def test_a_recovery_code_is_good_once_and_gone_after_a_reset(state: Database) ->
     assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 0
 
 
-def test_a_step_that_was_used_is_not_good_again_after_a_reset(state: Database) -> None:
+def test_used_step_stays_refused_after_a_reset(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "one", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 9, [], NOW))
     state.write(lambda stores: stores.seats.reset_second_factor(SEAT.seat_id))
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "two", NOW + MINUTE))
-    assert not state.write(lambda stores: stores.seats.accept_step(SEAT.seat_id, 9))
+    assert not state.write(lambda stores: stores.seats.use_step(SEAT.seat_id, 9))
 
 
-def test_seeds_are_resealed_where_the_key_changed(state: Database) -> None:
+def test_seeds_are_resealed_after_a_key_change(state: Database) -> None:
     for number, seed in ((1, "k1:one"), (2, "k2:two"), (3, "k1:three")):
         state.write(lambda stores, number=number: stores.directory.put_seats(seat(number)))  # type: ignore[misc]
         state.write(lambda stores, number=number, seed=seed: stores.seats.begin_second_factor(uuid(number), seed, NOW))  # type: ignore[misc]

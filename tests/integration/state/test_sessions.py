@@ -13,75 +13,75 @@ DEVICE = Device(uuid(0xDE), SEAT.seat_id, "curl/8", "192.0.2.7", NOW, NOW)
 
 def one_session(stores: Stores) -> None:
     two_accounts(stores)
-    stores.sessions.remember_device(DEVICE)
+    stores.sessions.save_device(DEVICE)
     stores.sessions.start(session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp")))
 
 
-def test_a_standing_says_all_about_a_session_on_one_account(state: Database) -> None:
+def test_access_has_session_seat_account_and_grant(state: Database) -> None:
     state.write(one_session)
-    standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
-    assert standing is not None
-    assert standing.session == session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"))
-    assert standing.seat == SEAT
-    assert standing.account == ANN.standing
-    assert standing.grant is not None
-    assert standing.grant.roles == ("owner", "admin")
+    resolved = state.read(lambda stores: stores.sessions.resolve(SID, ANN.client_id))
+    assert resolved is not None
+    assert resolved.session == session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"))
+    assert resolved.seat == SEAT
+    assert resolved.account == ANN.status
+    assert resolved.grant is not None
+    assert resolved.grant.roles == ("owner", "admin")
 
 
-def test_a_standing_has_no_account_where_the_seat_has_no_grant(state: Database) -> None:
+def test_access_without_a_grant_has_no_account(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.directory.put_accounts(account(0xC1)))
     for client_id in (uuid(0xC1), uuid(0xFF), None, ""):
-        standing = state.read(lambda stores, it=client_id: stores.sessions.standing(SID, it))  # type: ignore[misc]
-        assert standing is not None
-        assert (standing.account, standing.grant, standing.seat) == (None, None, SEAT)
-    assert state.read(lambda stores: stores.sessions.standing(uuid(1), ANN.client_id)) is None
+        resolved = state.read(lambda stores, it=client_id: stores.sessions.resolve(SID, it))  # type: ignore[misc]
+        assert resolved is not None
+        assert (resolved.account, resolved.grant, resolved.seat) == (None, None, SEAT)
+    assert state.read(lambda stores: stores.sessions.resolve(uuid(1), ANN.client_id)) is None
 
 
-def test_every_change_shows_in_the_next_standing(state: Database) -> None:
+def test_changes_are_visible_on_the_next_read(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.seats.set_disabled(SEAT.seat_id, True))
     state.write(lambda stores: stores.directory.put_accounts(account(0xA1, first_name="Ann", active=False)))
-    standing = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
-    assert standing is not None
-    assert standing.seat.disabled
-    assert standing.account is not None
-    assert not standing.account.active
+    resolved = state.read(lambda stores: stores.sessions.resolve(SID, ANN.client_id))
+    assert resolved is not None
+    assert resolved.seat.disabled
+    assert resolved.account is not None
+    assert not resolved.account.active
     state.write(lambda stores: stores.directory.remove_grants(Grant(SEAT.seat_id, ANN.client_id)))
-    gone = state.read(lambda stores: stores.sessions.standing(SID, ANN.client_id))
-    assert gone is not None
-    assert gone.account is None
+    without_grant = state.read(lambda stores: stores.sessions.resolve(SID, ANN.client_id))
+    assert without_grant is not None
+    assert without_grant.account is None
 
 
-def test_the_second_factor_ends_the_waiting_once(state: Database) -> None:
+def test_second_factor_completes_a_login_once(state: Database) -> None:
     state.write(two_accounts)
     waiting = session(7, SEAT.seat_id, awaiting_second_factor=True, expires_at=NOW + 10 * MINUTE)
     state.write(lambda stores: stores.sessions.start(waiting))
     assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW)) == []
 
     def pass_it(stores: Stores) -> bool:
-        return stores.sessions.pass_second_factor(
+        return stores.sessions.complete_second_factor(
             uuid(7), device_id=DEVICE.device_id, expires_at=NOW + timedelta(days=7), amr=("pwd", "otp")
         )
 
     assert [state.write(pass_it), state.write(pass_it)] == [True, False]
-    standing = state.read(lambda stores: stores.sessions.standing(uuid(7), ANN.client_id))
-    assert standing is not None
-    assert (standing.session.awaiting_second_factor, standing.session.amr) == (False, ("pwd", "otp"))
-    assert standing.session.expires_at == NOW + timedelta(days=7)
-    assert standing.session.device_id == DEVICE.device_id
+    resolved = state.read(lambda stores: stores.sessions.resolve(uuid(7), ANN.client_id))
+    assert resolved is not None
+    assert (resolved.session.awaiting_second_factor, resolved.session.amr) == (False, ("pwd", "otp"))
+    assert resolved.session.expires_at == NOW + timedelta(days=7)
+    assert resolved.session.device_id == DEVICE.device_id
 
 
-def test_a_waiting_session_that_ended_passes_no_more(state: Database) -> None:
+def test_ended_session_does_not_accept_a_second_factor(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.sessions.start(session(7, SEAT.seat_id, awaiting_second_factor=True)))
     state.write(lambda stores: stores.sessions.end(uuid(7), NOW, "logout"))
     assert not state.write(
-        lambda stores: stores.sessions.pass_second_factor(uuid(7), device_id="d", expires_at=NOW, amr=())
+        lambda stores: stores.sessions.complete_second_factor(uuid(7), device_id="d", expires_at=NOW, amr=())
     )
 
 
-def test_a_session_ends_once_and_all_of_a_seat_but_one(state: Database) -> None:
+def test_session_ends_once_and_all_but_one_of_a_seat_end(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.directory.put_seats(seat(2)))
     for number in (1, 2, 3):
@@ -90,7 +90,7 @@ def test_a_session_ends_once_and_all_of_a_seat_but_one(state: Database) -> None:
     assert state.write(lambda stores: stores.sessions.end(uuid(1), NOW, "logout"))
     assert not state.write(lambda stores: stores.sessions.end(uuid(1), NOW + MINUTE, "again"))
     assert state.write(lambda stores: stores.sessions.end_all(SEAT.seat_id, NOW, "password", keep_sid=uuid(2))) == 1
-    ended = state.read(lambda stores: stores.sessions.standing(uuid(1), None))
+    ended = state.read(lambda stores: stores.sessions.resolve(uuid(1), None))
     assert ended is not None
     assert (ended.session.ended_at, ended.session.end_reason) == (NOW, "logout")
     still = state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW))
@@ -98,7 +98,7 @@ def test_a_session_ends_once_and_all_of_a_seat_but_one(state: Database) -> None:
     assert len(state.read(lambda stores: stores.sessions.list_open(uuid(2), NOW))) == 1
 
 
-def test_open_sessions_come_with_their_devices_and_without_expired_ones(state: Database) -> None:
+def test_open_sessions_have_devices_and_exclude_expired_ones(state: Database) -> None:
     state.write(one_session)
     state.write(
         lambda stores: stores.sessions.start(session(8, SEAT.seat_id, kind="dashboard", started_at=NOW + MINUTE))
@@ -111,31 +111,31 @@ def test_open_sessions_come_with_their_devices_and_without_expired_ones(state: D
     assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW + timedelta(days=7))) == []
 
 
-def test_a_device_is_brought_up_to_date_but_never_taken_from_its_seat(state: Database) -> None:
+def test_device_is_updated_only_by_its_own_seat(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.directory.put_seats(seat(2)))
     later = Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW + MINUTE, NOW + MINUTE)
     theft = Device(DEVICE.device_id, uuid(2), "thief", "203.0.113.1", NOW, NOW + 2 * MINUTE)
-    state.write(lambda stores: stores.sessions.remember_device(later))
-    state.write(lambda stores: stores.sessions.remember_device(theft))
+    state.write(lambda stores: stores.sessions.save_device(later))
+    state.write(lambda stores: stores.sessions.save_device(theft))
     found = state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id))
     assert found == Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW, NOW + MINUTE)
     assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, uuid(2))) is None
 
 
-def test_reauthentication_is_kept_and_what_ended_is_forgotten(state: Database) -> None:
+def test_reauthentication_is_stored_and_ended_sessions_deleted(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.sessions.mark_reauthenticated(SID, NOW + MINUTE))
-    standing = state.read(lambda stores: stores.sessions.standing(SID, BEA.client_id))
-    assert standing is not None
-    assert standing.session.reauthenticated_at == NOW + MINUTE
+    resolved = state.read(lambda stores: stores.sessions.resolve(SID, BEA.client_id))
+    assert resolved is not None
+    assert resolved.session.reauthenticated_at == NOW + MINUTE
     state.write(lambda stores: stores.sessions.start(session(1, SEAT.seat_id)))
     state.write(lambda stores: stores.sessions.end(uuid(1), NOW, "logout"))
     state.write(lambda stores: stores.sessions.start(session(2, SEAT.seat_id, expires_at=NOW - MINUTE)))
-    assert state.write(lambda stores: stores.sessions.forget_ended(NOW + MINUTE)) == 2
+    assert state.write(lambda stores: stores.sessions.delete_ended(NOW + MINUTE)) == 2
     idle = Device(uuid(0xDF), SEAT.seat_id, "old", "192.0.2.9", NOW, NOW)
-    state.write(lambda stores: stores.sessions.remember_device(idle))
-    assert state.write(lambda stores: stores.sessions.forget_devices(NOW)) == 0
-    assert state.write(lambda stores: stores.sessions.forget_devices(NOW + MINUTE)) == 1
+    state.write(lambda stores: stores.sessions.save_device(idle))
+    assert state.write(lambda stores: stores.sessions.delete_unused_devices(NOW)) == 0
+    assert state.write(lambda stores: stores.sessions.delete_unused_devices(NOW + MINUTE)) == 1
     assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id)) == DEVICE
-    assert state.read(lambda stores: stores.sessions.standing(SID, None)) is not None
+    assert state.read(lambda stores: stores.sessions.resolve(SID, None)) is not None

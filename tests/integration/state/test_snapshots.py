@@ -1,4 +1,4 @@
-"""Runs and what is served: claims, leases, fences, the pointer; on both databases."""
+"""Runs: claims, leases, fences, and the pointer to the served snapshot."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ def claim(state: Database, number: int, now_minutes: float = 0) -> Snapshot | No
     )
 
 
-def held(snapshot: Snapshot | None) -> Snapshot:
+def existing(snapshot: Snapshot | None) -> Snapshot:
     assert snapshot is not None
     return snapshot
 
@@ -36,8 +36,8 @@ def publish(state: Database, snapshot: Snapshot, *, fence: int | None = None, re
     )
 
 
-def test_a_day_is_claimed_once_while_its_lease_holds(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_day_is_claimed_once_while_its_lease_is_valid(state: Database) -> None:
+    first = existing(claim(state, 1))
     assert (first.state, first.builder, first.day) == (SnapshotState.BUILDING, "builder 1", DAY)
     assert first.lease_until == NOW + MINUTE
     assert first.heartbeat_at == NOW
@@ -45,9 +45,9 @@ def test_a_day_is_claimed_once_while_its_lease_holds(state: Database) -> None:
     assert state.read(lambda stores: stores.snapshots.of_day(DAY)) == first
 
 
-def test_a_lapsed_lease_is_taken_over_under_a_higher_fence_and_the_old_builder_is_fenced(state: Database) -> None:
-    old = held(claim(state, 1))
-    new = held(claim(state, 2, 1.5))
+def test_expired_lease_is_taken_over_and_old_builder_fenced(state: Database) -> None:
+    old = existing(claim(state, 1))
+    new = existing(claim(state, 2, 1.5))
     assert new.fence > old.fence
     lost = state.read(lambda stores: stores.snapshots.get(old.snapshot_id))
     assert lost is not None
@@ -68,20 +68,20 @@ def test_a_lapsed_lease_is_taken_over_under_a_higher_fence_and_the_old_builder_i
     assert list(state.read(lambda stores: list(stores.snapshots.entries(old.snapshot_id)))) == []
 
 
-def test_a_renewed_lease_holds_and_says_how_far_the_run_is(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_renewed_lease_stores_progress_and_blocks_claims(state: Database) -> None:
+    first = existing(claim(state, 1))
     progress = {"resource": "members", "rows": 12}
     assert state.write(
         lambda stores: stores.snapshots.renew(first.snapshot_id, first.fence, NOW + MINUTE, LEASE_SECONDS, progress)
     )
     assert claim(state, 2, 1.9) is None
-    found = held(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
+    found = existing(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
     assert (found.progress, found.heartbeat_at, found.lease_until) == (progress, NOW + MINUTE, NOW + 2 * MINUTE)
 
 
 @pytest.mark.parametrize("end", [SnapshotState.COMPLETE, SnapshotState.HELD])
-def test_a_day_that_is_done_is_not_claimed_again(state: Database, end: SnapshotState) -> None:
-    first = held(claim(state, 1))
+def test_completed_day_is_not_claimed_again(state: Database, end: SnapshotState) -> None:
+    first = existing(claim(state, 1))
     finish(state, first, end)
     assert claim(state, 2, 100) is None
     publish(state, first, fence=first.fence, reason="looked at it")
@@ -91,50 +91,50 @@ def test_a_day_that_is_done_is_not_claimed_again(state: Database, end: SnapshotS
     assert claim(state, 4, 300) is None, "retired"
 
 
-def test_a_day_that_was_discarded_is_done_too(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_discarded_day_is_not_claimed_again(state: Database) -> None:
+    first = existing(claim(state, 1))
     finish(state, first, SnapshotState.HELD)
-    state.write(lambda stores: stores.snapshots.discard(first.snapshot_id, NOW, "half the rows are gone"))
+    state.write(lambda stores: stores.snapshots.discard(first.snapshot_id, NOW, "half of the rows are missing"))
     assert claim(state, 2, 1) is None
-    found = held(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
+    found = existing(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
     assert found.state is SnapshotState.DISCARDED
-    assert "half the rows are gone" in (found.failure or "")
+    assert "half of the rows are missing" in (found.failure or "")
     with pytest.raises(Conflict):
         publish(state, first, reason="after all")
 
 
-def test_a_day_whose_run_failed_is_claimed_again(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_day_with_a_failed_run_is_claimed_again(state: Database) -> None:
+    first = existing(claim(state, 1))
     finish(state, first, SnapshotState.FAILED)
-    second = held(claim(state, 2))
+    second = existing(claim(state, 2))
     assert second.fence > first.fence
-    assert held(state.read(lambda stores: stores.snapshots.of_day(DAY))).snapshot_id == second.snapshot_id
-    failed = held(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
+    assert existing(state.read(lambda stores: stores.snapshots.of_day(DAY))).snapshot_id == second.snapshot_id
+    failed = existing(state.read(lambda stores: stores.snapshots.get(first.snapshot_id)))
     assert (failed.failure, failed.report, failed.finished_at) == ("disk", {"why": [1, None]}, NOW)
     assert state.read(lambda stores: stores.snapshots.abandoned()) == [failed]
 
 
-def test_runs_by_hand_do_not_take_the_day(state: Database) -> None:
+def test_manual_runs_do_not_claim_the_day(state: Database) -> None:
     state.write(lambda stores: complete_run(stores, 1))
     assert claim(state, 2) is not None
     assert [one.snapshot_id for one in state.read(lambda stores: stores.snapshots.recent())] == [uuid(2), uuid(1)]
     assert len(state.read(lambda stores: stores.snapshots.recent(1))) == 1
 
 
-def test_runs_whose_lease_is_over_are_marked(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_runs_with_an_expired_lease_are_marked_failed(state: Database) -> None:
+    first = existing(claim(state, 1))
     assert state.write(lambda stores: stores.snapshots.lapse(NOW + MINUTE)) == []
     lapsed = state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE))
     assert [(one.snapshot_id, one.state) for one in lapsed] == [(first.snapshot_id, SnapshotState.FAILED)]
     assert state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE)) == []
 
 
-def test_publishing_moves_the_pointer_and_retires_the_one_before(state: Database) -> None:
+def test_publishing_moves_the_pointer_and_retires_the_old(state: Database) -> None:
     assert state.read(lambda stores: stores.snapshots.current()) is None
     for number in (1, 2):
         state.write(lambda stores, number=number: complete_run(stores, number))  # type: ignore[misc]
         publish(state, run(number))
-    current = held(state.read(lambda stores: stores.snapshots.current()))
+    current = existing(state.read(lambda stores: stores.snapshots.current()))
     assert (current.snapshot_id, current.state, current.published_at) == (
         uuid(2), SnapshotState.PUBLISHED, NOW + MINUTE,
     )  # fmt: skip
@@ -145,12 +145,12 @@ def test_publishing_moves_the_pointer_and_retires_the_one_before(state: Database
     ]
 
 
-def test_publishing_refuses_what_is_older_unfinished_unknown_or_published(state: Database) -> None:
+def test_only_newer_complete_snapshots_are_published(state: Database) -> None:
     state.write(lambda stores: complete_run(stores, 1))
     state.write(lambda stores: complete_run(stores, 2, as_of=NOW - timedelta(seconds=1)))
     state.write(lambda stores: complete_run(stores, 3))
     publish(state, run(1))
-    building = held(claim(state, 4))
+    building = existing(claim(state, 4))
     for number in (1, 2, 4):
         with pytest.raises(Conflict):
             publish(state, run(number))
@@ -161,42 +161,42 @@ def test_publishing_refuses_what_is_older_unfinished_unknown_or_published(state:
         publish(state, run(1))
     with pytest.raises(Conflict):
         publish(state, building, fence=building.fence)
-    assert held(state.read(lambda stores: stores.snapshots.current())).snapshot_id == uuid(3)
+    assert existing(state.read(lambda stores: stores.snapshots.current())).snapshot_id == uuid(3)
 
 
-def test_a_held_run_is_published_with_a_reason_alone(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_held_run_is_published_only_with_a_reason(state: Database) -> None:
+    first = existing(claim(state, 1))
     finish(state, first, SnapshotState.HELD)
     for reason in (None, "", "  "):
         with pytest.raises(Conflict):
             publish(state, first, reason=reason)
     publish(state, first, reason="a Leader left")
-    assert held(state.read(lambda stores: stores.snapshots.current())).accepted_reason == "a Leader left"
+    assert existing(state.read(lambda stores: stores.snapshots.current())).accepted_reason == "a Leader left"
 
 
-def test_a_publication_that_fails_half_way_changes_nothing(state: Database) -> None:
+def test_failed_publication_changes_nothing(state: Database) -> None:
     state.write(lambda stores: complete_run(stores, 1))
     state.write(lambda stores: complete_run(stores, 2))
     publish(state, run(1))
 
     def publish_and_fail(stores: Stores) -> None:
         stores.snapshots.publish(uuid(2), None, NOW)
-        raise Conflict("half way")
+        raise Conflict("failed")
 
-    with pytest.raises(Conflict, match="half way"):
+    with pytest.raises(Conflict, match="failed"):
         state.write(publish_and_fail)
-    current = held(state.read(lambda stores: stores.snapshots.current()))
+    current = existing(state.read(lambda stores: stores.snapshots.current()))
     assert (current.snapshot_id, current.state) == (uuid(1), SnapshotState.PUBLISHED)
-    assert held(state.read(lambda stores: stores.snapshots.get(uuid(2)))).state is SnapshotState.COMPLETE
+    assert existing(state.read(lambda stores: stores.snapshots.get(uuid(2)))).state is SnapshotState.COMPLETE
 
 
-def test_only_a_built_run_is_discarded_or_ends(state: Database) -> None:
-    first = held(claim(state, 1))
+def test_only_a_completed_run_is_discarded(state: Database) -> None:
+    first = existing(claim(state, 1))
     with pytest.raises(Conflict):
         state.write(lambda stores: stores.snapshots.discard(first.snapshot_id, NOW, "no"))
     with pytest.raises(NotFound):
         state.write(lambda stores: stores.snapshots.discard(uuid(99), NOW, "no"))
-    with pytest.raises(ValueError, match="does not end"):
+    with pytest.raises(ValueError, match="not an end state"):
         finish(state, first, SnapshotState.PUBLISHED)
     finish(state, first, SnapshotState.COMPLETE)
     with pytest.raises(RunFenced):

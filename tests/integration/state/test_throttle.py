@@ -1,4 +1,4 @@
-"""Counted attempts: never more than the limit in a window, and never a lock for good; on both databases."""
+"""Counted attempts in sliding windows."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ def count(state: Database, now: datetime, *rules: ThrottleRule) -> ThrottleRule 
     return state.write(lambda stores: stores.throttle.count(rules, now))
 
 
-def test_the_limit_holds_in_every_window_and_the_wait_is_true(state: Database) -> None:
+def test_limit_holds_in_every_window_and_wait_is_exact(state: Database) -> None:
     for second in range(5):
         assert count(state, NOW + 10 * second * SECOND, SEAT_RULE) is None
     assert count(state, NOW + 60 * SECOND, SEAT_RULE) == SEAT_RULE
@@ -31,7 +31,7 @@ def test_the_limit_holds_in_every_window_and_the_wait_is_true(state: Database) -
     assert count(state, NOW + 301 * SECOND, SEAT_RULE) == SEAT_RULE, "the second attempt was at 10 s"
 
 
-def test_attempts_over_the_limit_do_not_put_the_end_off(state: Database) -> None:
+def test_refused_attempts_do_not_extend_the_delay(state: Database) -> None:
     for _ in range(5):
         count(state, NOW, SEAT_RULE)
     for second in range(1, 300, 13):
@@ -39,25 +39,25 @@ def test_attempts_over_the_limit_do_not_put_the_end_off(state: Database) -> None
     assert count(state, NOW + 300 * SECOND, SEAT_RULE) is None
 
 
-def test_an_attempt_counts_for_all_rules_or_for_none(state: Database) -> None:
+def test_attempt_counts_for_all_rules_or_none(state: Database) -> None:
     narrow, wide = ThrottleRule("a", 1, 60), ThrottleRule("b", 3, 60)
     assert count(state, NOW, narrow, wide) is None
     assert count(state, NOW, wide, narrow) == narrow
     assert count(state, NOW, narrow, wide) == narrow
-    assert count(state, NOW, wide) is None, "the refused attempts did not count here"
+    assert count(state, NOW, wide) is None, "refused attempts were not counted"
     assert count(state, NOW, wide) is None
     assert count(state, NOW, wide) == wide
 
 
-def test_a_refused_attempt_leaves_nothing_behind(state: Database) -> None:
-    everybody = ThrottleRule("all", 1, 300)
-    assert count(state, NOW, everybody) is None
+def test_refused_attempt_leaves_no_row(state: Database) -> None:
+    overall = ThrottleRule("all", 1, 300)
+    assert count(state, NOW, overall) is None
     for number in range(3):
-        assert count(state, NOW, ThrottleRule(f"made up {number}", 10, 300), everybody) == everybody
-    assert state.write(lambda stores: stores.throttle.forget(NOW + timedelta(days=1))) == 1
+        assert count(state, NOW, ThrottleRule(f"invented {number}", 10, 300), overall) == overall
+    assert state.write(lambda stores: stores.throttle.delete_expired(NOW + timedelta(days=1))) == 1
 
 
-def test_windows_of_one_key_are_counted_apart(state: Database) -> None:
+def test_windows_of_one_key_are_counted_separately(state: Database) -> None:
     rules = [ThrottleRule("seat", 2, 60), ThrottleRule("seat", 3, 3600)]
     assert [count(state, NOW, *rules), count(state, NOW, *rules)] == [None, None]
     assert count(state, NOW + 60 * SECOND, *rules) is None
@@ -66,14 +66,14 @@ def test_windows_of_one_key_are_counted_apart(state: Database) -> None:
     assert count(state, NOW + 120 * SECOND, *rules) is None
 
 
-def test_of_several_exceeded_rules_the_longest_wait_is_named(state: Database) -> None:
+def test_longest_wait_of_several_exceeded_rules_is_returned(state: Database) -> None:
     short, long = ThrottleRule("x", 1, 10), ThrottleRule("y", 1, 1000)
     count(state, NOW, short, long)
     assert count(state, NOW, short, long) == long
 
 
 @pytest.mark.parametrize("limit", [64, 65, 200])
-def test_large_limits_hold_exactly_in_a_burst_and_end_in_time(state: Database, limit: int) -> None:
+def test_large_limits_are_exact_in_a_burst_and_expire(state: Database, limit: int) -> None:
     rule = ThrottleRule("global", limit, 640)
 
     def burst(stores: object) -> int:
@@ -81,34 +81,34 @@ def test_large_limits_hold_exactly_in_a_burst_and_end_in_time(state: Database, l
 
     assert state.write(burst) == limit
     assert count(state, NOW + 639 * SECOND, rule) == rule
-    assert count(state, NOW + 650 * SECOND, rule) is None, "at most a 64th of the window late"
+    assert count(state, NOW + 650 * SECOND, rule) is None, "up to 1/64 of the window late"
 
 
-def test_a_clock_that_ran_ahead_locks_nobody_for_good(state: Database) -> None:
+def test_attempts_of_a_clock_that_was_ahead_are_ignored(state: Database) -> None:
     for _ in range(5):
         count(state, NOW + timedelta(days=2), SEAT_RULE)
     assert count(state, NOW, SEAT_RULE) is None
     assert state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW)) == 0
 
 
-def test_a_rule_that_allows_nothing_refuses(state: Database) -> None:
+def test_rule_with_limit_zero_refuses(state: Database) -> None:
     assert count(state, NOW, ThrottleRule("closed", 0, 60)) is not None
 
 
-def test_what_is_over_is_forgotten(state: Database) -> None:
+def test_expired_attempts_are_deleted(state: Database) -> None:
     count(state, NOW, SEAT_RULE)
-    assert state.write(lambda stores: stores.throttle.forget(NOW + 300 * SECOND)) == 0
-    assert state.write(lambda stores: stores.throttle.forget(NOW + 301 * SECOND)) == 1
+    assert state.write(lambda stores: stores.throttle.delete_expired(NOW + 300 * SECOND)) == 0
+    assert state.write(lambda stores: stores.throttle.delete_expired(NOW + 301 * SECOND)) == 1
 
 
 @given(
     limit=st.integers(1, 6),
     steps=st.lists(st.integers(0, 70), min_size=1, max_size=40),
 )
-def test_no_window_ever_holds_more_than_the_limit_and_no_wait_is_longer_than_said(
-    limit: int, steps: list[int], sqlite_url: str, open_one: Callable[[str], Database]
+def test_no_window_exceeds_the_limit_and_waits_are_exact(
+    limit: int, steps: list[int], sqlite_url: str, open_database: Callable[[str], Database]
 ) -> None:
-    state = open_one(sqlite_url)
+    state = open_database(sqlite_url)
     rule = ThrottleRule(f"{limit} {steps}", limit, 100)
     allowed: list[int] = []
 
@@ -117,12 +117,12 @@ def test_no_window_ever_holds_more_than_the_limit_and_no_wait_is_longer_than_sai
         for step in steps:
             at += step
             now = NOW + at * SECOND
-            inside = sum(other > at - 100 for other in allowed)
+            in_window = sum(other > at - 100 for other in allowed)
             if stores.throttle.count([rule], now) is None:
-                assert inside < limit, "more than the limit in a window"
+                assert in_window < limit, "more than the limit in a window"
                 allowed.append(at)
             else:
-                assert inside == limit, "refused without need"
+                assert in_window == limit, "refused below the limit"
                 wait = stores.throttle.retry_after_seconds(rule, now)
                 assert wait == allowed[-limit] + 100 - at
 

@@ -1,4 +1,4 @@
-"""What one piece of work does is whole or not at all, blocking or awaited; on both databases."""
+"""Transactions are atomic, blocking and asynchronous."""
 
 import asyncio
 import threading
@@ -8,13 +8,13 @@ from contextlib import closing
 
 import pytest
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import Conflict, Unavailable
 from daybreak.domain.identity import Seat
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database, sqlite_path
-from daybreak.state.sqlite_file import engine_of
+from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.sqlite_state import SqliteState
 from daybreak.state.write_queue import WriteQueue
 from tests.integration.state.values import NOW, SEAT, seat, two_accounts, uuid
@@ -25,10 +25,10 @@ def event(number: int) -> AuditEvent:
 
 
 def trail(state: Database) -> set[str]:
-    return {one.request_id for one in state.read(lambda stores: stores.audit.read())}
+    return {one.request_id for one in state.read(lambda stores: stores.audit.read(AuditQuery()))}
 
 
-def test_a_blocking_write_that_fails_leaves_nothing(state: Database) -> None:
+def test_failed_write_leaves_no_rows(state: Database) -> None:
     def work(stores: Stores) -> None:
         two_accounts(stores)
         raise Conflict("no")
@@ -38,7 +38,7 @@ def test_a_blocking_write_that_fails_leaves_nothing(state: Database) -> None:
     assert state.read(lambda stores: stores.directory.load()).seats == ()
 
 
-def test_awaited_work_returns_what_it_makes_and_is_there_for_all(state: Database) -> None:
+def test_async_write_returns_its_result_and_is_visible(state: Database) -> None:
     def put_and_list(stores: Stores) -> list[Seat]:
         stores.directory.put_seats(SEAT)
         return stores.seats.list_all()
@@ -56,14 +56,14 @@ def test_awaited_work_returns_what_it_makes_and_is_there_for_all(state: Database
     asyncio.run(scenario())
 
 
-def test_one_state_serves_one_event_loop_after_the_other(state: Database) -> None:
+def test_state_works_with_successive_event_loops(state: Database) -> None:
     for number in range(3):
         asyncio.run(state.awrite(lambda stores, number=number: stores.audit.append(event(number))))  # type: ignore[misc]
-        assert len(asyncio.run(state.aread(lambda stores: stores.audit.read()))) == number + 1
+        assert len(asyncio.run(state.aread(lambda stores: stores.audit.read(AuditQuery())))) == number + 1
 
 
-def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: Database) -> None:
-    def good(number: int) -> Callable[[Stores], int]:
+def test_failed_concurrent_writes_do_not_affect_others(state: Database) -> None:
+    def succeeding(number: int) -> Callable[[Stores], int]:
         def work(stores: Stores) -> int:
             stores.audit.append(event(number))
             return number
@@ -85,7 +85,7 @@ def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: 
 
         return work
 
-    kinds = [good, refused, good, clashing, good]
+    kinds = [succeeding, refused, succeeding, clashing, succeeding]
 
     async def scenario() -> list[int | BaseException]:
         work = [kinds[number % 5](number) for number in range(60)]
@@ -99,19 +99,19 @@ def test_of_many_writes_at_once_those_that_fail_take_no_others_with_them(state: 
     ]
     assert all(isinstance(answers[number], Conflict) for number in range(60) if number % 5 == 1)
     clashes = [answers[number] for number in range(60) if number % 5 == 3]
-    assert sum(isinstance(one, int) for one in clashes) == 1, "one of them holds the email"
+    assert sum(isinstance(one, int) for one in clashes) == 1, "one seat has the email"
     assert sum(isinstance(one, Conflict) for one in clashes) == len(clashes) - 1
     assert trail(state) == {str(number) for number, answer in enumerate(answers) if answer == number}
 
 
-def test_a_write_that_is_refused_leaves_nothing_beside_those_it_was_committed_with(state: Database) -> None:
+def test_failed_job_in_a_batch_leaves_no_rows(state: Database) -> None:
     def work(number: int) -> Callable[[Stores], None]:
         def one(stores: Stores) -> None:
             stores.audit.append(event(number))
             if number % 3 == 1:
                 raise Conflict(str(number))
             if number == 0:
-                # Meanwhile the others queue up.
+                # The others are queued meanwhile.
                 time.sleep(0.2)
 
         return one
@@ -126,7 +126,7 @@ def test_a_write_that_is_refused_leaves_nothing_beside_those_it_was_committed_wi
     assert trail(state) == {str(number) for number in range(31) if number % 3 != 1}
 
 
-def test_parallel_attempts_pass_the_throttle_as_often_as_it_allows(state: Database) -> None:
+def test_parallel_attempts_do_not_exceed_the_limit(state: Database) -> None:
     rules = [ThrottleRule("b", 7, 300), ThrottleRule("a", 100, 300)]
 
     async def scenario() -> int:
@@ -143,14 +143,14 @@ def test_parallel_attempts_pass_the_throttle_as_often_as_it_allows(state: Databa
     assert asyncio.run(scenario()) == 7
 
 
-def test_a_code_sent_twenty_times_at_once_is_accepted_once(state: Database) -> None:
+def test_code_sent_twenty_times_in_parallel_is_accepted_once(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 1, ["r1"], NOW))
 
     async def scenario() -> list[bool]:
         answers = await asyncio.gather(
-            *(state.awrite(lambda stores: stores.seats.accept_step(SEAT.seat_id, 2)) for _ in range(20))
+            *(state.awrite(lambda stores: stores.seats.use_step(SEAT.seat_id, 2)) for _ in range(20))
         )
         codes = await asyncio.gather(
             *(state.awrite(lambda stores: stores.seats.use_recovery_code(SEAT.seat_id, "r1", NOW)) for _ in range(20))
@@ -161,16 +161,16 @@ def test_a_code_sent_twenty_times_at_once_is_accepted_once(state: Database) -> N
     assert asyncio.run(scenario()) == [True, True]
 
 
-def test_a_caller_that_goes_away_harms_nobody(state: Database) -> None:
+def test_cancelled_callers_do_not_affect_others(state: Database) -> None:
     async def scenario() -> None:
-        going = [
+        calls = [
             asyncio.ensure_future(state.awrite(lambda stores, n=number: stores.audit.append(event(n))))  # type: ignore[misc]
             for number in range(12)
         ]
         await asyncio.sleep(0.01)
-        for one in going[::2]:
+        for one in calls[::2]:
             one.cancel()
-        answers = await asyncio.gather(*going, return_exceptions=True)
+        answers = await asyncio.gather(*calls, return_exceptions=True)
         assert all(answer is None for answer in answers[1::2])
         await state.awrite(lambda stores: stores.audit.append(event(99)))
         await state.aclose()
@@ -179,33 +179,33 @@ def test_a_caller_that_goes_away_harms_nobody(state: Database) -> None:
     assert {"1", "3", "5", "7", "9", "11", "99"} <= trail(state)
 
 
-def test_an_unknown_seat_is_none_and_not_an_error(state: Database) -> None:
+def test_unknown_seat_is_none(state: Database) -> None:
     assert asyncio.run(state.aread(lambda stores: stores.seats.by_id(uuid(9)))) is None
 
 
-def test_what_has_waited_too_long_is_told_so_and_not_done(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asked has gone by then, or asks again."""
+def test_job_that_waited_too_long_fails_and_is_not_run(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller has given up or retries."""
     path = sqlite_path(sqlite_url)
     assert path is not None
-    begun, go_on = threading.Event(), threading.Event()
-    engine = engine_of(path)
+    started, resume = threading.Event(), threading.Event()
+    engine = sqlite_engine(path)
     queue = WriteQueue(engine, wait_seconds=60)
 
-    def hold(_stores: Stores) -> None:
-        begun.set()
-        go_on.wait(60)
+    def block(_stores: Stores) -> None:
+        started.set()
+        resume.wait(60)
 
     try:
-        first = queue.submit(hold)
-        assert begun.wait(60)
+        first = queue.submit(block)
+        assert started.wait(60)
         second = queue.submit(lambda stores: stores.audit.append(event(1)))
-        monkeypatch.setattr(queue, "_most_seconds_queued", 0.0)
-        go_on.set()
+        monkeypatch.setattr(queue, "_max_queued_seconds", 0.0)
+        resume.set()
         first.result()
         with pytest.raises(Unavailable):
             second.result()
     finally:
-        go_on.set()
+        resume.set()
         queue.close()
         engine.dispose()
     with closing(SqliteState(path)) as state:

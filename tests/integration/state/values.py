@@ -1,4 +1,4 @@
-"""Values that the contract tests put into the state database."""
+"""Values for tests of the state database."""
 
 from datetime import UTC, date, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""A fresh house for each test."""
+"""A new instance for each test."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.access.house import House, open_house
+from tests.unit.access.instance import Instance, open_instance
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with open_house(tmp_path) as opened:
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with open_instance(tmp_path) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""The second factor: once a step, few guesses, no way round."""
+"""The second factor: each step once, limited guesses, no bypass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from daybreak.access import operators, second_factor, sessions
+from daybreak.access import enrolment, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted
 from daybreak.credentials import keyring, totp
 from daybreak.domain.errors import (
@@ -21,304 +21,308 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from tests.unit.access.house import ALPHA, CALLER, ELSEWHERE, INES, OMAR, ROSA, STRICT, House
+from tests.unit.access.instance import ALPHA, CALLER, ELSEWHERE, INES, OMAR, ROSA, STRICT, Instance
 
 
-def refused(house: House, code: str, token: str | None = None) -> RequestError:
-    """What a code is told, for a new waiting login of Omar unless a token is given."""
+def login_error(instance: Instance, code: str, token: str | None = None) -> RequestError:
+    """Return the error of a code, for a new login of Omar unless a token is passed."""
 
     async def attempt() -> None:
-        held = token or (await house.wait()).token
-        await second_factor.answer(house.services, held, code, CALLER)
+        pending = token or (await instance.start_login()).token
+        await second_factor.complete_login(instance.services, pending, code, CALLER)
 
-    with pytest.raises(RequestError) as told:
-        house.run(attempt())
-    return told.value
-
-
-def answered(house: House, code: str, token: str | None = None) -> SessionStarted:
-    async def story() -> SessionStarted:
-        held = token or (await house.wait()).token
-        return await second_factor.answer(house.services, held, code, CALLER)
-
-    return house.run(story())
+    with pytest.raises(RequestError) as caught:
+        instance.run(attempt())
+    return caught.value
 
 
-def test_a_right_code_completes_the_login_for_seven_days_from_the_login(house: House) -> None:
-    seed = house.enrol()
-    waiting = house.run(house.wait())
-    house.later(minutes=9)
-    started = answered(house, house.code(seed), waiting.token)
+def complete_login(instance: Instance, code: str, token: str | None = None) -> SessionStarted:
+    async def scenario() -> SessionStarted:
+        pending = token or (await instance.start_login()).token
+        return await second_factor.complete_login(instance.services, pending, code, CALLER)
+
+    return instance.run(scenario())
+
+
+def test_session_lasts_seven_days_from_the_password(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    pending = instance.run(instance.start_login())
+    instance.advance(minutes=9)
+    started = complete_login(instance, instance.code(seed), pending.token)
     assert (started.seat_id, started.client_id) == (OMAR, ALPHA)
-    assert started.session.sid == waiting.session.sid
-    assert started.session.expires_at == house.now[0] - timedelta(minutes=9) + timedelta(days=7)
-    principal = house.run(sessions.authenticate(house.services, started.token))
+    assert started.session.sid == pending.session.sid
+    assert started.session.expires_at == instance.now[0] - timedelta(minutes=9) + timedelta(days=7)
+    principal = instance.run(sessions.authenticate(instance.services, started.token))
     assert principal.session is not None
     assert principal.session.amr == ("pwd", "otp")
     assert principal.session.expires_at == started.session.expires_at
 
 
-def test_the_waiting_token_opens_nothing_else_and_ends_after_ten_minutes(house: House) -> None:
-    seed = house.enrol()
-    token = house.run(house.wait()).token
-    with pytest.raises(Forbidden) as told:
-        house.run(sessions.authenticate(house.services, token))
-    assert told.value.code == "second_factor_required"
-    house.later(minutes=10, seconds=1)
-    assert refused(house, house.code(seed), token).code == "token_expired"
+def test_pending_token_only_completes_and_expires(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    token = instance.run(instance.start_login()).token
+    with pytest.raises(Forbidden) as caught:
+        instance.run(sessions.authenticate(instance.services, token))
+    assert caught.value.code == "second_factor_required"
+    instance.advance(minutes=10, seconds=1)
+    assert login_error(instance, instance.code(seed), token).code == "token_expired"
 
 
-def test_the_waiting_token_is_good_for_one_success(house: House) -> None:
-    seed = house.enrol()
-    token = house.run(house.wait()).token
-    answered(house, house.code(seed), token)
-    house.later(seconds=30)
-    assert refused(house, house.code(seed), token).code == "session_ended"
+def test_pending_token_completes_one_login(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    token = instance.run(instance.start_login()).token
+    complete_login(instance, instance.code(seed), token)
+    instance.advance(seconds=30)
+    assert login_error(instance, instance.code(seed), token).code == "session_ended"
     with pytest.raises(Unauthenticated):
-        house.run(sessions.authenticate(house.services, token))
+        instance.run(sessions.authenticate(instance.services, token))
 
 
-def test_a_waiting_login_that_is_over_uses_up_no_code(house: House) -> None:
-    seed = house.enrol()
-    ended, shut_out = house.run(house.wait()), house.run(house.wait())
-    house.write(lambda stores: stores.sessions.end(ended.session.sid, house.now[0], "logout"))
-    assert refused(house, house.code(seed), ended.token).code == "session_ended"
-    house.write(lambda stores: stores.seats.set_disabled(OMAR, True))
-    assert refused(house, house.code(seed), shut_out.token).code == "session_ended"
-    house.write(lambda stores: stores.seats.set_disabled(OMAR, False))
-    answered(house, house.code(seed))
+def test_ended_login_does_not_use_up_the_code(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    ended, disabled = instance.run(instance.start_login()), instance.run(instance.start_login())
+    instance.write(lambda stores: stores.sessions.end(ended.session.sid, instance.now[0], "logout"))
+    assert login_error(instance, instance.code(seed), ended.token).code == "session_ended"
+    instance.write(lambda stores: stores.seats.set_disabled(OMAR, True))
+    assert login_error(instance, instance.code(seed), disabled.token).code == "session_ended"
+    instance.write(lambda stores: stores.seats.set_disabled(OMAR, False))
+    complete_login(instance, instance.code(seed))
 
 
-def test_a_step_is_accepted_once_and_no_earlier_one_after_it(house: House) -> None:
-    seed = house.enrol()
-    now_code, early_code = house.code(seed), house.code(seed, -1)
-    answered(house, now_code)
-    assert refused(house, now_code).code == "invalid_code"
-    assert refused(house, early_code).code == "invalid_code"
-    answered(house, house.code(seed, 1))
+def test_used_and_earlier_steps_are_refused(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    now_code, early_code = instance.code(seed), instance.code(seed, -1)
+    complete_login(instance, now_code)
+    assert login_error(instance, now_code).code == "invalid_code"
+    assert login_error(instance, early_code).code == "invalid_code"
+    complete_login(instance, instance.code(seed, 1))
 
 
-def test_20_parallel_uses_of_one_code_give_one_success(house: House) -> None:
-    seed = house.enrol()
-    code = house.code(seed)
+def test_code_used_20_times_in_parallel_succeeds_once(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    code = instance.code(seed)
 
-    async def story() -> list[object]:
-        held = [await house.wait() for _ in range(20)]
-        uses = (second_factor.answer(house.services, w.token, code, CALLER) for w in held)
+    async def scenario() -> list[object]:
+        pending = [await instance.start_login() for _ in range(20)]
+        uses = (second_factor.complete_login(instance.services, w.token, code, CALLER) for w in pending)
         return list(await asyncio.gather(*uses, return_exceptions=True))
 
-    outcomes = house.run(story())
+    outcomes = instance.run(scenario())
     assert sum(isinstance(outcome, SessionStarted) for outcome in outcomes) == 1
     others = [outcome for outcome in outcomes if not isinstance(outcome, SessionStarted)]
     assert all(isinstance(outcome, Unauthenticated | RateLimited) for outcome in others)
 
 
-def test_of_50_parallel_guesses_five_are_looked_at_and_then_the_right_code_waits(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seed = house.enrol()
-    wrong = house.wrong_code(seed)
-    looked_at: list[str] = []
+def test_five_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = instance.enrol_second_factor()
+    wrong = instance.wrong_code(seed)
+    verified: list[str] = []
     real = totp.matching_step
 
     def counted(seed: bytes, code: str, now_seconds: float, window: int = 1) -> int | None:
-        looked_at.append(code)
+        verified.append(code)
         return real(seed, code, now_seconds, window)
 
     monkeypatch.setattr(totp, "matching_step", counted)
 
-    async def story() -> list[object]:
-        token = (await house.wait()).token
-        guesses = (second_factor.answer(house.services, token, wrong, CALLER) for _ in range(50))
+    async def scenario() -> list[object]:
+        token = (await instance.start_login()).token
+        guesses = (second_factor.complete_login(instance.services, token, wrong, CALLER) for _ in range(50))
         return list(await asyncio.gather(*guesses, return_exceptions=True))
 
-    outcomes = house.run(story())
-    assert len(looked_at) == 5
+    outcomes = instance.run(scenario())
+    assert len(verified) == 5
     assert sum(isinstance(outcome, RateLimited) for outcome in outcomes) == 45
-    told = refused(house, house.code(seed))
-    assert isinstance(told, RateLimited)
-    assert (told.limit, told.window_seconds) == (5, 300)
-    house.later(seconds=told.retry_after_seconds + 1)
-    answered(house, house.code(seed))
+    caught = login_error(instance, instance.code(seed))
+    assert isinstance(caught, RateLimited)
+    assert (caught.limit, caught.window_seconds) == (5, 300)
+    instance.advance(seconds=caught.retry_after_seconds + 1)
+    complete_login(instance, instance.code(seed))
 
 
-def test_guessing_slowly_ends_at_20_an_hour_and_50_a_day(house: House) -> None:
-    seed = house.enrol()
+def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
 
     def guess_until_refused() -> tuple[int, RateLimited]:
         for attempts in range(100):
-            token = house.run(house.wait()).token
-            told = refused(house, house.wrong_code(seed), token)
-            if isinstance(told, RateLimited):
-                return attempts, told
-            house.later(seconds=61)
-        raise AssertionError("guessing never ended")
+            token = instance.run(instance.start_login()).token
+            caught = login_error(instance, instance.wrong_code(seed), token)
+            if isinstance(caught, RateLimited):
+                return attempts, caught
+            instance.advance(seconds=61)
+        raise AssertionError("guesses are not limited")
 
-    attempts, told = guess_until_refused()
-    assert (attempts, told.limit, told.window_seconds) == (20, 20, 3600)
-    house.later(hours=1)
+    attempts, caught = guess_until_refused()
+    assert (attempts, caught.limit, caught.window_seconds) == (20, 20, 3600)
+    instance.advance(hours=1)
     assert guess_until_refused()[0] == 20
-    house.later(hours=1)
-    attempts, told = guess_until_refused()
-    assert (attempts, told.limit, told.window_seconds) == (10, 50, 86400)
+    instance.advance(hours=1)
+    attempts, caught = guess_until_refused()
+    assert (attempts, caught.limit, caught.window_seconds) == (10, 50, 86400)
 
 
-def test_a_seat_without_one_is_told_where_to_enrol(house: House) -> None:
-    token = house.run(house.wait("ines@example.org")).token
-    told = refused(house, "123456", token)
-    assert told.code == "second_factor_not_enrolled"
-    assert "https://data.example.org/dashboard" in told.message
+def test_error_without_a_second_factor_links_to_enrolment(instance: Instance) -> None:
+    token = instance.run(instance.start_login("ines@example.org")).token
+    caught = login_error(instance, "123456", token)
+    assert caught.code == "second_factor_not_enrolled"
+    assert "https://data.example.org/dashboard" in caught.message
 
 
-def test_a_dashboard_login_that_owes_one_enrols_and_is_complete(house: House) -> None:
-    async def story() -> tuple[second_factor.Enrolment, second_factor.Enrolled]:
-        token = (await house.wait("ines@example.org", kind="dashboard")).token
-        begun = await second_factor.begin_owed_enrolment(house.services, token)
+def test_enrolment_completes_a_pending_dashboard_login(instance: Instance) -> None:
+    async def scenario() -> tuple[enrolment.Enrolment, enrolment.Enrolled]:
+        token = (await instance.start_login("ines@example.org", kind="dashboard")).token
+        begun = await enrolment.begin_required(instance.services, token)
         seed = _seed_of(begun)
         with pytest.raises(Unauthenticated):
-            await second_factor.confirm_owed_enrolment(house.services, token, house.wrong_code(seed), CALLER)
-        return begun, await second_factor.confirm_owed_enrolment(house.services, token, house.code(seed), CALLER)
+            await enrolment.confirm_required(instance.services, token, instance.wrong_code(seed), CALLER)
+        return begun, await enrolment.confirm_required(instance.services, token, instance.code(seed), CALLER)
 
-    begun, enrolled = house.run(story())
+    begun, enrolled = instance.run(scenario())
     assert enrolled.started is not None
     assert enrolled.started.client_id == STRICT
     assert len(set(enrolled.recovery_codes)) == 10
-    assert house.seat(INES).second_factor_enrolled
-    # The step that confirmed is used.
-    token = house.run(house.wait("ines@example.org")).token
-    assert refused(house, house.code(_seed_of(begun)), token).code == "invalid_code"
+    assert instance.seat(INES).second_factor_enrolled
+    # The step that confirmed the enrolment is used up.
+    token = instance.run(instance.start_login("ines@example.org")).token
+    assert login_error(instance, instance.code(_seed_of(begun)), token).code == "invalid_code"
     svg = ET.fromstring(begun.qr_svg)
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert begun.otpauth_uri.startswith("otpauth://totp/Daybreak:ines@example.org?secret=")
 
 
-def test_a_factor_that_exists_cannot_be_replaced_by_who_knows_the_password_only(
-    house: House,
+def test_password_alone_cannot_replace_a_second_factor(
+    instance: Instance,
 ) -> None:
-    house.enrol()
+    instance.enrol_second_factor()
 
-    async def story() -> None:
-        token = (await house.wait(kind="dashboard")).token
+    async def scenario() -> None:
+        token = (await instance.start_login(kind="dashboard")).token
         with pytest.raises(Forbidden):
-            await second_factor.begin_owed_enrolment(house.services, token)
+            await enrolment.begin_required(instance.services, token)
         with pytest.raises(Forbidden):
-            await second_factor.confirm_owed_enrolment(house.services, token, "123456", CALLER)
+            await enrolment.confirm_required(instance.services, token, "123456", CALLER)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_a_waiting_token_of_the_api_enrols_nothing(house: House) -> None:
-    async def story() -> None:
-        token = (await house.wait("ines@example.org")).token
-        await second_factor.begin_owed_enrolment(house.services, token)
+def test_pending_api_login_cannot_enrol(instance: Instance) -> None:
+    async def scenario() -> None:
+        token = (await instance.start_login("ines@example.org")).token
+        await enrolment.begin_required(instance.services, token)
 
     with pytest.raises(Forbidden):
-        house.run(story())
+        instance.run(scenario())
 
 
-def test_enrolment_of_two_logins_at_once_gives_the_seat_one_factor(house: House) -> None:
-    async def story() -> None:
-        first = (await house.wait("ines@example.org", kind="dashboard")).token
-        second = (await house.wait("ines@example.org", kind="dashboard")).token
-        mine = _seed_of(await second_factor.begin_owed_enrolment(house.services, first))
-        theirs = _seed_of(await second_factor.begin_owed_enrolment(house.services, second))
+def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> None:
+    async def scenario() -> None:
+        first = (await instance.start_login("ines@example.org", kind="dashboard")).token
+        second = (await instance.start_login("ines@example.org", kind="dashboard")).token
+        mine = _seed_of(await enrolment.begin_required(instance.services, first))
+        theirs = _seed_of(await enrolment.begin_required(instance.services, second))
         with pytest.raises(Unauthenticated):
-            await second_factor.confirm_owed_enrolment(house.services, first, house.code(mine), CALLER)
-        await second_factor.confirm_owed_enrolment(house.services, second, house.code(theirs), CALLER)
+            await enrolment.confirm_required(instance.services, first, instance.code(mine), CALLER)
+        await enrolment.confirm_required(instance.services, second, instance.code(theirs), CALLER)
         with pytest.raises(RequestError):
-            await second_factor.confirm_owed_enrolment(house.services, first, house.code(theirs, 1), CALLER)
+            await enrolment.confirm_required(instance.services, first, instance.code(theirs, 1), CALLER)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_who_is_signed_in_enrols_after_the_password_and_other_sessions_end(house: House) -> None:
-    async def story() -> None:
-        mine, other = await house.start(), await house.start(caller=ELSEWHERE)
-        who = await sessions.signed_in(house.services, mine.token)
+def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> None:
+    async def scenario() -> None:
+        mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
+        who = await sessions.active_session(instance.services, mine.token)
         with pytest.raises(Conflict):
-            await second_factor.confirm_enrolment(house.services, who, "123456", CALLER)
-        begun = await second_factor.begin_enrolment(house.services, who)
-        await second_factor.confirm_enrolment(house.services, who, house.code(_seed_of(begun)), CALLER)
-        await sessions.signed_in(house.services, mine.token)
+            await enrolment.confirm(instance.services, who, "123456", CALLER)
+        begun = await enrolment.begin(instance.services, who)
+        await enrolment.confirm(instance.services, who, instance.code(_seed_of(begun)), CALLER)
+        await sessions.active_session(instance.services, mine.token)
         with pytest.raises(Unauthenticated):
-            await sessions.signed_in(house.services, other.token)
-        begun = await second_factor.begin_enrolment(house.services, who)
-        house.later(minutes=11)
+            await sessions.active_session(instance.services, other.token)
+        begun = await enrolment.begin(instance.services, who)
+        instance.advance(minutes=11)
         for act in (
-            second_factor.begin_enrolment(house.services, who),
-            second_factor.confirm_enrolment(house.services, who, house.code(_seed_of(begun)), CALLER),
-            second_factor.new_recovery_codes(house.services, who, CALLER),
+            enrolment.begin(instance.services, who),
+            enrolment.confirm(instance.services, who, instance.code(_seed_of(begun)), CALLER),
+            enrolment.replace_recovery_codes(instance.services, who, CALLER),
         ):
-            with pytest.raises(Forbidden) as told:
+            with pytest.raises(Forbidden) as caught:
                 await act
-            assert told.value.code == "reauthentication_required"
+            assert caught.value.code == "reauthentication_required"
 
-    house.run(story())
-    assert house.seat(ROSA).second_factor_enrolled
+    instance.run(scenario())
+    assert instance.seat(ROSA).second_factor_enrolled
 
 
-def test_guesses_at_the_code_of_an_enrolment_are_counted(house: House) -> None:
-    async def story() -> None:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
-        seed = _seed_of(await second_factor.begin_enrolment(house.services, who))
+def test_guesses_during_enrolment_are_limited(instance: Instance) -> None:
+    async def scenario() -> None:
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        seed = _seed_of(await enrolment.begin(instance.services, who))
         for _ in range(5):
             with pytest.raises(Unauthenticated):
-                await second_factor.confirm_enrolment(house.services, who, house.wrong_code(seed), CALLER)
+                await enrolment.confirm(instance.services, who, instance.wrong_code(seed), CALLER)
         with pytest.raises(RateLimited):
-            await second_factor.confirm_enrolment(house.services, who, house.code(seed), CALLER)
+            await enrolment.confirm(instance.services, who, instance.code(seed), CALLER)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_a_recovery_code_opens_once(house: House) -> None:
-    seed = house.enrol()
+def test_recovery_code_works_once(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
 
-    async def story() -> None:
-        started = await second_factor.answer(house.services, (await house.wait()).token, house.code(seed), CALLER)
-        who = await sessions.signed_in(house.services, started.token)
-        codes = await second_factor.new_recovery_codes(house.services, who, CALLER)
+    async def scenario() -> None:
+        started = await second_factor.complete_login(
+            instance.services, (await instance.start_login()).token, instance.code(seed), CALLER
+        )
+        who = await sessions.active_session(instance.services, started.token)
+        codes = await enrolment.replace_recovery_codes(instance.services, who, CALLER)
 
         async def use(code: str) -> SessionStarted:
-            token = (await house.wait(kind="dashboard")).token
-            return await second_factor.answer_with_recovery_code(house.services, token, code, CALLER)
+            token = (await instance.start_login(kind="dashboard")).token
+            return await second_factor.complete_login_with_recovery_code(instance.services, token, code, CALLER)
 
-        opened = await use(codes[0].upper())
-        assert opened.session.amr == ("pwd", "recovery")
-        for spent in (codes[0], "2222-2222-2222-2222", ""):
+        started = await use(codes[0].upper())
+        assert started.session.amr == ("pwd", "recovery")
+        for invalid in (codes[0], "2222-2222-2222-2222", ""):
             with pytest.raises(Unauthenticated):
-                await use(spent)
+                await use(invalid)
         await use(codes[1])
-        dump = (house.path / "state.db").read_bytes() + (house.path / "state.db-wal").read_bytes()
+        dump = (instance.path / "state.db").read_bytes() + (instance.path / "state.db-wal").read_bytes()
         assert all(code.encode() not in dump for code in codes)
 
-    house.run(story())
-    assert house.state.read(lambda stores: stores.seats.recovery_codes_left(OMAR)) == 8
+    instance.run(scenario())
+    assert instance.state.read(lambda stores: stores.seats.recovery_codes_left(OMAR)) == 8
 
 
-def test_a_reset_takes_the_factor_and_all_sessions(house: House) -> None:
-    seed = house.enrol()
-    started = answered(house, house.code(seed))
-    seat = house.seat(OMAR)
-    ended = house.write(lambda stores: operators.reset_second_factor(stores, seat, house.now[0], actor="operator"))
+def test_reset_removes_the_factor_and_all_sessions(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    started = complete_login(instance, instance.code(seed))
+    seat = instance.seat(OMAR)
+    ended = instance.write(
+        lambda stores: operators.reset_second_factor(stores, seat, instance.now[0], actor="operator")
+    )
     assert ended >= 1
     with pytest.raises(Unauthenticated):
-        house.run(sessions.authenticate(house.services, started.token))
-    assert house.run(house.start("omar@example.org")).session.amr == ("pwd",)
+        instance.run(sessions.authenticate(instance.services, started.token))
+    assert instance.run(instance.log_in("omar@example.org")).session.amr == ("pwd",)
 
 
-def test_an_operator_enrols_a_seat_by_the_command_line(house: House) -> None:
-    ring = house.services.keyring.current()
-    seat = house.seat(OMAR)
-    earlier = house.run(house.start("omar@example.org")).token
-    begun = house.write(
-        lambda stores: operators.begin_enrolment(stores, seat, house.now[0], keyring=ring, random=secrets.token_bytes)
+def test_operator_enrols_a_seat(instance: Instance) -> None:
+    ring = instance.services.keyring.current()
+    seat = instance.seat(OMAR)
+    earlier = instance.run(instance.log_in("omar@example.org")).token
+    begun = instance.write(
+        lambda stores: operators.begin_enrolment(
+            stores, seat, instance.now[0], keyring=ring, random=secrets.token_bytes
+        )
     )
-    codes = house.write(
+    codes = instance.write(
         lambda stores: operators.confirm_enrolment(
             stores,
             seat,
-            house.code(_seed_of(begun)),
-            house.now[0],
+            instance.code(_seed_of(begun)),
+            instance.now[0],
             keyring=ring,
             random=secrets.token_bytes,
             actor="operator",
@@ -326,49 +330,51 @@ def test_an_operator_enrols_a_seat_by_the_command_line(house: House) -> None:
     )
     assert len(codes) == 10
     with pytest.raises(Unauthenticated):
-        house.run(sessions.authenticate(house.services, earlier))
-    house.later(seconds=30)
-    answered(house, house.code(_seed_of(begun)))
+        instance.run(sessions.authenticate(instance.services, earlier))
+    instance.advance(seconds=30)
+    complete_login(instance, instance.code(_seed_of(begun)))
 
 
-def test_seeds_move_to_the_new_key_and_the_old_one_may_go(house: House) -> None:
-    seed = house.enrol()
-    path = house.path / "keyring.json"
+def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    path = instance.path / "keyring.json"
     lifetime = timedelta(days=7)
 
     def rotate(kids_in_use: frozenset[str] | None) -> keyring.Keyring:
-        ring = keyring.load(path).rotate(house.now[0], secrets.token_bytes, lifetime=lifetime, kids_in_use=kids_in_use)
+        ring = keyring.load(path).rotate(
+            instance.now[0], secrets.token_bytes, lifetime=lifetime, kids_in_use=kids_in_use
+        )
         keyring.save(path, ring)
         return ring
 
     ring = rotate(None)
-    moved = house.write(lambda stores: operators.reseal_seeds(stores, ring, secrets.token_bytes))
+    moved = instance.write(lambda stores: operators.reseal_seeds(stores, ring, secrets.token_bytes))
     assert moved == 1
-    house.later(days=8)
+    instance.advance(days=8)
     assert rotate(frozenset()).keys[0].state == "gone"
-    answered(house, house.code(seed))
+    complete_login(instance, instance.code(seed))
 
 
-def test_a_keyring_that_was_replaced_is_a_fault_of_the_service_not_of_the_code(
-    house: House,
+def test_replaced_keyring_is_an_error_of_the_service(
+    instance: Instance,
 ) -> None:
-    seed = house.enrol()
-    path = house.path / "keyring.json"
+    seed = instance.enrol_second_factor()
+    path = instance.path / "keyring.json"
     path.unlink()
-    keyring.create(path, house.now[0], secrets.token_bytes)
+    keyring.create(path, instance.now[0], secrets.token_bytes)
     with pytest.raises(Unavailable, match="keyring"):
-        answered(house, house.code(seed))
+        complete_login(instance, instance.code(seed))
 
 
-def test_the_seed_is_nowhere_in_the_clear_in_the_database(house: House) -> None:
-    seed = house.enrol()
-    answered(house, house.code(seed))
-    dump = b"".join(file.read_bytes() for file in house.path.glob("state.db*"))
+def test_seed_is_stored_encrypted_only(instance: Instance) -> None:
+    seed = instance.enrol_second_factor()
+    complete_login(instance, instance.code(seed))
+    dump = b"".join(file.read_bytes() for file in instance.path.glob("state.db*"))
     assert seed not in dump
     assert seed.hex().encode() not in dump
     assert totp.manual_key(seed).encode() not in dump
 
 
-def _seed_of(begun: second_factor.Enrolment) -> bytes:
+def _seed_of(begun: enrolment.Enrolment) -> bytes:
     key = begun.manual_key
     return base64.b32decode(key + "=" * (-len(key) % 8))

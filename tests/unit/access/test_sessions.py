@@ -1,4 +1,4 @@
-"""Sessions: contexts, switch, logout, and that everything taken away is gone on the next request."""
+"""Sessions: contexts, switch, logout, and permissions that are checked on every request."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from daybreak.access import operators, passwords, sessions
 from daybreak.credentials import session_jwt
 from daybreak.domain.errors import Forbidden, InvalidRequest, RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Grant
-from tests.unit.access.house import (
+from tests.configured import configured
+from tests.unit.access.instance import (
     ALPHA,
     BRAVO,
     CALLER,
@@ -22,63 +24,63 @@ from tests.unit.access.house import (
     PASSWORD,
     ROSA,
     UNKNOWN,
-    House,
+    Instance,
 )
 
 
-def refusal(house: House, token: str) -> str:
-    with pytest.raises(RequestError) as told:
-        house.run(sessions.authenticate(house.services, token))
-    return told.value.code
+def error_code(instance: Instance, token: str) -> str:
+    with pytest.raises(RequestError) as caught:
+        instance.run(sessions.authenticate(instance.services, token))
+    return caught.value.code
 
 
-def test_every_request_asks_the_database_once(house: House) -> None:
-    token = house.run(house.start()).token
+def test_each_request_takes_one_query(instance: Instance) -> None:
+    token = instance.run(instance.log_in()).token
     for _ in range(2):
-        assert len(house.asked(sessions.authenticate(house.services, token))) == 1
+        assert len(instance.statements_of(sessions.authenticate(instance.services, token))) == 1
 
 
-def test_the_context_list_has_the_active_accounts_by_name(house: House) -> None:
-    async def story() -> list[sessions.Context]:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
-        return await sessions.contexts(house.services, who)
+def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
+    async def scenario() -> list[sessions.Context]:
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        return await sessions.contexts(instance.services, who)
 
-    found = house.run(story())
-    assert [(c.reach.account.client_id, c.current) for c in found] == [
+    found = instance.run(scenario())
+    assert [(c.granted.account.client_id, c.current) for c in found] == [
         (ALPHA, True),
         (BRAVO, False),
     ]
 
 
-def test_an_account_without_data_export_is_in_the_list(house: House) -> None:
-    house.grant(ROSA, BRAVO, data_export=False)
+def test_account_without_data_export_is_listed(instance: Instance) -> None:
+    instance.put_grant(ROSA, BRAVO, data_export=False)
 
-    async def story() -> list[sessions.Context]:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
-        return await sessions.contexts(house.services, who)
+    async def scenario() -> list[sessions.Context]:
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        return await sessions.contexts(instance.services, who)
 
-    assert len(house.run(story())) == 2
+    assert len(instance.run(scenario())) == 2
 
 
-def test_a_switch_gives_a_token_of_the_same_session_with_the_same_end(house: House) -> None:
-    async def story() -> None:
-        started = await house.start()
-        house.later(days=3)
-        who = await sessions.signed_in(house.services, started.token)
-        switched = await sessions.switch(house.services, who, BRAVO, CALLER)
+def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> None:
+    async def scenario() -> None:
+        started = await instance.log_in()
+        instance.advance(days=3)
+        who = await sessions.active_session(instance.services, started.token)
+        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
         assert (switched.client_id, switched.seat_id) == (BRAVO, ROSA)
         assert switched.expires_at == started.session.expires_at
-        # Each token keeps its own account.
+        # Each token keeps its account.
         for token, client_id in ((started.token, ALPHA), (switched.token, BRAVO)):
-            principal = await sessions.authenticate(house.services, token)
+            principal = await sessions.authenticate(instance.services, token)
             assert principal.account.client_id == client_id
             assert principal.subject == f"session:{started.session.sid}"
-        house.later(days=4)
+        instance.advance(days=4)
         for token in (started.token, switched.token):
             with pytest.raises(Unauthenticated):
-                await sessions.authenticate(house.services, token)
+                await sessions.authenticate(instance.services, token)
 
-    house.run(story())
+    instance.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -93,56 +95,56 @@ def test_a_switch_gives_a_token_of_the_same_session_with_the_same_end(house: Hou
         (CLOSED, "account_inactive"),
     ],
 )
-def test_other_accounts_are_not_entered(house: House, client_id: str, code: str) -> None:
+def test_switch_to_another_account_is_refused(instance: Instance, client_id: str, code: str) -> None:
     if client_id == ALPHA.upper():
         client_id = "10000000-0000-4000-8000-00000000000A"
 
-    async def story() -> None:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
-        await sessions.switch(house.services, who, client_id, CALLER)
+    async def scenario() -> None:
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        await sessions.switch(instance.services, who, client_id, CALLER)
 
-    with pytest.raises(Forbidden) as told:
-        house.run(story())
-    assert told.value.code == code
-    # The account that was asked for learns nothing of it.
-    assert {event.client_id for event in house.audit("context.switched")} == {ALPHA}
+    with pytest.raises(Forbidden) as caught:
+        instance.run(scenario())
+    assert caught.value.code == code
+    # The refused switch is not recorded for the requested account.
+    assert {event.client_id for event in instance.audit("context.switched")} == {ALPHA}
 
 
-def test_a_session_without_a_second_factor_does_not_enter_an_account_that_requires_one(
-    house: House,
+def test_switch_without_the_second_factor_is_refused(
+    instance: Instance,
 ) -> None:
-    async def story() -> None:
-        started = await house.start()
-        house.account(BRAVO, second_factor_required=True)
-        who = await sessions.signed_in(house.services, started.token)
-        with pytest.raises(Forbidden) as told:
-            await sessions.switch(house.services, who, BRAVO, CALLER)
-        assert told.value.code == "second_factor_required"
-        house.account(ALPHA, second_factor_required=True)
+    async def scenario() -> None:
+        started = await instance.log_in()
+        instance.change_account(BRAVO, second_factor_required=True)
+        who = await sessions.active_session(instance.services, started.token)
+        with pytest.raises(Forbidden) as caught:
+            await sessions.switch(instance.services, who, BRAVO, CALLER)
+        assert caught.value.code == "second_factor_required"
+        instance.change_account(ALPHA, second_factor_required=True)
         with pytest.raises(Forbidden):
-            await sessions.authenticate(house.services, started.token)
+            await sessions.authenticate(instance.services, started.token)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_logout_by_any_token_ends_them_all(house: House) -> None:
-    async def story() -> tuple[str, str]:
-        started = await house.start()
-        who = await sessions.signed_in(house.services, started.token)
-        switched = await sessions.switch(house.services, who, BRAVO, CALLER)
-        other = await sessions.signed_in(house.services, switched.token)
-        await sessions.logout(house.services, other, CALLER)
+def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
+    async def scenario() -> tuple[str, str]:
+        started = await instance.log_in()
+        who = await sessions.active_session(instance.services, started.token)
+        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        other = await sessions.active_session(instance.services, switched.token)
+        await sessions.logout(instance.services, other, CALLER)
         return started.token, switched.token
 
-    for token in house.run(story()):
-        assert refusal(house, token) == "session_ended"
+    for token in instance.run(scenario()):
+        assert error_code(instance, token) == "session_ended"
 
 
 @pytest.mark.parametrize(
-    ("take_away", "code"),
+    ("revoke", "code"),
     [
         (lambda h: h.write(lambda s: s.directory.remove_grants(Grant(ROSA, ALPHA))), "not_your_account"),
-        (lambda h: h.account(ALPHA, active=False), "account_inactive"),
+        (lambda h: h.change_account(ALPHA, active=False), "account_inactive"),
         (
             lambda h: h.write(
                 lambda s: operators.set_disabled(s, h.seat(ROSA), h.now[0], disabled=True, actor="operator")
@@ -155,87 +157,88 @@ def test_logout_by_any_token_ends_them_all(house: House) -> None:
             ),
             "session_ended",
         ),
-        (lambda h: h.later(days=7), "token_expired"),
+        (lambda h: h.advance(days=7), "token_expired"),
     ],
     ids=["grant", "account", "seat", "password", "time"],
 )
-def test_what_is_taken_away_is_gone_on_the_next_request(
-    house: House, take_away: Callable[[House], object], code: str
+def test_revoked_permission_takes_effect_immediately(
+    instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
-    token = house.run(house.start()).token
-    house.run(sessions.authenticate(house.services, token))
-    take_away(house)
-    assert refusal(house, token) == code
+    token = instance.run(instance.log_in()).token
+    instance.run(sessions.authenticate(instance.services, token))
+    revoke(instance)
+    assert error_code(instance, token) == code
 
 
-def test_a_seat_that_is_disabled_without_ending_its_sessions_is_shut_out_too(
-    house: House,
+def test_disabled_seat_is_refused_with_an_open_session(
+    instance: Instance,
 ) -> None:
-    token = house.run(house.start()).token
-    house.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    assert refusal(house, token) == "session_ended"
+    token = instance.run(instance.log_in()).token
+    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
+    assert error_code(instance, token) == "session_ended"
 
 
-def test_a_seat_that_is_let_in_again_signs_in_again(house: House) -> None:
-    token = house.run(house.start()).token
+def test_enabled_seat_must_log_in_again(instance: Instance) -> None:
+    token = instance.run(instance.log_in()).token
     for disabled in (True, False):
-        house.write(
+        instance.write(
             lambda stores, it=disabled: operators.set_disabled(  # type: ignore[misc]
-                stores, house.seat(ROSA), house.now[0], disabled=it, actor="operator"
+                stores, instance.seat(ROSA), instance.now[0], disabled=it, actor="operator"
             )
         )
-    assert refusal(house, token) == "session_ended"
+    assert error_code(instance, token) == "session_ended"
 
 
-def test_a_revoked_grant_leaves_the_way_to_other_accounts_and_out(house: House) -> None:
-    async def story() -> None:
-        started = await house.start()
-        house.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
-        who = await sessions.signed_in(house.services, started.token)
-        assert [c.reach.account.client_id for c in await sessions.contexts(house.services, who)] == [BRAVO]
-        switched = await sessions.switch(house.services, who, BRAVO, CALLER)
-        await sessions.authenticate(house.services, switched.token)
-        await sessions.logout(house.services, who, CALLER)
+def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> None:
+    async def scenario() -> None:
+        started = await instance.log_in()
+        instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
+        who = await sessions.active_session(instance.services, started.token)
+        assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, who)] == [BRAVO]
+        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        await sessions.authenticate(instance.services, switched.token)
+        await sessions.logout(instance.services, who, CALLER)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_a_token_of_a_session_that_is_another_seats_is_refused(house: House) -> None:
-    ring, issuer = house.services.keyring.current(), "https://data.example.org"
+def test_token_with_the_session_of_another_seat_is_refused(instance: Instance) -> None:
+    ring, issuer = instance.services.keyring.current(), "https://data.example.org"
 
-    async def story() -> str:
-        mine, theirs = await house.start(), await house.start("omar@example.org")
+    async def scenario() -> str:
+        mine, theirs = await instance.log_in(), await instance.log_in("omar@example.org")
         claims = session_jwt.decode(
             mine.token,
-            typ="session+jwt",
+            "session+jwt",
             keyring=ring,
             issuer=issuer,
-            now_seconds=house.now[0].timestamp(),
+            now_seconds=instance.now[0].timestamp(),
         )
-        forged = replace(claims, sid=theirs.session.sid)
+        forged = msgspec.structs.replace(claims, sid=theirs.session.sid)
         return session_jwt.encode(forged, typ="session+jwt", keyring=ring, issuer=issuer)
 
-    async def waiting_story() -> None:
-        theirs = (await house.wait("ines@example.org")).token
+    async def pending_scenario() -> None:
+        theirs = (await instance.start_login("ines@example.org")).token
         claims = session_jwt.decode(
-            theirs, typ="mfa+jwt", keyring=ring, issuer=issuer, now_seconds=house.now[0].timestamp()
+            theirs, "mfa+jwt", keyring=ring, issuer=issuer, now_seconds=instance.now[0].timestamp()
         )
-        forged = session_jwt.encode(replace(claims, seat_id=ROSA), typ="mfa+jwt", keyring=ring, issuer=issuer)
-        await sessions.waiting(house.services, theirs)
+        other_seat = msgspec.structs.replace(claims, seat_id=ROSA)
+        forged = session_jwt.encode(other_seat, typ="mfa+jwt", keyring=ring, issuer=issuer)
+        await sessions.pending_login(instance.services, theirs)
         with pytest.raises(Unauthenticated):
-            await sessions.waiting(house.services, forged)
+            await sessions.pending_login(instance.services, forged)
 
-    assert refusal(house, house.run(story())) == "invalid_token"
-    house.run(waiting_story())
+    assert error_code(instance, instance.run(scenario())) == "invalid_token"
+    instance.run(pending_scenario())
 
 
-def test_sessions_are_listed_and_ended_one_by_one_and_all_but_this(house: House) -> None:
-    async def story() -> None:
-        mine = await house.start()
-        others = [await house.start(caller=ELSEWHERE) for _ in range(3)]
-        stranger = await house.start("omar@example.org")
-        who = await sessions.signed_in(house.services, mine.token)
-        listed = await sessions.list_open(house.services, who)
+def test_sessions_are_listed_and_ended(instance: Instance) -> None:
+    async def scenario() -> None:
+        mine = await instance.log_in()
+        others = [await instance.log_in(caller=ELSEWHERE) for _ in range(3)]
+        stranger = await instance.log_in("omar@example.org")
+        who = await sessions.active_session(instance.services, mine.token)
+        listed = await sessions.list_open(instance.services, who)
         assert {session.sid for session, _ in listed} == {started.session.sid for started in (mine, *others)}
         assert {device.address for _, device in listed if device} == {
             CALLER.address,
@@ -247,84 +250,88 @@ def test_sessions_are_listed_and_ended_one_by_one_and_all_but_this(house: House)
             (stranger.session.sid, False),
             ("nonsense", False),
         ):
-            assert await sessions.end_one(house.services, who, sid, CALLER) is ended
-        assert await sessions.end_others(house.services, who, CALLER) == 2
-        await sessions.authenticate(house.services, mine.token)
-        await sessions.authenticate(house.services, stranger.token)
+            assert await sessions.end_one(instance.services, who, sid, CALLER) is ended
+        assert await sessions.end_others(instance.services, who, CALLER) == 2
+        await sessions.authenticate(instance.services, mine.token)
+        await sessions.authenticate(instance.services, stranger.token)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_the_password_is_asked_for_again_before_secrets_change(house: House) -> None:
-    async def story() -> None:
-        started = await house.start()
-        house.later(minutes=10)
-        who = await sessions.signed_in(house.services, started.token)
-        with pytest.raises(Forbidden) as told:
-            sessions.require_recent(house.services, who.session)
-        assert told.value.code == "reauthentication_required"
+def test_changing_secrets_needs_a_recent_password(instance: Instance) -> None:
+    async def scenario() -> None:
+        started = await instance.log_in()
+        instance.advance(minutes=10)
+        who = await sessions.active_session(instance.services, started.token)
+        with pytest.raises(Forbidden) as caught:
+            sessions.require_recent_password(instance.services, who.session)
+        assert caught.value.code == "reauthentication_required"
         with pytest.raises(Unauthenticated):
-            await sessions.reauthenticate(house.services, who, "wrong wrong wrong", CALLER)
-        await sessions.reauthenticate(house.services, who, PASSWORD, CALLER)
-        who = await sessions.signed_in(house.services, started.token)
-        sessions.require_recent(house.services, who.session)
+            await sessions.reauthenticate(instance.services, who, "wrong wrong wrong", CALLER)
+        await sessions.reauthenticate(instance.services, who, PASSWORD, CALLER)
+        who = await sessions.active_session(instance.services, started.token)
+        sessions.require_recent_password(instance.services, who.session)
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_a_stolen_session_guesses_the_password_ten_times(house: House) -> None:
-    async def story() -> None:
-        who = await sessions.signed_in(house.services, (await house.start()).token)
+def test_password_guesses_in_a_session_are_limited(instance: Instance) -> None:
+    async def scenario() -> None:
+        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
         for _ in range(10):
             with pytest.raises(Unauthenticated):
-                await sessions.reauthenticate(house.services, who, "wrong wrong wrong", CALLER)
+                await sessions.reauthenticate(instance.services, who, "wrong wrong wrong", CALLER)
         with pytest.raises(RateLimited):
-            await sessions.reauthenticate(house.services, who, PASSWORD, CALLER)
+            await sessions.reauthenticate(instance.services, who, PASSWORD, CALLER)
         with pytest.raises(RateLimited):
-            await passwords.change_own(house.services, who, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER)
+            await passwords.change_own(
+                instance.services, who, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER
+            )
 
-    house.run(story())
+    instance.run(scenario())
 
 
-def test_a_new_password_ends_the_other_sessions_and_the_old_password(house: House) -> None:
-    async def story() -> None:
-        mine, other = await house.start(), await house.start(caller=ELSEWHERE)
-        who = await sessions.signed_in(house.services, mine.token)
+def test_new_password_ends_other_sessions(instance: Instance) -> None:
+    async def scenario() -> None:
+        mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
+        who = await sessions.active_session(instance.services, mine.token)
         with pytest.raises(InvalidRequest) as weak:
-            await passwords.change_own(house.services, who, current=PASSWORD, new="Password123!", caller=CALLER)
+            await passwords.change_own(instance.services, who, current=PASSWORD, new="Password123!", caller=CALLER)
         assert weak.value.code == "weak_password"
         with pytest.raises(Unauthenticated):
             await passwords.change_own(
-                house.services, who, current="not it at all", new="harvest moon 88", caller=CALLER
+                instance.services, who, current="not it at all", new="harvest moon 88", caller=CALLER
             )
-        ended = await passwords.change_own(house.services, who, current=PASSWORD, new="harvest moon 88", caller=CALLER)
+        ended = await passwords.change_own(
+            instance.services, who, current=PASSWORD, new="harvest moon 88", caller=CALLER
+        )
         assert ended == 1
-        await sessions.authenticate(house.services, mine.token)
+        await sessions.authenticate(instance.services, mine.token)
         with pytest.raises(Unauthenticated):
-            await sessions.authenticate(house.services, other.token)
+            await sessions.authenticate(instance.services, other.token)
         with pytest.raises(Unauthenticated):
-            await house.login()
-        await house.start(password="harvest moon 88")
+            await instance.login()
+        await instance.log_in(password="harvest moon 88")
 
-    house.run(story())
-    assert [event.result for event in house.audit("password.changed")] == [
+    instance.run(scenario())
+    assert [event.result for event in instance.audit("password.changed")] == [
         "invalid_credentials",
         "ok",
     ]
 
 
-def test_a_token_of_another_service_is_refused(house: House) -> None:
-    token = house.run(house.start()).token
-    settings = replace(house.services.settings, issuer="https://elsewhere.example")
+def test_token_of_another_service_is_refused(instance: Instance) -> None:
+    token = instance.run(instance.log_in()).token
+    settings = configured(base_url="https://elsewhere.example")
     with pytest.raises(Unauthenticated):
-        house.run(sessions.authenticate(replace(house.services, settings=settings), token))
+        instance.run(sessions.authenticate(replace(instance.services, settings=settings), token))
 
 
-def test_sessions_last_as_long_as_they_are_set_to(house: House) -> None:
-    settings = replace(house.services.settings, session_lifetime=timedelta(hours=1))
-    house.services = replace(house.services, settings=settings)
-    token = house.run(house.start()).token
-    house.later(minutes=59)
-    house.run(sessions.authenticate(house.services, token))
-    house.later(minutes=1)
-    assert refusal(house, token) == "token_expired"
+def test_session_lifetime_follows_its_setting(instance: Instance) -> None:
+    settings = configured(instance.services.settings, access={"session_lifetime": timedelta(hours=1)})
+    instance.services = replace(instance.services, settings=settings)
+    token = instance.run(instance.log_in()).token
+    instance.advance(minutes=59)
+    instance.run(sessions.authenticate(instance.services, token))
+    instance.advance(minutes=1)
+    assert error_code(instance, token) == "token_expired"

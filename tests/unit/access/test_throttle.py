@@ -1,11 +1,12 @@
-"""What one caller is taken for."""
+"""Keys of rate limits: groups of addresses, seats and windows."""
 
 from __future__ import annotations
 
 import pytest
 
 from daybreak.access import throttle
-from daybreak.access.throttle import Limits, address_group
+from daybreak.access.throttle import address_group
+from daybreak.settings import AccessSettings
 
 
 @pytest.mark.parametrize(
@@ -25,13 +26,13 @@ def test_addresses_are_grouped(address: str, group: str) -> None:
     assert address_group(address) == group
 
 
-def test_what_is_typed_as_an_email_is_no_part_of_a_key() -> None:
-    rules = throttle.login_rules(Limits(), email="my secret password", address="192.0.2.7")
+def test_key_does_not_contain_the_email() -> None:
+    rules = throttle.login_rules(AccessSettings(), email="my secret password", address="192.0.2.7")
     assert not any("secret" in rule.key for rule in rules)
-    other = throttle.login_rules(Limits(), email=" My Secret Password ", address="192.0.2.7")
+    other = throttle.login_rules(AccessSettings(), email=" My Secret Password ", address="192.0.2.7")
     assert other == rules
 
 
-def test_each_window_has_a_key_of_its_own() -> None:
-    keys = {rule.key for rule in throttle.second_factor_rules(Limits(), seat_id="s")}
+def test_each_window_has_its_own_key() -> None:
+    keys = {rule.key for rule in throttle.second_factor_rules(AccessSettings(), seat_id="s")}
     assert len(keys) == 3

@@ -1,4 +1,4 @@
-"""The jobs of `make bench`: all are listed, and a whole run is read as the service tells it."""
+"""Jobs, their options, and the figures of a snapshot run."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -7,26 +7,26 @@ import pytest
 
 from benchmarks.__main__ import JOBS
 from benchmarks.job import Job
+from benchmarks.snapshot_run import make_service, snapshot_run
 from benchmarks.source import AS_OF, Shape, make_shape
-from benchmarks.whole_run import make_service, snapshot_run
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_every_job_runs_by_its_own_options_alone(job: Job) -> None:
+def test_every_job_has_default_options(job: Job) -> None:
     assert job.parse([]).rounds == job.rounds
     assert job.parse(["--write", "--rounds", "7"]).rounds == 7
 
 
-def test_the_page_names_no_place_of_one_machine() -> None:
-    given = ["--folder", "/srv/bench", "--rounds", "1", "--write"]
-    assert JOBS[0].command(given) == "python -m benchmarks members --rounds 1"
+def test_command_on_the_page_has_no_local_paths() -> None:
+    arguments = ["--folder", "/srv/bench", "--rounds", "1", "--write"]
+    assert JOBS[0].command(arguments) == "python -m benchmarks members --rounds 1"
 
 
-def test_jobs_have_names_and_headings_of_their_own() -> None:
+def test_jobs_have_unique_names_and_headings() -> None:
     assert len({job.name for job in JOBS}) == len({job.heading for job in JOBS}) == len(JOBS)
 
 
-def test_a_whole_run_tells_what_it_wrote_and_what_it_carried(tmp_path: Path) -> None:
+def test_snapshot_run_reports_written_and_carried_leaders(tmp_path: Path) -> None:
     rows = "SELECT n, n % 4 AS leader FROM range(100) AS t(n)"
     before = make_shape(tmp_path, Shape("before", "four Leaders", 5, rows))
     town = "CASE WHEN leader = 2 THEN 'New Town' ELSE 'Town ' || n % 307 END"
@@ -36,4 +36,4 @@ def test_a_whole_run_tells_what_it_wrote_and_what_it_carried(tmp_path: Path) -> 
     second = snapshot_run(config, moved, AS_OF + timedelta(days=1))
     members = [run.resources["members"] for run in (first, second)]
     assert [(one.rows, one.leaders, one.carried) for one in members] == [(100, 4, 0), (100, 4, 3)]
-    assert first.used.peak_bytes > 10_000_000
+    assert first.usage.peak_bytes > 10_000_000

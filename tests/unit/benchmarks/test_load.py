@@ -1,4 +1,4 @@
-"""The client of the serving figures counts every answer once, however its octets arrive."""
+"""The load generator of the serving benchmark."""
 
 import contextlib
 import socket
@@ -36,14 +36,14 @@ def port() -> Iterator[int]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_closed_loop_counts_whole_answers(port: int) -> None:
+def test_closed_loop_counts_complete_responses(port: int) -> None:
     seen = run(Plan(port, (REQUEST,), seconds=0.2, connections=3))
     assert seen.statuses.keys() == {200}
     assert seen.answers >= 3
     assert seen.octets == seen.answers * len(HEAD + BODY)
 
 
-def test_a_paced_run_sends_what_the_clock_asks_and_times_each(port: int) -> None:
+def test_paced_run_sends_the_planned_requests(port: int) -> None:
     seen = run(Plan(port, (REQUEST,), seconds=0.3, connections=2, per_second=100.0))
     assert seen.statuses == {200: 30}
     assert len(seen.milliseconds) == len(seen.late_milliseconds) == 30
@@ -52,7 +52,7 @@ def test_a_paced_run_sends_what_the_clock_asks_and_times_each(port: int) -> None
     )
 
 
-def test_percentiles_are_values_that_were_seen() -> None:
+def test_percentiles_are_observed_values() -> None:
     values = [float(value) for value in range(100, 0, -1)]
     assert [percentile(values, share) for share in (0.01, 0.5, 0.99, 1.0)] == [1.0, 50.0, 99.0, 100.0]
     assert percentile([7.0], 0.99) == 7.0

@@ -1,4 +1,4 @@
-"""Lines of the log as JSON: one line of plain ASCII each, whatever an event holds."""
+"""JSON log lines: one line of ASCII per event, whatever it contains."""
 
 import json
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
         ({"rows": [1, 2.5, None, True]}, {"rows": [1, 2.5, None, True]}),
     ],
 )
-def test_a_line_is_plain_ascii_and_says_what_the_event_said(log_file: Path, value: Any, read_back: Any) -> None:
+def test_any_value_is_one_ascii_line(log_file: Path, value: Any, read_back: Any) -> None:
     structlog.get_logger("test").info("happened", value=value)
     (line,) = log_file.read_bytes().splitlines()
     assert line.isascii()
     assert b"\x1b" not in line
-    said = json.loads(line)
-    assert (said["event"], said["level"], said["value"]) == ("happened", "info", read_back)
-    assert datetime.fromisoformat(said["timestamp"]).tzinfo is UTC
+    logged = json.loads(line)
+    assert (logged["event"], logged["level"], logged["value"]) == ("happened", "info", read_back)
+    assert datetime.fromisoformat(logged["timestamp"]).tzinfo is UTC

@@ -1,4 +1,4 @@
-"""The command line itself: help without heavy imports, exit codes, one clear message."""
+"""The command line: help without heavy imports, exit codes, error messages."""
 
 import os
 import shlex
@@ -16,24 +16,26 @@ HEAVY = (
     "duckdb",
     "sqlalchemy",
     "starlette",
-    "uvicorn",
+    "granian",
+    "prometheus_client",
     "obstore",
     "isal",
     "psycopg",
     "pyspark",
     "jinja2",
     "cryptography",
+    "pydantic",
 )
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_verb_is_completed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_knows_every_verb(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(name in script for name, _, _ in VERBS)
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_has_no_heavy_imports() -> None:
     code = (
         "import sys; from daybreak.cli.main import run; status = run(['--help']); "
         f"print(status, sorted(set({HEAVY!r}) & set(sys.modules)))"
@@ -48,8 +50,8 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", [name for name, _, _ in VERBS])
 def test_every_verb_has_help_with_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = make_app()[name]
-    below = [] if command.default_command else [verb for verb in command if not verb.startswith("-")]
-    for verbs in ([name], *([name, verb] for verb in below)):
+    verbs_below = [] if command.default_command else [verb for verb in command if not verb.startswith("-")]
+    for verbs in ([name], *([name, verb] for verb in verbs_below)):
         assert run([*verbs, "--help"]) == 0
         shown = capsys.readouterr().out
         assert f"Usage: daybreakd {' '.join(verbs)}" in shown
@@ -58,11 +60,11 @@ def test_every_verb_has_help_with_examples(name: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for _, line in lines])
-def test_examples_are_right(line: str) -> None:
-    """Each is a line that the command takes, and fits a narrow terminal."""
+def test_examples_parse(line: str) -> None:
+    """Each example is a valid command line that fits a narrow terminal."""
     assert max(map(len, line.splitlines())) <= 78
-    before_pipes = line.replace("\\\n", "").partition(" > ")[0]
-    words = [word for word in shlex.split(before_pipes) if not word.startswith("DAYBREAK_")]
+    command_line = line.replace("\\\n", "").partition(" > ")[0]
+    words = [word for word in shlex.split(command_line) if not word.startswith("DAYBREAK_")]
     assert words[0] == "daybreakd"
     make_app().parse_args(words[1:])
 
@@ -79,7 +81,7 @@ def test_examples_are_right(line: str) -> None:
         (["directory", "export", "one", "two"], "Too many arguments: one two", " directory export"),
     ],
 )
-def test_wrong_use_ends_with_two_and_says_where_help_is(
+def test_wrong_use_names_the_help_and_exits_with_2(
     arguments: list[str], said: str, help_of: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -93,17 +95,17 @@ def test_wrong_use_ends_with_two_and_says_where_help_is(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["audit", "--since", "2x"], "--since: write an instant such as 2026-11-20T04:00:00Z, or a time back"),
-        (["audit", "--since", "yesterday"], "--since: write an instant"),
-        (["audit", "--account", "nonsense"], "--account: 'nonsense' is no client_id, such as"),
-        (["token", "list", "--account", "acme"], "--account: 'acme' is no client_id, such as"),
-        (["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"], "--as-of: write an instant"),
-        (["state", "copy", "a", "b"], "SOURCE: write "),
-        (["state", "copy", "sqlite:///a.db", "b"], "TARGET: write "),
+        (["audit", "--since", "2x"], "--since: Use an instant such as 2026-11-20T04:00:00Z, or an age"),
+        (["audit", "--since", "yesterday"], "--since: Use an instant"),
+        (["audit", "--account", "nonsense"], "--account: 'nonsense' is not a client_id such as"),
+        (["token", "list", "--account", "acme"], "--account: 'acme' is not a client_id such as"),
+        (["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"], "--as-of: Use an instant"),
+        (["state", "copy", "a", "b"], "SOURCE: Use "),
+        (["state", "copy", "sqlite:///a.db", "b"], "TARGET: Use "),
         (["token", "revoke"], "--leaked"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_wrong_use(
+def test_invalid_value_is_wrong_use(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     config = tmp_path / "daybreak.toml"
@@ -114,7 +116,7 @@ def test_a_value_that_cannot_be_read_is_wrong_use(
     assert said in printed
 
 
-def test_a_configuration_that_is_missing_or_wrong_ends_with_two(
+def test_invalid_configuration_exits_with_2(
     tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(str(tmp_path))
@@ -130,7 +132,7 @@ def test_a_configuration_that_is_missing_or_wrong_ends_with_two(
     assert "Traceback" not in printed
 
 
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     import daybreak
 
     assert run(["--version"]) == 0
@@ -146,7 +148,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
         (OperatorError("no"), 1, "daybreakd: no\n"),
     ],
 )
-def test_how_a_verb_ends(
+def test_errors_have_a_message_and_an_exit_code(
     error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_arguments: object) -> None:
@@ -158,7 +160,7 @@ def test_how_a_verb_ends(
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_names_come_out_as_utf8_whatever_the_locale(encoding: str, tmp_path: Path) -> None:
+def test_output_is_utf8_in_any_locale(encoding: str, tmp_path: Path) -> None:
     folder = tmp_path / "Zoë 🎉"
     command = [sys.executable, "-m", "daybreak.cli.main", "init", str(folder)]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
@@ -168,20 +170,20 @@ def test_names_come_out_as_utf8_whatever_the_locale(encoding: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_takes_nothing_and_harms_nothing(closed: str) -> None:
+def test_closed_streams_are_ignored(closed: str) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main --version {closed}"
     assert subprocess.run(["sh", "-c", command], timeout=120, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", ["--version", "completion zsh", "snapshot --help"])
-def test_an_output_that_is_full_is_said_in_one_line(arguments: str) -> None:
+def test_full_output_is_reported_in_one_line(arguments: str) -> None:
     command = f"exec {shlex.quote(sys.executable)} -m daybreak.cli.main {arguments} > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (1, "daybreakd: standard output: No space left on device\n")
 
 
-def test_an_install_of_the_client_alone_says_what_the_service_needs() -> None:
+def test_missing_service_packages_are_named() -> None:
     program = (
         "import sys\n"
         "class Absent:\n"

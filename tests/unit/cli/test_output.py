@@ -1,4 +1,4 @@
-"""What verbs print: nothing that a terminal would obey, and tables whose cells can be copied."""
+"""Output of the commands: escaped control characters, and tables whose cells can be copied."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from daybreak.settings import load_settings
 HOSTILE = "Ann\x1b[2J\x07 \u202etxet\r\x9b31m"
 
 
-def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    output.say(f"héllo 🌅 {HOSTILE}\n\tsecond line")
-    output.note(HOSTILE)
-    output.say_table(("A",), [(f"{HOSTILE}\nB",)])
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_text(f"héllo 🌅 {HOSTILE}\n\tsecond line")
+    output.print_note(HOSTILE)
+    output.print_table(("A",), [(f"{HOSTILE}\nB",)])
     printed = capsys.readouterr()
     shown = "Ann\\x1b[2J\\x07 \\u202etxet\\r\\x9b31m"
     assert printed.out == f"héllo 🌅 {shown}\n\tsecond line\nA\n{shown} B\n"
@@ -25,31 +25,27 @@ def test_what_a_terminal_would_obey_is_shown(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("width", [30, 80, 200])
-def test_ids_and_numbers_are_never_broken(
+def test_ids_and_numbers_are_not_broken(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     uuid, words = "4bd15f0c-2c18-48e0-8dd4-888818a39733", "a longer text of several words that may be broken"
-    output.say_table(("ID", "SIZE", "WHAT"), [(uuid, "110.9 kB", words)], numbers=frozenset({"SIZE"}))
+    output.print_table(("ID", "SIZE", "WHAT"), [(uuid, "110.9 kB", words)], numbers=frozenset({"SIZE"}))
     printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert uuid in printed
     assert "110.9 kB" in printed
     assert set(words.split()) <= set(printed.split())
 
 
-def test_a_table_without_rows_is_its_header(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output.say_table(("A", "B"), [])
+def test_empty_table_has_a_header(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    output.print_table(("A", "B"), [])
     monkeypatch.setattr(output, "is_terminal", lambda: True)
-    output.say_table(("A", "B"), [])
+    output.print_table(("A", "B"), [])
     assert capsys.readouterr().out.startswith("A\tB\n")
 
 
-def test_log_lines_on_a_console_are_shown_and_in_a_file_are_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_logs_are_escaped_on_a_console_and_json_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_LOG_FORMAT": "console"})
     before = structlog.get_config()
     try:

@@ -1,4 +1,4 @@
-"""Where credentials go, what is asked again, and what refusals become."""
+"""Requests to the service: credentials, retries, errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from daybreak_client import connection as connections
 from daybreak_client.connection import Connection
 from daybreak_client.errors import NotPublished, Refused, Unreachable, WrongUse
-from daybreak_client.published import accounts_of, issued_of, published_of
-from tests.parts.scripted_service import HANG_UP, Asked, Said, ScriptedService, scripted_service
+from daybreak_client.published import parse_accounts, parse_link, parse_manifest
+from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 from tests.parts.waiting import free_port
 
 
@@ -32,150 +32,142 @@ def connection(service: ScriptedService) -> Iterator[Connection]:
     found.close()
 
 
-def in_turn(*answers: Said) -> Iterator[Said]:
-    return iter(answers)
-
-
-def test_the_token_goes_to_the_service_and_not_where_it_redirects_to(
-    service: ScriptedService, connection: Connection
-) -> None:
+def test_token_is_not_sent_to_a_redirect_target(service: ScriptedService, connection: Connection) -> None:
     with scripted_service() as store:
-        store.script = lambda _: Said(200, b"octets")
+        store.script = lambda _: Reply(200, b"octets")
         service.script = lambda asked: {
-            "/download/v1/files/north/members.csv.gz": Said(
+            "/download/v1/files/north/members.csv.gz": Reply(
                 302, {"data": {"url": f"{service.url}/link"}}, {"Location": "/link"}
             ),
-            "/link": Said(302, headers={"Location": f"{store.url}/bucket/members"}),
+            "/link": Reply(302, headers={"Location": f"{store.url}/bucket/members"}),
         }[asked.path]
-        issued = connection.ask("GET", "/download/v1/files/north/members.csv.gz", dict, token="secret")
-        with connection.octets(issued["data"]["url"], 0) as (begin, octets):
-            assert (begin, b"".join(octets)) == (0, b"octets")
-    first, link = service.asked
+        issued = connection.request("GET", "/download/v1/files/north/members.csv.gz", dict, token="secret")
+        with connection.download(issued["data"]["url"], 0) as (start, content):
+            assert (start, b"".join(content)) == (0, b"octets")
+    first, link = service.requests
     assert (first.path, first.headers["authorization"]) == ("/download/v1/files/north/members.csv.gz", "Bearer secret")
-    (stored,) = store.asked
+    (stored,) = store.requests
     for asked in (link, stored):
         assert "authorization" not in asked.headers
         assert "cookie" not in asked.headers
         assert "secret" not in asked.path
 
 
-def test_a_service_that_is_busy_is_asked_again(service: ScriptedService, connection: Connection) -> None:
+def test_busy_service_is_retried(service: ScriptedService, connection: Connection) -> None:
     problem = {"code": "busy", "detail": "Busy."}
-    answers = in_turn(Said(503, problem, {"Retry-After": "0"}), Said(502, b"<html>"), Said(200, {"data": 7}))
+    answers = iter([Reply(503, problem, {"Retry-After": "0"}), Reply(502, b"<html>"), Reply(200, {"data": 7})])
     service.script = lambda _: next(answers)
-    assert connection.ask("GET", "/x", dict) == {"data": 7}
-    assert len(service.asked) == 3
+    assert connection.request("GET", "/x", dict) == {"data": 7}
+    assert len(service.requests) == 3
 
 
-def test_a_service_that_stays_busy_is_left_alone_in_the_end(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda _: Said(503, {"code": "busy", "detail": "Busy."}, {"Retry-After": "0"})
+def test_retries_of_a_busy_service_end(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda _: Reply(503, {"code": "busy", "detail": "Busy."}, {"Retry-After": "0"})
     with pytest.raises(Unreachable, match="Busy"):
-        connection.ask("GET", "/x", dict)
-    assert len(service.asked) == 5
+        connection.request("GET", "/x", dict)
+    assert len(service.requests) == 5
 
 
-def test_who_is_told_to_wait_long_is_not_kept_waiting(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda _: Said(429, {"code": "rate_limited", "detail": "Too many."}, {"Retry-After": "290"})
+def test_long_retry_after_is_not_waited_for(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda _: Reply(429, {"code": "rate_limited", "detail": "Too many."}, {"Retry-After": "290"})
     with pytest.raises(Unreachable, match=r"Too many\. Try again in 290 seconds"):
-        connection.ask("POST", "/login", dict, body={})
-    assert len(service.asked) == 1
+        connection.request("POST", "/login", dict, body={})
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(("method", "times"), [("GET", 5), ("POST", 1), ("PUT", 1), ("DELETE", 1)])
-def test_only_what_may_come_twice_is_sent_again_after_a_connection_broke(
+def test_only_idempotent_requests_are_repeated(
     service: ScriptedService, connection: Connection, method: str, times: int
 ) -> None:
-    service.script = lambda _: Said(HANG_UP)
+    service.script = lambda _: Reply(DISCONNECT)
     with pytest.raises(Unreachable, match="does not answer"):
-        connection.ask(method, "/x", dict)
-    assert len(service.asked) == times
+        connection.request(method, "/x", dict)
+    assert len(service.requests) == times
 
 
-def test_a_service_that_is_not_there_is_told_with_its_address() -> None:
+def test_unreachable_service_is_named() -> None:
     address = f"http://127.0.0.1:{free_port()}"
     connection = Connection(address)
     with pytest.raises(Unreachable, match=address):
-        connection.ask("POST", "/x", dict)
+        connection.request("POST", "/x", dict)
     connection.close()
 
 
-def test_a_refusal_is_told_in_the_services_words(service: ScriptedService, connection: Connection) -> None:
+def test_refusal_has_the_message_of_the_service(service: ScriptedService, connection: Connection) -> None:
     problem = {"code": "not_your_account", "detail": "No access.", "request_id": "r1"}
-    service.script = lambda _: Said(403, problem)
-    with pytest.raises(Refused, match=r"No access\.") as told:
-        connection.ask("GET", "/x", dict)
-    assert (told.value.code, told.value.status, told.value.request_id) == ("not_your_account", 403, "r1")
-    assert len(service.asked) == 1
+    service.script = lambda _: Reply(403, problem)
+    with pytest.raises(Refused, match=r"No access\.") as caught:
+        connection.request("GET", "/x", dict)
+    assert (caught.value.code, caught.value.status, caught.value.request_id) == ("not_your_account", 403, "r1")
+    assert len(service.requests) == 1
 
 
-def test_files_that_are_not_there_yet_are_told_with_the_time_to_come_back(
-    service: ScriptedService, connection: Connection
-) -> None:
-    service.script = lambda _: Said(404, {"code": "snapshot_not_ready", "detail": "None yet."}, {"Retry-After": "90"})
-    with pytest.raises(NotPublished, match="None yet") as told:
-        connection.ask("GET", "/x", dict)
-    assert told.value.retry_after_seconds == 90
+def test_unpublished_files_have_a_retry_time(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda _: Reply(404, {"code": "snapshot_not_ready", "detail": "None yet."}, {"Retry-After": "90"})
+    with pytest.raises(NotPublished, match="None yet") as caught:
+        connection.request("GET", "/x", dict)
+    assert caught.value.retry_after_seconds == 90
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     [
-        Said(404, b"<html>no such page"),
-        Said(404, {"error": "no such page"}),
-        Said(301, b"<html>moved"),
-        Said(200, b"<html>welcome"),
-        Said(200),
-        Said(200, [1]),
-        Said(200, {"data": [1]}),
-        Said(200, {"data": {"client_id": "north", "as_of": "today"}}),
+        Reply(404, b"<html>no such page"),
+        Reply(404, {"error": "no such page"}),
+        Reply(301, b"<html>moved"),
+        Reply(200, b"<html>welcome"),
+        Reply(200),
+        Reply(200, [1]),
+        Reply(200, {"data": [1]}),
+        Reply(200, {"data": {"client_id": "north", "as_of": "today"}}),
     ],
     ids=["not found", "its not found", "moved", "a page", "nothing", "a list", "other data", "other values"],
 )
-def test_another_service_is_told_as_such(service: ScriptedService, connection: Connection, said: Said) -> None:
-    service.script = lambda _: said
-    for read in (published_of, accounts_of, issued_of):
-        with pytest.raises(WrongUse, match="is this"):
-            connection.ask("GET", "/x", read)
+def test_response_of_another_service_is_refused(service: ScriptedService, connection: Connection, reply: Reply) -> None:
+    service.script = lambda _: reply
+    for read in (parse_manifest, parse_accounts, parse_link):
+        with pytest.raises(WrongUse, match="Check the URL"):
+            connection.request("GET", "/x", read)
 
 
-def test_links_that_lead_nowhere_are_an_error(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda asked: Said(302, headers={"Location": asked.path + "x"})
+def test_invalid_links_are_errors(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda asked: Reply(302, headers={"Location": asked.path + "x"})
     for link in ("/link", "http://[::1", "http://127.0.0.1:x/", "ftp://127.0.0.1/x"):
-        with pytest.raises(Unreachable), connection.octets(link, 0):
+        with pytest.raises(Unreachable), connection.download(link, 0):
             pass
 
 
-def test_a_fault_without_words_is_worth_another_try_later(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda _: Said(500, b"<html>")
+def test_server_error_is_transient(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda _: Reply(500, b"<html>")
     with pytest.raises(Unreachable, match="500"):
-        connection.ask("GET", "/x", dict)
+        connection.request("GET", "/x", dict)
 
 
-def test_octets_are_as_they_are_stored(service: ScriptedService, connection: Connection) -> None:
-    def script(asked: Asked) -> Said:
+def test_content_is_not_decoded(service: ScriptedService, connection: Connection) -> None:
+    def script(asked: Request) -> Reply:
         assert asked.headers["accept-encoding"] == "identity"
         if "range" not in asked.headers:
-            return Said(200, b"\x1f\x8bpacked", {"Content-Encoding": "gzip"})
-        return Said(206, b"packed", {"Content-Range": "bytes 2-7/8"})
+            return Reply(200, b"\x1f\x8bpacked", {"Content-Encoding": "gzip"})
+        return Reply(206, b"packed", {"Content-Range": "bytes 2-7/8"})
 
     service.script = script
-    with connection.octets("/link", 0) as (begin, octets):
-        assert (begin, b"".join(octets)) == (0, b"\x1f\x8bpacked")
-    with connection.octets("/link", 2) as (begin, octets):
-        assert (begin, b"".join(octets)) == (2, b"packed")
+    with connection.download("/link", 0) as (start, content):
+        assert (start, b"".join(content)) == (0, b"\x1f\x8bpacked")
+    with connection.download("/link", 2) as (start, content):
+        assert (start, b"".join(content)) == (2, b"packed")
 
 
-def test_a_transfer_that_breaks_off_is_an_error(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda _: Said(200, b"half", {"Content-Length": "8"})
-    with pytest.raises(Unreachable, match="broke off"), connection.octets("/link", 0) as (_, octets):
-        b"".join(octets)
+def test_interrupted_transfer_is_an_error(service: ScriptedService, connection: Connection) -> None:
+    service.script = lambda _: Reply(200, b"half", {"Content-Length": "8"})
+    with pytest.raises(Unreachable, match="broke off"), connection.download("/link", 0) as (_, content):
+        b"".join(content)
 
 
-def test_a_link_that_would_travel_in_the_clear_is_not_followed(service: ScriptedService) -> None:
+def test_https_is_not_downgraded(service: ScriptedService) -> None:
     connection = Connection(f"https://127.0.0.1:{free_port()}")
-    with pytest.raises(Unreachable, match="without https"), connection.octets(f"{service.url}/link", 0):
+    with pytest.raises(Unreachable, match="without https"), connection.download(f"{service.url}/link", 0):
         pass
-    assert service.asked == []
+    assert service.requests == []
     connection.close()
 
 
@@ -195,13 +187,13 @@ def test_a_link_that_would_travel_in_the_clear_is_not_followed(service: Scripted
         "http://[::1",
     ],
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(WrongUse, match="no address"):
+def test_invalid_url_is_refused(address: str) -> None:
+    with pytest.raises(WrongUse, match="is not the URL"):
         Connection(address)
 
 
-def test_plain_http_over_a_network_needs_to_be_allowed() -> None:
-    with pytest.raises(WrongUse, match="in the clear"):
+def test_plain_http_over_a_network_needs_permission() -> None:
+    with pytest.raises(WrongUse, match="unencrypted"):
         Connection("http://export.example.org")
     for address in ("http://localhost:8400", "http://127.0.0.9:1/", "http://[::1]:8400/exports/"):
         connection = Connection(address)

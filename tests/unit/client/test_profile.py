@@ -1,4 +1,4 @@
-"""The file with the token: its owner's alone, whole or not there."""
+"""The saved login: file mode, atomic writes, location."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from daybreak_client.errors import WrongUse
-from daybreak_client.profile import Profile, forget, load, profile_file, save
+from daybreak_client.profile import Profile, delete, load, profile_file, save
 
 PROFILE = Profile("https://export.example.org", "secret", "north", plain_http=False)
 
 
-def test_what_is_saved_is_there_and_its_owners_alone(tmp_path: Path) -> None:
+def test_profile_is_saved_with_mode_0600(tmp_path: Path) -> None:
     path = tmp_path / "new" / "profile.json"
     save(path, Profile("http://localhost", "older"))
     save(path, PROFILE)
@@ -20,32 +20,32 @@ def test_what_is_saved_is_there_and_its_owners_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["profile.json"]
-    forget(path)
-    forget(path)
+    delete(path)
+    delete(path)
     assert load(path) is None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
-def test_what_others_can_read_is_refused_with_the_way_out(tmp_path: Path, mode: int) -> None:
+def test_profile_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "profile.json"
     save(path, PROFILE)
     path.chmod(mode)
-    with pytest.raises(WrongUse, match="chmod 600") as told:
+    with pytest.raises(WrongUse, match="chmod 600") as caught:
         load(path)
-    assert PROFILE.token not in told.value.message
+    assert PROFILE.token not in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", '{"address": 1}', '{"address": "a", "token": "secret", "other": 2}'])
-def test_what_is_no_profile_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+def test_invalid_profile_is_refused_without_quoting_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "profile.json"
     path.touch(mode=0o600)
     path.write_text(text)
-    with pytest.raises(WrongUse, match="no profile") as told:
+    with pytest.raises(WrongUse, match="is not a profile") as caught:
         load(path)
-    assert "secret" not in told.value.message
+    assert "secret" not in caught.value.message
 
 
-def test_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_location_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ana")
     assert profile_file({}) == Path("/home/ana/.config/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana"}) == Path("/etc/ana/daybreak/profile.json")

@@ -1,4 +1,4 @@
-"""What a manifest says, and what is made of one that cannot be meant."""
+"""Parsing of manifests and accounts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daybreak_client.errors import WrongUse
-from daybreak_client.published import accounts_of, published_of
+from daybreak_client.published import parse_accounts, parse_manifest
 
 SEGMENTS = "outbound_message_type_usage"
 
@@ -37,8 +37,8 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
     }
 
 
-def test_files_have_the_names_that_their_links_have() -> None:
-    found = published_of(
+def test_file_names_come_from_the_paths() -> None:
+    found = parse_manifest(
         manifest(
             ("members", "csv", "/download/v1/files/north/members.csv.gz"),
             (SEGMENTS, "json", f"/download/v1/files/north/{SEGMENTS}.json.gz/segment-based-subscription"),
@@ -60,13 +60,13 @@ def test_files_have_the_names_that_their_links_have() -> None:
         ("-rf", "/download/v1/files/north/-rf.csv.gz"),
     ],
 )
-def test_a_name_that_could_lead_out_of_the_folder_is_refused(resource: str, path: str) -> None:
-    with pytest.raises(WrongUse, match="no name to go by"):
-        published_of(manifest((resource, "csv", path)))
+def test_unsafe_file_name_is_refused(resource: str, path: str) -> None:
+    with pytest.raises(WrongUse, match="without a valid file name"):
+        parse_manifest(manifest((resource, "csv", path)))
 
 
-def test_files_are_chosen_by_resource_and_format() -> None:
-    found = published_of(
+def test_files_are_selected_by_resource_and_format() -> None:
+    found = parse_manifest(
         manifest(
             ("members", "csv", "/f/members.csv.gz"),
             ("members", "json", "/f/members.json.gz"),
@@ -75,15 +75,15 @@ def test_files_are_chosen_by_resource_and_format() -> None:
     )
     assert [file.name for file in found.select()] == ["members.csv.gz", "campaigns.csv.gz"]
     assert [file.name for file in found.select(["members"], ["json"])] == ["members.json.gz"]
-    with pytest.raises(WrongUse, match="no resource 'member'; there are members, campaigns"):
+    with pytest.raises(WrongUse, match=r"Unknown resource 'member'\. Use one of members, campaigns"):
         found.select(["member"])
-    with pytest.raises(WrongUse, match="no format 'xlsx'; there are csv, json"):
+    with pytest.raises(WrongUse, match=r"Unknown format 'xlsx'\. Use one of csv, json"):
         found.select([], ["xlsx"])
     with pytest.raises(WrongUse, match="campaigns as json"):
         found.select(["campaigns"], ["json"])
 
 
-def test_a_name_is_one_line() -> None:
+def test_account_name_is_one_line() -> None:
     account = {
         "client_id": "north",
         "first_name": "North\n Light",
@@ -91,4 +91,4 @@ def test_a_name_is_one_line() -> None:
         "current_context": True,
         "roles": [],
     }
-    assert [each.name for each in accounts_of({"data": [account]})] == ["North Light"]
+    assert [each.name for each in parse_accounts({"data": [account]})] == ["North Light"]

@@ -1,7 +1,8 @@
-"""The keyring file, its rotation and the keys derived from it."""
+"""Keyring file, rotation and derived keys."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -12,7 +13,7 @@ from typing import get_args
 import pytest
 
 from daybreak.credentials import keyring
-from daybreak.credentials.keyring import KeyringFile, Purpose, hkdf_sha256
+from daybreak.credentials.keyring import KeyringFile, Purpose
 from daybreak.domain.errors import OperatorError
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -33,15 +34,49 @@ def rewrite(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(document))
 
 
-def test_hkdf_gives_the_values_of_rfc_5869_appendix_a() -> None:
-    first = hkdf_sha256(b"\x0b" * 22, salt=bytes(range(13)), info=bytes(range(0xF0, 0xFA)), length=42)
-    assert first.hex() == ("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865")
-    second = hkdf_sha256(bytes(range(80)), salt=bytes(range(0x60, 0xB0)), info=bytes(range(0xB0, 0x100)), length=82)
-    assert second.hex().startswith("b11e398dc80327a1c8e7f78c596a4934")
-    assert second.hex().endswith("cc30c58179ec3e87c14c01d5c1f3434f1d87")
+@pytest.mark.parametrize(
+    ("purpose", "derived"),
+    [
+        ("session-jwt", "d7a8d8c177b8048442f3c9219255039a2971c48550dfd335f01fd746ad8ab84a"),
+        ("mfa-jwt", "38f42f48943b27f8286a3a696d5f694aee8e6f400c4f55a2ac73bb726429e764"),
+        ("signed-link", "4945612e6b3c1a0258ee721160fac2d1b24a3f62ed5aa102be5a69f4c1abc27f"),
+        ("totp-seed", "0fb250a8d11a6e17a28d4d29f7305056f2f01b76212c1a51fa353f05f28268de"),
+        ("csrf", "121e71c40f247c06b7074ea57bd99a5b2b1b67380d115e6c2574a423a5c66ba6"),
+        ("dashboard-cookie", "be59094eaf7d1c2fb24463c13b68b95a60d9ef2454f36a72a757fa78a5e25d92"),
+    ],
+)
+def test_derived_keys_never_change(purpose: Purpose, derived: str) -> None:
+    key = keyring.Key("aa01", "signing", hashlib.sha256(b"first").digest(), NOW)
+    assert keyring.Keyring((key,)).signing_key(purpose) == ("aa01", bytes.fromhex(derived))
 
 
-def test_a_new_keyring_is_readable_by_its_owner_alone_and_reads_back(path: Path) -> None:
+def test_file_of_an_earlier_version_is_read(path: Path) -> None:
+    """The file has the format of commit aa7e92d."""
+    path.write_text("""{
+ "version": 1,
+ "keys": [
+  {"kid": "aa00", "state": "gone", "secret": "", "created_at": "2026-11-18T04:00:00+00:00",
+   "retired_at": "2026-11-19T04:00:00+00:00"},
+  {"kid": "aa01", "state": "verify_only",
+   "secret": "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e",
+   "created_at": "2026-11-19T04:00:00.123456+00:00", "retired_at": "2026-11-20T04:00:00+00:00"},
+  {"kid": "aa02", "state": "signing",
+   "secret": "16367aacb67a4a017c8da8ab95682ccb390863780f7114dda0a0e0c55644c7c4",
+   "created_at": "2026-11-20T04:00:00+00:00", "retired_at": null},
+  {"kid": "aa03", "state": "next",
+   "secret": "b1e99324505bd32da0e1f85dcf5e19a09db0481e8a15f62c41eb320304a8e927",
+   "created_at": "2026-11-20T04:00:00+00:00", "retired_at": null}
+ ]
+}
+""")
+    keys = keyring.load(path).keys
+    assert [key.state for key in keys] == ["gone", "verify_only", "signing", "next"]
+    assert keys[1].secret == hashlib.sha256(b"first").digest()
+    assert keys[1].created_at == datetime(2026, 11, 19, 4, 0, 0, 123456, UTC)
+    assert keys[1].retired_at == NOW
+
+
+def test_new_keyring_is_readable_only_by_its_owner(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     ring = keyring.load(path)
     assert [key.state for key in ring.keys] == ["signing", "next"]
@@ -51,7 +86,7 @@ def test_a_new_keyring_is_readable_by_its_owner_alone_and_reads_back(path: Path)
     assert all(key.secret.hex() not in repr(ring) for key in ring.keys)
 
 
-def test_a_keyring_is_never_overwritten(path: Path) -> None:
+def test_keyring_is_never_overwritten(path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(OperatorError, match="never overwritten"):
         keyring.create(path, NOW, secrets.token_bytes)
@@ -59,7 +94,7 @@ def test_a_keyring_is_never_overwritten(path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
-def test_a_keyring_that_others_can_read_is_refused(path: Path, mode: int) -> None:
+def test_keyring_readable_by_others_is_rejected(path: Path, mode: int) -> None:
     path.chmod(mode)
     with pytest.raises(OperatorError, match="chmod 600"):
         keyring.load(path)
@@ -72,8 +107,8 @@ def test_a_keyring_that_others_can_read_is_refused(path: Path, mode: int) -> Non
         (b"", "0 bytes"),
         (b"your-256-bit-secret-your-256-bit-secret", "text"),
         (b"changeme" * 8, "text"),
-        (b"\x00" * 32, "repeats"),
-        (b"\x01\xfe" * 16, "repeats"),
+        (b"\x00" * 32, "repetition"),
+        (b"\x01\xfe" * 16, "repetition"),
         (bytes(range(200, 240)), "sequence"),
         (
             bytes.fromhex("f9e6ee0cdb15676889b6867e6a47d74d20ade143b672bb8b0ac6d69418a78201"),
@@ -81,20 +116,22 @@ def test_a_keyring_that_others_can_read_is_refused(path: Path, mode: int) -> Non
         ),
     ],
 )
-def test_weak_and_known_secrets_are_refused(path: Path, secret: bytes, why: str) -> None:
+def test_weak_or_published_secret_is_rejected(path: Path, secret: bytes, why: str) -> None:
     rewrite(path, secret=secret.hex())
     with pytest.raises(OperatorError, match=why):
         keyring.load(path)
 
 
-@pytest.mark.parametrize("content", ["", "nonsense", "[]", '{"version": 2}', '{"version": 1, "keys": [7]}'])
-def test_a_file_that_is_no_keyring_is_refused_with_a_message(path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["", "nonsense", "[]", '{"version": 2}', '{"version": 1, "keys": [7]}', '{"version": 1, "keys": []}']
+)
+def test_other_file_is_rejected_with_a_message(path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(OperatorError, match=path.name):
         keyring.load(path)
 
 
-def test_a_key_that_is_gone_has_no_secret_whatever_the_file_says(path: Path) -> None:
+def test_gone_key_has_no_secret_even_if_the_file_has_one(path: Path) -> None:
     document = json.loads(path.read_text())
     gone = {**document["keys"][0], "kid": "00ff00ff", "state": "gone", "secret": secrets.token_hex(32)}
     path.write_text(json.dumps({**document, "keys": [*document["keys"], gone]}))
@@ -102,7 +139,7 @@ def test_a_key_that_is_gone_has_no_secret_whatever_the_file_says(path: Path) -> 
     assert [read.derive("00ff00ff", purpose) for purpose in PURPOSES] == [None] * len(PURPOSES)
 
 
-def test_two_signing_keys_twice_one_kid_and_twice_one_secret_are_refused(path: Path) -> None:
+def test_duplicate_signing_key_kid_or_secret_is_rejected(path: Path) -> None:
     document = json.loads(path.read_text())
     for field in ("state", "kid", "secret"):
         changed = json.loads(json.dumps(document))
@@ -112,7 +149,7 @@ def test_two_signing_keys_twice_one_kid_and_twice_one_secret_are_refused(path: P
             keyring.load(path)
 
 
-def test_rotation_moves_every_key_one_state_on_and_drops_it_after_its_lifetime() -> None:
+def test_rotation_advances_states_and_drops_expired_keys() -> None:
     ring = keyring.Keyring(
         (
             keyring.Key("aaaa", "signing", secrets.token_bytes(32), NOW),
@@ -136,9 +173,7 @@ def test_rotation_moves_every_key_one_state_on_and_drops_it_after_its_lifetime()
     assert step(once, NOW + 2 * LIFETIME, None).derive("aaaa", "csrf") is not None
 
 
-def test_a_running_process_sees_a_rotation_and_keeps_its_keys_when_the_file_turns_bad(
-    path: Path,
-) -> None:
+def test_changed_file_is_read_again_unless_it_is_invalid(path: Path) -> None:
     watched = KeyringFile(path)
     before = watched.current()
     assert watched.current() is before
@@ -147,7 +182,7 @@ def test_a_running_process_sees_a_rotation_and_keeps_its_keys_when_the_file_turn
     after = watched.current()
     assert after.signing_kid == before.keys[1].kid
     assert after.derive(before.signing_kid, "session-jwt") is not None
-    # What another worker signs now was known to the process that has not looked yet.
+    # A process that has not read the file again accepts what another process signs with the new key.
     assert before.derive(after.signing_kid, "session-jwt") is not None
     path.chmod(0o644)
     assert watched.current().signing_kid == after.signing_kid
@@ -157,7 +192,7 @@ def test_a_running_process_sees_a_rotation_and_keeps_its_keys_when_the_file_turn
     assert watched.fault is None
 
 
-def test_saving_leaves_the_old_file_whole_when_the_disk_refuses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
     ring = keyring.load(path)
 

@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from daybreak.credentials import passwords
 
 
-def test_a_hash_is_argon2id_with_the_promised_parameters_and_a_salt_of_its_own() -> None:
+def test_hash_is_argon2id_with_a_random_salt() -> None:
     first, second = (passwords.hash_password("correct horse 7 battery") for _ in range(2))
     assert first.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert first != second
@@ -23,23 +23,22 @@ def test_a_hash_is_argon2id_with_the_promised_parameters_and_a_salt_of_its_own()
     assert not passwords.needs_rehash(first)
 
 
-def test_the_dummy_costs_the_same_and_opens_to_nobody() -> None:
+def test_dummy_hash_costs_the_same_and_matches_nothing() -> None:
     assert not passwords.needs_rehash(passwords.DUMMY_HASH)
     assert not passwords.verify(passwords.DUMMY_HASH, "")
 
 
-def test_composed_and_decomposed_letters_are_one_password() -> None:
+def test_composed_and_decomposed_characters_are_equal() -> None:
     stored = passwords.hash_password("Zürich-Straße-é")
     assert passwords.verify(stored, "Zu\u0308rich-Straße-e\u0301")
 
 
 @pytest.mark.parametrize("stored", ["", "nonsense", "$argon2id$v=19$m=1", "\x00"])
-def test_a_malformed_hash_opens_to_nobody(stored: str) -> None:
+def test_malformed_hash_matches_nothing(stored: str) -> None:
     assert not passwords.verify(stored, "anything at all")
 
 
-def test_a_machine_without_memory_does_not_call_a_password_wrong() -> None:
-    """Neither the right one nor another: it cannot know."""
+def test_lack_of_memory_raises_memory_error() -> None:
     code = (
         "import resource; from daybreak.credentials import passwords; "
         "stored = passwords.hash_password('correct horse 7'); "
@@ -51,11 +50,11 @@ def test_a_machine_without_memory_does_not_call_a_password_wrong() -> None:
     assert done.stderr.splitlines()[-1] == "MemoryError: Memory allocation error"
 
 
-def test_a_lone_surrogate_is_a_wrong_password_not_a_fault() -> None:
+def test_lone_surrogate_is_a_wrong_password() -> None:
     assert not passwords.verify(passwords.DUMMY_HASH, "\ud800")
 
 
-def test_a_hash_of_weaker_parameters_asks_for_another() -> None:
+def test_hash_with_outdated_parameters_needs_rehash() -> None:
     old = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash("some old password")
     assert passwords.verify(old, "some old password")
     assert passwords.needs_rehash(old)
@@ -73,20 +72,22 @@ def test_a_hash_of_weaker_parameters_asks_for_another() -> None:
         "rosa.lind@example.org",
         "rosa.lind2026",
         "daybreak2026",
+        " Password123! ",
+        "realmadrid",
     ],
 )
-def test_bad_new_passwords_are_refused_with_a_reason(password: str) -> None:
+def test_weak_password_is_rejected(password: str) -> None:
     assert passwords.weakness(password, email="Rosa.Lind@example.org")
 
 
 @pytest.mark.parametrize("password", ["violet ladder 19 rain", "ключ от старой дачи", "🦊🐢🌲🌵🍂🎈🧭🪁🛶🏔"])
-def test_long_and_foreign_passwords_are_welcome(password: str) -> None:
+def test_long_password_in_any_script_is_accepted(password: str) -> None:
     assert passwords.weakness(password, email="rosa.lind@example.org") is None
 
 
-def test_what_is_too_long_in_any_form_is_not_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_beyond_the_maximum_length_is_not_normalized(monkeypatch: pytest.MonkeyPatch) -> None:
     decomposed = unicodedata.normalize("NFD", "\u1f82" * 256)
-    assert passwords.verify(passwords.hash_password("\u1f82" * 256), decomposed), "the longest there is"
+    assert passwords.verify(passwords.hash_password("\u1f82" * 256), decomposed)
     lengths: list[int] = []
 
     def normalize(form: str, text: str) -> str:
@@ -100,8 +101,16 @@ def test_what_is_too_long_in_any_form_is_not_normalised(monkeypatch: pytest.Monk
     assert lengths == [1024, 1024]
 
 
-def test_the_list_of_common_passwords_is_the_one_that_was_reviewed() -> None:
-    folder = files("daybreak.credentials")
-    content = folder.joinpath("common_passwords.txt").read_bytes()
-    assert hashlib.sha256(content).hexdigest() == ("5fbad929c918ff2e9de7fd426cbddab9f2752d93b92da3429eba63aade37df7c")
-    assert folder.joinpath("common_passwords.LICENSE").read_text("utf-8").startswith("MIT License")
+@pytest.mark.parametrize(
+    ("name", "digest", "license_name"),
+    [
+        ("django.txt.gz", "3c1baed62596de36860824eb3f436d5932d37ca8b06e59df78f5a44ec175afe4", "django.LICENSE"),
+        ("zxcvbn.txt", "88593953eaad16c6d9988be8026705f96d04103383cae0f5ed5300fa144a86da", "zxcvbn.LICENSE"),
+    ],
+)
+def test_common_password_lists_are_the_reviewed_ones(name: str, digest: str, license_name: str) -> None:
+    folder = files("daybreak.credentials").joinpath("common_passwords")
+    assert hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() == digest
+    assert "Permission is hereby granted" in (text := folder.joinpath(license_name).read_text("utf-8")) or (
+        "Redistribution and use" in text
+    )

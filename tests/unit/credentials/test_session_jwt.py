@@ -1,12 +1,12 @@
-"""Session tokens: what is made, what is refused, and that nothing but InvalidToken comes out."""
+"""Session tokens: contents, rejected tokens, and InvalidToken as the only error."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joserfc import jwt
+from joserfc import jws
+from joserfc.errors import JoseError
 from joserfc.jwk import OctKey
+from msgspec.structs import replace
 
-from daybreak.credentials.jws import InvalidToken, open_signed
 from daybreak.credentials.keyring import Key, Keyring
-from daybreak.credentials.session_jwt import Claims, decode, encode
+from daybreak.credentials.session_jwt import REGISTRY, Claims, InvalidToken, TokenType, decode, encode
 
 VECTORS = Path(__file__).parents[2] / "vendored" / "wycheproof" / "jws.json"
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -27,8 +28,8 @@ SECONDS = int(NOW.timestamp())
 ISSUER = "https://data.example.org"
 RING = Keyring(
     (
-        Key("aa01", "signing", secrets.token_bytes(32), NOW),
-        Key("aa02", "next", secrets.token_bytes(32), NOW),
+        Key("aa01", "signing", hashlib.sha256(b"first").digest(), NOW),
+        Key("aa02", "next", hashlib.sha256(b"second").digest(), NOW),
     )
 )
 CLAIMS = Claims(
@@ -42,17 +43,28 @@ CLAIMS = Claims(
     client_id="3b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11",
     device_id="4b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11",
 )
-WAITING = replace(CLAIMS, client_id=None, device_id=None, amr=("pwd",))
+MFA_CLAIMS = replace(CLAIMS, client_id=None, device_id=None, amr=("pwd",))
+# Issued by Daybreak at commit aa7e92d, before joserfc.
+EARLIER_SESSION_TOKEN = (
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6InNlc3Npb24rand0Iiwia2lkIjoiYWEwMSJ9.eyJpc3MiOiJodHRwczovL2RhdGEuZXhhbXB"
+    "sZS5vcmciLCJhdWQiOiJkYXlicmVhayIsInN1YiI6IjBiN2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQzZjBjMWExMSIsInNpZCI"
+    "6IjFiN2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQzZjBjMWExMSIsImp0aSI6IjJiN2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQ"
+    "zZjBjMWExMSIsImFtciI6WyJwd2QiLCJvdHAiXSwiYXV0aF90aW1lIjoxNzk1MTQ3MjAwLCJpYXQiOjE3OTUxNDcyMDAsImV4cCI"
+    "6MTc5NTc1MjAwMCwiY2xpZW50X2lkIjoiM2I3ZDNjNmUtNWE1MS00ZDBjLTlhM2UtMGY1ZDNmMGMxYTExIiwiZGV2aWNlX2lkIjo"
+    "iNGI3ZDNjNmUtNWE1MS00ZDBjLTlhM2UtMGY1ZDNmMGMxYTExIn0.DdoXKD1bvK9oEwzAD6oO7gD6WUfZcUTAwgjX-9Cbhtc"
+)
+EARLIER_MFA_TOKEN = (
+    "eyJhbGciOiJIUzI1NiIsInR5cCI6Im1mYStqd3QiLCJraWQiOiJhYTAxIn0.eyJpc3MiOiJodHRwczovL2RhdGEuZXhhbXBsZS5v"
+    "cmciLCJhdWQiOiJkYXlicmVhayIsInN1YiI6IjBiN2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQzZjBjMWExMSIsInNpZCI6IjFi"
+    "N2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQzZjBjMWExMSIsImp0aSI6IjJiN2QzYzZlLTVhNTEtNGQwYy05YTNlLTBmNWQzZjBj"
+    "MWExMSIsImFtciI6WyJwd2QiXSwiYXV0aF90aW1lIjoxNzk1MTQ3MjAwLCJpYXQiOjE3OTUxNDcyMDAsImV4cCI6MTc5NTc1MjAw"
+    "MH0.sfftPMcSSBGvZ7F1bmfiX11i6e3Jr-FsxF8M19QzlMo"
+)
 
 
-def read(token: str, **changes: Any) -> Claims:
-    known: dict[str, Any] = {
-        "typ": "session+jwt",
-        "keyring": RING,
-        "issuer": ISSUER,
-        "now_seconds": SECONDS,
-    }
-    return decode(token, **(known | changes))
+def read(token: str, *types: TokenType, **changes: Any) -> Claims:
+    known: dict[str, Any] = {"keyring": RING, "issuer": ISSUER, "now_seconds": SECONDS}
+    return decode(token, *(types or ("session+jwt",)), **(known | changes))
 
 
 def base64url(octets: bytes) -> str:
@@ -60,117 +72,104 @@ def base64url(octets: bytes) -> str:
 
 
 def signed(header: bytes, payload: bytes, kid: str = "aa01") -> str:
-    """Any header and payload with a signature that is right for the session key."""
+    """Return a token with any header and payload, and a valid signature."""
     signing_input = f"{base64url(header)}.{base64url(payload)}"
     key = RING.derive(kid, "session-jwt")
     assert key is not None
     return f"{signing_input}.{base64url(hmac.digest(key, signing_input.encode(), 'sha256'))}"
 
 
-def payload_of(token: str) -> dict[str, Any]:
-    part = token.split(".")[1]
-    said: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-    return said
+def part_of(token: str, number: int) -> dict[str, Any]:
+    part = token.split(".")[number]
+    members: dict[str, Any] = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    return members
 
 
-GOOD_HEADER = b'{"alg":"HS256","typ":"session+jwt","kid":"aa01"}'
+HEADER = b'{"alg":"HS256","typ":"session+jwt","kid":"aa01"}'
 TOKEN = encode(CLAIMS, typ="session+jwt", keyring=RING, issuer=ISSUER)
-PAYLOAD = payload_of(TOKEN)
+PAYLOAD = part_of(TOKEN, 1)
 
 
-def test_what_is_made_reads_back_with_header_and_claims_as_promised() -> None:
+def test_token_has_the_documented_header_and_claims() -> None:
     assert read(TOKEN) == CLAIMS
-    head = TOKEN.split(".")[0]
-    assert json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4))) == {
-        "alg": "HS256",
-        "typ": "session+jwt",
-        "kid": "aa01",
-    }
-    assert set(PAYLOAD) == {
-        "iss",
-        "aud",
-        "sub",
-        "sid",
-        "jti",
-        "client_id",
-        "device_id",
-        "amr",
-        "auth_time",
-        "iat",
-        "exp",
-    }
-    waiting = encode(WAITING, typ="mfa+jwt", keyring=RING, issuer=ISSUER)
-    assert read(waiting, typ="mfa+jwt") == WAITING
+    assert part_of(TOKEN, 0) == {"alg": "HS256", "typ": "session+jwt", "kid": "aa01"}
+    names = {"iss", "aud", "sub", "sid", "jti", "client_id", "device_id", "amr", "auth_time", "iat", "exp"}
+    assert set(PAYLOAD) == names
+    mfa_token = encode(MFA_CLAIMS, typ="mfa+jwt", keyring=RING, issuer=ISSUER)
+    assert read(mfa_token, "mfa+jwt") == MFA_CLAIMS
+    assert set(part_of(mfa_token, 1)) == names - {"client_id", "device_id"}
 
 
-def test_an_independent_library_reads_ours_and_we_read_its() -> None:
-    key = RING.derive("aa01", "session-jwt")
-    assert key is not None
-    theirs = jwt.decode(TOKEN, OctKey.import_key(key), algorithms=["HS256"])
-    assert theirs.claims == PAYLOAD
-    header = {"alg": "HS256", "typ": "session+jwt", "kid": "aa01"}
-    made = jwt.encode(header, PAYLOAD, OctKey.import_key(key))
-    assert read(made) == CLAIMS
+def test_signature_is_standard_hs256() -> None:
+    assert signed(HEADER, json.dumps(PAYLOAD, separators=(",", ":")).encode()) == TOKEN
 
 
-def test_a_token_of_every_key_that_is_not_gone_is_read() -> None:
+def test_tokens_of_an_earlier_version_are_accepted() -> None:
+    assert read(EARLIER_SESSION_TOKEN) == CLAIMS
+    assert read(EARLIER_MFA_TOKEN, "mfa+jwt") == MFA_CLAIMS
+
+
+def test_token_is_accepted_until_its_key_is_gone() -> None:
     rotated = RING.rotate(NOW, secrets.token_bytes, lifetime=timedelta(days=7))
     assert read(TOKEN, keyring=rotated) == CLAIMS
     newer = encode(CLAIMS, typ="session+jwt", keyring=rotated, issuer=ISSUER)
     assert read(newer, keyring=RING) == CLAIMS
-    gone = Keyring((replace(RING.keys[0], state="gone", secret=b""), *rotated.keys[1:]))
-    with pytest.raises(InvalidToken, match="unknown_key"):
+    gone = Keyring((Key("aa01", "gone", b"", NOW), *rotated.keys[1:]))
+    with pytest.raises(InvalidToken, match="header"):
         read(TOKEN, keyring=gone)
 
 
-def test_the_waiting_token_is_no_session_token_nor_the_other_way_round() -> None:
-    waiting = encode(WAITING, typ="mfa+jwt", keyring=RING, issuer=ISSUER)
+def test_token_of_one_type_is_not_accepted_as_another() -> None:
+    mfa_token = encode(MFA_CLAIMS, typ="mfa+jwt", keyring=RING, issuer=ISSUER)
     with pytest.raises(InvalidToken, match="type"):
-        read(waiting)
+        read(mfa_token)
     with pytest.raises(InvalidToken, match="type"):
-        read(TOKEN, typ="mfa+jwt")
-    # Not by its type alone: the keys of the two differ too.
+        read(TOKEN, "mfa+jwt")
+    assert read(mfa_token, "session+jwt", "mfa+jwt") == MFA_CLAIMS
+    # The types have different keys too.
     with pytest.raises(InvalidToken, match="signature"):
-        open_signed(waiting, lambda kid: RING.derive(kid, "session-jwt"), typ="mfa+jwt")
+        read(signed(HEADER.replace(b"session", b"mfa"), json.dumps(PAYLOAD).encode()), "mfa+jwt")
 
 
 @pytest.mark.parametrize(
-    ("header", "reason"),
+    "header",
     [
-        (b'{"alg":"none","typ":"session+jwt","kid":"aa01"}', "algorithm"),
-        (b'{"alg":"None","typ":"session+jwt","kid":"aa01"}', "algorithm"),
-        (b'{"alg":"HS512","typ":"session+jwt","kid":"aa01"}', "algorithm"),
-        (b'{"alg":"RS256","typ":"session+jwt","kid":"aa01"}', "algorithm"),
-        (b'{"alg":["HS256"],"typ":"session+jwt","kid":"aa01"}', "algorithm"),
-        (b'{"alg":"HS256","typ":"JWT","kid":"aa01"}', "type"),
-        (b'{"alg":"HS256","kid":"aa01"}', "type"),
-        (b'{"alg":"HS256","typ":"session+jwt"}', "unknown_key"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":["aa01"]}', "unknown_key"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"../../dev/null"}', "unknown_key"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01\' OR 1=1"}', "unknown_key"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","jku":"https://x"}', "header_member"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","x5u":"https://x"}', "header_member"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","jwk":{}}', "header_member"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","crit":["exp"]}', "header_member"),
-        (b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","b64":false}', "header_member"),
-        (b'{"alg":"none","alg":"HS256","typ":"session+jwt","kid":"aa01"}', "duplicate_member"),
-        (b"[]", "not_an_object"),
-        (b"{", "not_json"),
-        (b"\xff\xfe", "not_json"),
-        (b"[" * 2000, "not_json"),
+        b'{"alg":"none","typ":"session+jwt","kid":"aa01"}',
+        b'{"alg":"None","typ":"session+jwt","kid":"aa01"}',
+        b'{"alg":"HS512","typ":"session+jwt","kid":"aa01"}',
+        b'{"alg":"RS256","typ":"session+jwt","kid":"aa01"}',
+        b'{"alg":["HS256"],"typ":"session+jwt","kid":"aa01"}',
+        b'{"alg":"HS256","typ":"JWT","kid":"aa01"}',
+        b'{"alg":"HS256","kid":"aa01"}',
+        b'{"alg":"HS256","typ":"session+jwt"}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":["aa01"]}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"../../dev/null"}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01\' OR 1=1"}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","jku":"https://x"}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","x5u":"https://x"}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","jwk":{}}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","crit":["exp"]}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","crit":7}',
+        b'{"alg":"HS256","typ":"session+jwt","kid":"aa01","b64":false}',
+        b'{"alg":"none","alg":"HS256","typ":"session+jwt","kid":"aa01"}',
+        b'["alg"]',
+        b"[]",
+        b"{",
+        b"\xff\xfe",
+        b"[" * 2000,
+        b"",
     ],
 )
-def test_header_tricks_are_refused_though_the_signature_is_right(header: bytes, reason: str) -> None:
-    token = signed(header, json.dumps(PAYLOAD).encode())
-    with pytest.raises(InvalidToken, match=reason):
-        read(token)
+def test_other_header_is_rejected_despite_a_valid_signature(header: bytes) -> None:
+    with pytest.raises(InvalidToken, match="header"):
+        read(signed(header, json.dumps(PAYLOAD).encode()))
 
 
-def test_none_without_a_signature_is_refused() -> None:
+def test_alg_none_without_signature_is_rejected() -> None:
     header = base64url(b'{"alg":"none","typ":"session+jwt","kid":"aa01"}')
-    for tail in ("", "AA", TOKEN.split(".")[2]):
+    for signature in ("", "AA", TOKEN.split(".")[2]):
         with pytest.raises(InvalidToken):
-            read(f"{header}.{TOKEN.split('.')[1]}.{tail}")
+            read(f"{header}.{TOKEN.split('.')[1]}.{signature}")
 
 
 @pytest.mark.parametrize(
@@ -200,31 +199,40 @@ def test_none_without_a_signature_is_refused() -> None:
         ({"amr": [1]}, "claims"),
     ],
 )
-def test_claims_that_are_wrong_are_refused_though_the_signature_is_right(
-    changes: dict[str, object], reason: str
-) -> None:
-    token = signed(GOOD_HEADER, json.dumps(PAYLOAD | changes).encode())
+def test_wrong_claim_is_rejected_despite_a_valid_signature(changes: dict[str, object], reason: str) -> None:
+    token = signed(HEADER, json.dumps(PAYLOAD | changes).encode())
     with pytest.raises(InvalidToken, match=reason):
         read(token)
 
 
-def test_a_session_token_without_an_account_is_refused() -> None:
+def test_session_token_without_an_account_is_rejected() -> None:
     payload = {name: value for name, value in PAYLOAD.items() if name != "client_id"}
     with pytest.raises(InvalidToken, match="claims"):
-        read(signed(GOOD_HEADER, json.dumps(payload).encode()))
+        read(signed(HEADER, json.dumps(payload).encode()))
 
 
-def test_duplicate_claims_are_refused() -> None:
-    text = json.dumps(PAYLOAD)
-    doubled = text[:-1] + f', "sub": "{PAYLOAD["sub"]}"' + "}"
-    with pytest.raises(InvalidToken, match="duplicate_member"):
-        read(signed(GOOD_HEADER, doubled.encode()))
+@pytest.mark.parametrize(
+    "payload",
+    [
+        (json.dumps(PAYLOAD)[:-1] + f', "sub": "{PAYLOAD["sub"]}"' + "}").encode(),
+        (json.dumps(PAYLOAD)[:-1] + ', "x": NaN}').encode(),
+        b"[]",
+        b"null",
+        b"{",
+        b"",
+        b"\xff\xfe",
+        b'{"x":' + b"[" * 2000,
+    ],
+)
+def test_other_json_is_rejected_despite_a_valid_signature(payload: bytes) -> None:
+    with pytest.raises(InvalidToken, match="malformed"):
+        read(signed(HEADER, payload))
 
 
-def test_only_the_canonical_spelling_of_a_token_is_read() -> None:
+def test_non_canonical_base64url_is_rejected() -> None:
     parts = TOKEN.split(".")
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    # 32 bytes leave 4 bits of the last letter unused: other letters decode to the same bytes.
+    # 32 bytes leave 2 bits of the last character unused: other characters decode to the same bytes.
     last = alphabet.index(parts[2][-1])
     other = parts[2][:-1] + alphabet[last ^ 1]
     assert base64.urlsafe_b64decode(other + "=") == base64.urlsafe_b64decode(parts[2] + "=")
@@ -242,16 +250,16 @@ def test_only_the_canonical_spelling_of_a_token_is_read() -> None:
             read(spelling)
 
 
-def test_a_huge_token_is_refused_by_its_length() -> None:
+def test_huge_token_is_rejected_by_its_length() -> None:
     with pytest.raises(InvalidToken, match="too_long"):
         read(TOKEN + "A" * 5000)
-    padded = signed(GOOD_HEADER, json.dumps(PAYLOAD | {"x": "y" * 4000}).encode())
+    padded = signed(HEADER, json.dumps(PAYLOAD | {"x": "y" * 4000}).encode())
     with pytest.raises(InvalidToken, match="too_long"):
         read(padded)
 
 
 def wycheproof_cases() -> list[Any]:
-    """Each vector with the key of its group, None where it is no HMAC key."""
+    """Return each vector with the key of its group, None where that is not an HMAC key."""
     return [
         pytest.param(group["kid"], group.get("k"), vector, id=f"{vector['tcId']}-{vector['comment']}")
         for group in json.loads(VECTORS.read_text())["groups"]
@@ -259,21 +267,21 @@ def wycheproof_cases() -> list[Any]:
     ]
 
 
-# Published as valid although they hold a letter that base64url does not have.
+# Published as valid although they contain a character that is not base64url.
 STRICTER_THAN_WYCHEPROOF = {372, 373}
 
 
 @pytest.mark.parametrize(("kid", "key", "vector"), wycheproof_cases())
-def test_the_wycheproof_vectors(kid: str, key: str | None, vector: dict[str, Any]) -> None:
-    # The bytes of a public key stand in where there is no secret: what an algorithm confused would verify with.
+def test_wycheproof_vectors(kid: str, key: str | None, vector: dict[str, Any]) -> None:
+    # Without an HMAC key: the bytes of a public key, which a confused algorithm would verify with.
     octets = base64.urlsafe_b64decode(key + "=") if key is not None else b"the bytes of a public key"
-    keys = {kid: octets}
-    good = vector["result"] == "valid" and vector["tcId"] not in STRICTER_THAN_WYCHEPROOF
-    if good and key is not None:
-        assert open_signed(vector["jws"], keys.get, typ=None)
+    with pytest.raises(InvalidToken):
+        read(vector["jws"], keyring=Keyring((Key(kid, "signing", octets, NOW),)))
+    if vector["result"] == "valid" and vector["tcId"] not in STRICTER_THAN_WYCHEPROOF and key is not None:
+        assert jws.deserialize_compact(vector["jws"], OctKey.import_key(octets), registry=REGISTRY).payload
     else:
-        with pytest.raises(InvalidToken):
-            open_signed(vector["jws"], keys.get, typ=None)
+        with pytest.raises(JoseError):
+            jws.deserialize_compact(vector["jws"], OctKey.import_key(octets), registry=REGISTRY)
 
 
 JSON = st.recursive(
@@ -284,22 +292,22 @@ JSON = st.recursive(
 
 
 @given(st.text(max_size=300) | st.lists(st.text(max_size=60), min_size=3, max_size=3).map(".".join))
-def test_any_text_is_refused_with_the_one_error(text: str) -> None:
+def test_any_text_raises_only_invalid_token(text: str) -> None:
     with pytest.raises(InvalidToken):
         read(text)
 
 
 @given(header=JSON | st.binary(max_size=80), payload=JSON | st.binary(max_size=80))
-def test_any_signed_header_and_payload_is_refused_with_the_one_error(header: object, payload: object) -> None:
+def test_any_signed_json_raises_only_invalid_token(header: object, payload: object) -> None:
     parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, payload)]
-    for first in (parts[0], GOOD_HEADER):
+    for first in (parts[0], HEADER):
         with pytest.raises(InvalidToken):
             read(signed(first, parts[1]))
 
 
 @given(name=st.sampled_from(sorted(PAYLOAD)), value=JSON)
-def test_any_value_of_any_claim_is_read_or_refused_with_the_one_error(name: str, value: object) -> None:
-    token = signed(GOOD_HEADER, json.dumps(PAYLOAD | {name: value}).encode())
+def test_any_claim_value_raises_only_invalid_token(name: str, value: object) -> None:
+    token = signed(HEADER, json.dumps(PAYLOAD | {name: value}).encode())
     try:
         read(token)
     except InvalidToken:
@@ -308,14 +316,14 @@ def test_any_value_of_any_claim_is_read_or_refused_with_the_one_error(name: str,
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.characters(codec="ascii"))
-def test_any_changed_letter_is_refused(at: int, letter: str) -> None:
-    changed = TOKEN[:at] + letter + TOKEN[at + 1 :]
+def test_any_changed_character_is_rejected(at: int, character: str) -> None:
+    changed = TOKEN[:at] + character + TOKEN[at + 1 :]
     if changed != TOKEN:
         with pytest.raises(InvalidToken):
             read(changed)
 
 
-def test_a_token_that_was_good_is_judged_anew_by_the_clock_and_by_the_keys() -> None:
+def test_accepted_token_is_checked_again_on_every_call() -> None:
     token = encode(CLAIMS, typ="session+jwt", keyring=RING, issuer=ISSUER)
     for _ in range(2):
         assert read(token) == CLAIMS
@@ -324,11 +332,11 @@ def test_a_token_that_was_good_is_judged_anew_by_the_clock_and_by_the_keys() -> 
     with pytest.raises(InvalidToken, match="not_yet_valid"):
         read(token, now_seconds=SECONDS - 61)
     with pytest.raises(InvalidToken, match="type"):
-        read(token, typ="mfa+jwt")
+        read(token, "mfa+jwt")
     with pytest.raises(InvalidToken, match="issuer"):
         read(token, issuer="https://other.example.org")
     gone = Keyring((Key("aa01", "gone", b"", NOW), *RING.keys[1:]))
-    with pytest.raises(InvalidToken, match="unknown_key"):
+    with pytest.raises(InvalidToken, match="header"):
         read(token, keyring=gone)
     replaced = Keyring((Key("aa01", "verify_only", secrets.token_bytes(32), NOW), *RING.keys[1:]))
     with pytest.raises(InvalidToken, match="signature"):

@@ -1,5 +1,6 @@
-"""Signed links: every change but that of the format is refused."""
+"""Signed links: every change but a change of the format is rejected."""
 
+import hashlib
 import hmac
 import re
 import secrets
@@ -12,14 +13,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from daybreak.credentials.keyring import Key, Keyring
-from daybreak.credentials.signed_link import LinkTarget, Refused, sign, verify
+from daybreak.credentials.signed_link import InvalidLink, LinkTarget, sign, verify
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
 SECONDS = int(NOW.timestamp())
 RING = Keyring(
     (
-        Key("aa01", "signing", secrets.token_bytes(32), NOW),
-        Key("aa02", "next", secrets.token_bytes(32), NOW),
+        Key("aa01", "signing", hashlib.sha256(b"first").digest(), NOW),
+        Key("aa02", "next", hashlib.sha256(b"second").digest(), NOW),
     )
 )
 TARGET = LinkTarget(
@@ -33,9 +34,9 @@ QUERY = sign(TARGET, keyring=RING, random=secrets.token_bytes)
 PAIRS = parse_qsl(QUERY)
 
 
-def judge(
+def check(
     pairs: list[tuple[str, str]] = PAIRS, now: float = SECONDS, target: LinkTarget = TARGET
-) -> LinkTarget | Refused:
+) -> LinkTarget | InvalidLink:
     return verify(
         client_id=target.client_id,
         snapshot_id=target.snapshot_id,
@@ -47,14 +48,38 @@ def judge(
 
 
 @pytest.mark.parametrize("kind", ["session", "token"])
-def test_a_link_is_good_until_its_expiry(kind: str) -> None:
+def test_link_is_valid_until_its_expiry(kind: str) -> None:
     target = replace(TARGET, subject=f"{kind}:2b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11")
     pairs = parse_qsl(sign(target, keyring=RING, random=secrets.token_bytes))
-    assert judge(pairs, target.expires - 0.001) == target
-    assert judge(pairs, target.expires) == Refused("expired")
+    assert check(pairs, target.expires - 0.001) == target
+    assert check(pairs, target.expires) == InvalidLink("expired")
 
 
-def test_each_link_is_another_and_holds_nothing_but_hex_and_digits() -> None:
+@pytest.mark.parametrize(
+    ("subject", "query"),
+    [
+        (
+            "session:2b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11",
+            (
+                "expires=1795148100&nonce=0001020304050607&subject=12b7d3c6e5a514d0c9a3e0f5d3f0c1a11&kid=aa01"
+                "&signature=a1016968bcb071dac159e515cc5dbc1b21ff304bd511a474c50726594ed0447c"
+            ),
+        ),
+        (
+            "token:2b7d3c6e-5a51-4d0c-9a3e-0f5d3f0c1a11",
+            (
+                "expires=1795148100&nonce=0001020304050607&subject=22b7d3c6e5a514d0c9a3e0f5d3f0c1a11&kid=aa01"
+                "&signature=b91a950ddff4f3ece6a0c50ec634d2eeb6bf8f68e72142b2fa1c94c217487ce3"
+            ),
+        ),
+    ],
+)
+def test_links_of_an_earlier_version_are_accepted(subject: str, query: str) -> None:
+    """The links are of commit aa7e92d."""
+    assert check(parse_qsl(query)) == replace(TARGET, subject=subject)
+
+
+def test_link_contains_only_digits_and_differs_each_time() -> None:
     assert sign(TARGET, keyring=RING, random=secrets.token_bytes) != QUERY
     assert re.fullmatch(
         r"expires=\d+&nonce=[0-9a-f]+&subject=[0-9a-f]+&kid=[0-9a-f]+&signature=[0-9a-f]{64}",
@@ -63,12 +88,12 @@ def test_each_link_is_another_and_holds_nothing_but_hex_and_digits() -> None:
     assert "csv" not in QUERY
 
 
-def test_links_outlive_a_rotation_and_end_with_their_key() -> None:
+def test_link_is_valid_after_a_rotation() -> None:
     rotated = RING.rotate(NOW, secrets.token_bytes, lifetime=timedelta(days=7))
     newer = parse_qsl(sign(TARGET, keyring=rotated, random=secrets.token_bytes))
-    assert judge(newer) == TARGET
+    assert check(newer) == TARGET
     unknown = [(name, "aa99" if name == "kid" else value) for name, value in PAIRS]
-    assert judge(unknown) == Refused("unknown_key")
+    assert check(unknown) == InvalidLink("unknown_key")
 
 
 @pytest.mark.parametrize(
@@ -81,52 +106,51 @@ def test_links_outlive_a_rotation_and_end_with_their_key() -> None:
         replace(TARGET, client_id=TARGET.snapshot_id, snapshot_id=TARGET.client_id),
     ],
 )
-def test_another_account_snapshot_or_resource_is_refused(other: LinkTarget) -> None:
-    assert judge(target=other) == Refused("signature")
+def test_other_account_snapshot_or_resource_is_rejected(other: LinkTarget) -> None:
+    assert check(target=other) == InvalidLink("signature")
 
 
-@pytest.mark.parametrize("kid", ["aa02"])
-def test_another_key_of_the_ring_is_refused(kid: str) -> None:
-    assert judge([(n, kid if n == "kid" else v) for n, v in PAIRS]) == Refused("signature")
+def test_other_key_of_the_keyring_is_rejected() -> None:
+    assert check([(n, "aa02" if n == "kid" else v) for n, v in PAIRS]) == InvalidLink("signature")
 
 
-def test_the_signature_is_judged_before_the_expiry() -> None:
+def test_signature_is_checked_before_the_expiry() -> None:
     pairs = [(name, str(SECONDS - 5) if name == "expires" else value) for name, value in PAIRS]
-    assert judge(pairs) == Refused("signature")
+    assert check(pairs) == InvalidLink("signature")
 
 
-def test_the_kind_of_the_credential_is_signed() -> None:
+def test_kind_of_the_credential_is_signed() -> None:
     pairs = [(name, "2" + value[1:] if name == "subject" else value) for name, value in PAIRS]
-    assert judge(pairs) == Refused("signature")
+    assert check(pairs) == InvalidLink("signature")
 
 
 @pytest.mark.parametrize("name", [name for name, _ in PAIRS])
-def test_a_missing_repeated_or_extra_parameter_is_refused(name: str) -> None:
+def test_missing_repeated_or_extra_parameter_is_rejected(name: str) -> None:
     without = [pair for pair in PAIRS if pair[0] != name]
-    assert judge(without) == Refused("malformed")
-    assert judge([*PAIRS, (name, dict(PAIRS)[name])]) == Refused("malformed")
-    assert judge([*PAIRS, (name + "2", "1")]) == Refused("malformed")
-    assert judge([*without, (name.upper(), dict(PAIRS)[name])]) == Refused("malformed")
-    assert isinstance(judge([*without, (name, "")]), Refused)
+    assert check(without) == InvalidLink("malformed")
+    assert check([*PAIRS, (name, dict(PAIRS)[name])]) == InvalidLink("malformed")
+    assert check([*PAIRS, (name + "2", "1")]) == InvalidLink("malformed")
+    assert check([*without, (name.upper(), dict(PAIRS)[name])]) == InvalidLink("malformed")
+    assert isinstance(check([*without, (name, "")]), InvalidLink)
 
 
 @given(
     at=st.integers(0, len(PAIRS) - 1),
     place=st.integers(0, 80),
-    letter=st.characters(),
+    character=st.characters(),
     how=st.sampled_from(["replace", "insert", "delete"]),
 )
-def test_any_change_of_any_parameter_is_refused(at: int, place: int, letter: str, how: str) -> None:
+def test_any_changed_parameter_is_rejected(at: int, place: int, character: str, how: str) -> None:
     name, value = PAIRS[at]
     place %= len(value)
     changed = {
-        "replace": value[:place] + letter + value[place + 1 :],
-        "insert": value[:place] + letter + value[place:],
+        "replace": value[:place] + character + value[place + 1 :],
+        "insert": value[:place] + character + value[place:],
         "delete": value[:place] + value[place + 1 :],
     }[how]
     if changed != value:
         pairs = [*PAIRS[:at], (name, changed), *PAIRS[at + 1 :]]
-        assert isinstance(judge(pairs), Refused)
+        assert isinstance(check(pairs), InvalidLink)
 
 
 @given(
@@ -134,27 +158,27 @@ def test_any_change_of_any_parameter_is_refused(at: int, place: int, letter: str
     st.text(),
     st.text(),
 )
-def test_nothing_makes_it_raise(pairs: list[tuple[str, str]], client_id: str, resource: str) -> None:
+def test_no_input_raises(pairs: list[tuple[str, str]], client_id: str, resource: str) -> None:
     target = replace(TARGET, client_id=client_id, resource=resource)
-    assert isinstance(judge(pairs, target=target), Refused)
-    assert isinstance(judge(target=target), Refused)
+    assert isinstance(check(pairs, target=target), InvalidLink)
+    assert isinstance(check(target=target), InvalidLink)
 
 
 @pytest.mark.parametrize("name", ["client_id", "snapshot_id"])
 @pytest.mark.parametrize("odd", [TARGET.client_id.upper(), TARGET.client_id.replace("-", ""), "a" * 500, "\udcff", ""])
-def test_what_is_no_id_is_in_no_link(name: str, odd: str) -> None:
-    assert judge(target=replace(TARGET, **{name: odd})) == Refused("malformed")
+def test_malformed_id_is_rejected(name: str, odd: str) -> None:
+    assert check(target=replace(TARGET, **{name: odd})) == InvalidLink("malformed")
 
 
-def test_no_value_reaches_into_its_neighbour() -> None:
+def test_value_with_a_separator_is_rejected() -> None:
     values = dict(PAIRS)
     values["expires"], values["nonce"] = f"{values['expires']}&{values['nonce']}", ""
-    assert judge(list(values.items())) == Refused("malformed")
+    assert check(list(values.items())) == InvalidLink("malformed")
     values["nonce"], values["expires"] = values["expires"], ""
-    assert judge(list(values.items())) == Refused("malformed")
+    assert check(list(values.items())) == InvalidLink("malformed")
 
 
-def test_the_signature_is_the_standard_hmac_of_the_fields() -> None:
+def test_signature_is_hmac_of_length_prefixed_fields() -> None:
     sent = dict(PAIRS)
     key = RING.derive(sent["kid"], "signed-link")
     assert key is not None

@@ -1,7 +1,8 @@
-"""Codes of RFC 6238, sealed seeds, recovery codes."""
+"""RFC 6238 codes, encrypted seeds and recovery codes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import secrets
@@ -25,7 +26,7 @@ def ring(tmp_path: Path) -> keyrings.Keyring:
     return keyrings.create(tmp_path / "keyring.json", NOW, secrets.token_bytes)
 
 
-def test_every_sha1_row_of_rfc_6238_appendix_b() -> None:
+def test_codes_match_rfc_6238_appendix_b() -> None:
     rows = [row for row in json.loads(VECTORS.read_text()) if row["alg"] == "SHA1"]
     assert len(rows) == 6
     for row in rows:
@@ -34,13 +35,13 @@ def test_every_sha1_row_of_rfc_6238_appendix_b() -> None:
         assert totp.matching_step(seed, row["digits6"], row["time"]) == row["time"] // 30
 
 
-def test_a_code_is_good_one_step_early_and_late_and_not_two() -> None:
+def test_code_is_accepted_one_step_early_and_late() -> None:
     seed = secrets.token_bytes(20)
     now = 1_800_000_015
     step = now // 30
     codes = {at: totp.code_at(seed, step + at) for at in range(-2, 3)}
     if len(set(codes.values())) < 5:
-        pytest.skip("two of five neighbouring codes are equal (once in 100,000)")
+        pytest.skip("two of five adjacent codes are equal (1 in 100,000 runs)")
     assert [totp.matching_step(seed, codes[at], now) for at in range(-2, 3)] == [
         None,
         step - 1,
@@ -51,36 +52,43 @@ def test_a_code_is_good_one_step_early_and_late_and_not_two() -> None:
 
 
 @pytest.mark.parametrize("code", ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "\ud800", " 123456"])
-def test_what_is_not_six_digits_is_no_code(code: str) -> None:
+def test_text_other_than_six_digits_is_rejected(code: str) -> None:
     assert totp.matching_step(b"12345678901234567890", code, 59) is None
 
 
-def test_a_sealed_seed_opens_for_its_seat_alone_and_survives_a_rotation(
-    ring: keyrings.Keyring,
-) -> None:
+def test_seed_is_decrypted_for_its_seat_only(ring: keyrings.Keyring) -> None:
     seed = secrets.token_bytes(totp.SEED_BYTES)
-    sealed = totp.seal(seed, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
-    assert seed.hex() not in sealed
-    assert totp.manual_key(seed) not in sealed
+    encrypted = totp.encrypt_seed(seed, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
+    assert seed.hex() not in encrypted
+    assert totp.manual_key(seed) not in encrypted
     rotated = ring.rotate(NOW, secrets.token_bytes, lifetime=timedelta(days=7))
-    assert totp.unseal(sealed, seat_id=SEAT, keyring=rotated) == seed
-    assert totp.sealing_kid(sealed) == ring.signing_kid
-    with pytest.raises(totp.SealBroken):
-        totp.unseal(sealed, seat_id=OTHER, keyring=ring)
+    assert totp.decrypt_seed(encrypted, seat_id=SEAT, keyring=rotated) == seed
+    assert totp.encryption_kid(encrypted) == ring.signing_kid
+    with pytest.raises(totp.SeedDecryptionError):
+        totp.decrypt_seed(encrypted, seat_id=OTHER, keyring=ring)
 
 
-def test_a_changed_sealed_seed_does_not_open(ring: keyrings.Keyring) -> None:
-    sealed = totp.seal(b"x" * 20, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
-    for at in range(len(sealed)):
-        changed = sealed[:at] + ("0" if sealed[at] != "0" else "1") + sealed[at + 1 :]
-        with pytest.raises(totp.SealBroken):
-            totp.unseal(changed, seat_id=SEAT, keyring=ring)
+def test_seed_encrypted_by_an_earlier_version_is_decrypted() -> None:
+    """The seed was encrypted at commit aa7e92d."""
+    ring = keyrings.Keyring((keyrings.Key("aa01", "signing", hashlib.sha256(b"first").digest(), NOW),))
+    encrypted = (
+        "1.aa01.000102030405060708090a0b.32311915cabdc116c7517818a8a877c67d5f368f6f15c0b65b888697b42649afb389f285"
+    )
+    assert totp.decrypt_seed(encrypted, seat_id=SEAT, keyring=ring) == b"12345678901234567890"
+
+
+def test_changed_encrypted_seed_is_rejected(ring: keyrings.Keyring) -> None:
+    encrypted = totp.encrypt_seed(b"x" * 20, seat_id=SEAT, keyring=ring, random=secrets.token_bytes)
+    for at in range(len(encrypted)):
+        changed = encrypted[:at] + ("0" if encrypted[at] != "0" else "1") + encrypted[at + 1 :]
+        with pytest.raises(totp.SeedDecryptionError):
+            totp.decrypt_seed(changed, seat_id=SEAT, keyring=ring)
     for other in ("", "...", "1.2.3", "1.zz.00.00"):
-        with pytest.raises(totp.SealBroken):
-            totp.unseal(other, seat_id=SEAT, keyring=ring)
+        with pytest.raises(totp.SeedDecryptionError):
+            totp.decrypt_seed(other, seat_id=SEAT, keyring=ring)
 
 
-def test_the_otpauth_address_is_what_apps_read() -> None:
+def test_otpauth_uri_format() -> None:
     uri = totp.otpauth_uri(b"12345678901234567890", issuer="Day & break", email="a+b@example.org")
     assert uri == (
         "otpauth://totp/Day%20%26%20break:a%2Bb@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
@@ -88,7 +96,7 @@ def test_the_otpauth_address_is_what_apps_read() -> None:
     )
 
 
-def test_an_authenticator_app_that_reads_the_address_shows_our_codes() -> None:
+def test_authenticator_app_shows_the_same_codes() -> None:
     seed = secrets.token_bytes(totp.SEED_BYTES)
     app = pyotp.parse_uri(totp.otpauth_uri(seed, issuer="Daybreak", email="rosa@example.org"))
     assert isinstance(app, pyotp.TOTP)
@@ -97,16 +105,16 @@ def test_an_authenticator_app_that_reads_the_address_shows_our_codes() -> None:
         assert app.at(seconds) == totp.code_at(seed, seconds // 30)
 
 
-def test_seeds_are_160_bits_long_as_the_rfc_recommends() -> None:
-    assert totp.SEED_BYTES == 20  # RFC 4226, section 4
+def test_seed_has_160_bits() -> None:
+    assert totp.SEED_BYTES == 20  # RFC 4226 §4
 
 
-def test_recovery_codes_are_four_times_four_letters_that_nobody_mixes_up() -> None:
+def test_recovery_codes_have_no_ambiguous_characters() -> None:
     for code in totp.new_recovery_codes(secrets.token_bytes):
         assert re.fullmatch(r"([2-9a-km-np-z]{4}-){3}[2-9a-km-np-z]{4}", code)
 
 
-def test_recovery_codes_are_ten_differ_and_are_known_however_they_are_typed() -> None:
+def test_recovery_codes_are_ten_and_match_in_any_case() -> None:
     codes = totp.new_recovery_codes(secrets.token_bytes)
     assert len(set(codes)) == 10
     code = codes[0]

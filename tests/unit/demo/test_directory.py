@@ -1,11 +1,11 @@
-"""The demo's directory: importable, the same for the same seed, with every kind of seat the tour needs."""
+"""The directory of the demo."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from daybreak.access.directory_file import read_directory
+from daybreak.access.directory.document import read_directory
 from daybreak.demo.directory import (
     ANALYST_EMAIL,
     CAREFUL_EMAIL,
@@ -14,13 +14,14 @@ from daybreak.demo.directory import (
     VISITOR_EMAIL,
     make_directory,
 )
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
-def test_seats_and_accounts_of_the_tour(tmp_path: Path) -> None:
-    make_platform(tmp_path, leaders=12, members=600, messages=600, as_of=AS_OF)
+def test_directory_has_every_kind_of_seat(tmp_path: Path) -> None:
+    make_platform(tmp_path, PlatformSizes(leaders=12, members=600, messages=600), as_of=AS_OF)
     made = make_directory(tmp_path, seed=7)
     assert make_directory(tmp_path, seed=7) == made
     read = read_directory(made.document)
@@ -45,8 +46,8 @@ def test_seats_and_accounts_of_the_tour(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leaders", [1, 6])
-def test_a_small_platform_has_a_directory_too(tmp_path: Path, leaders: int) -> None:
-    make_platform(tmp_path, leaders=leaders, members=30, messages=30, as_of=AS_OF)
+def test_small_platform_has_a_directory(tmp_path: Path, leaders: int) -> None:
+    make_platform(tmp_path, PlatformSizes(leaders=leaders, members=30, messages=30), as_of=AS_OF)
     made = make_directory(tmp_path, seed=1)
     accounts = read_directory(made.document).directory.accounts
     assert len(accounts) == leaders

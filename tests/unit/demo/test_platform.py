@@ -1,4 +1,4 @@
-"""The demo platform: the contract's columns, the same bytes for the same seed, and the shapes it promises."""
+"""The demo platform: schema, reproducibility and variety."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ import pytest
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import PlatformProgress, PlatformSummary, make_platform
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -25,7 +26,9 @@ SQL_TYPES = {
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> PlatformSummary:
-    return make_platform(tmp_path_factory.mktemp("platform"), leaders=40, members=20_000, messages=60_000, as_of=AS_OF)
+    return make_platform(
+        tmp_path_factory.mktemp("platform"), PlatformSizes(leaders=40, members=20_000, messages=60_000), as_of=AS_OF
+    )
 
 
 @pytest.fixture
@@ -51,7 +54,7 @@ def test_tables_have_the_columns_and_types_of_the_source_schema(tables: duckdb.D
         assert [(name, kind) for name, kind, *_ in described] == [(c.name, SQL_TYPES[c.type]) for c in table.columns]
 
 
-def test_no_null_where_the_schema_forbids_it_and_keys_are_unique(tables: duckdb.DuckDBPyConnection) -> None:
+def test_required_columns_have_no_nulls_and_keys_are_unique(tables: duckdb.DuckDBPyConnection) -> None:
     for table in SOURCE_TABLES:
         for column in table.columns:
             nulls = count(tables, f"SELECT count(*) FROM {table.name} WHERE {column.name} IS NULL")
@@ -61,10 +64,14 @@ def test_no_null_where_the_schema_forbids_it_and_keys_are_unique(tables: duckdb.
             assert count(tables, f"SELECT count(*) - count(DISTINCT ({key})) FROM {table.name}") == 0, table.name
 
 
-def test_same_seed_gives_the_same_files_whatever_the_threads(tmp_path: Path) -> None:
+def test_same_seed_gives_same_files_with_any_thread_count(tmp_path: Path) -> None:
     def digests(name: str, threads: int, seed: int) -> dict[str, str]:
         summary = make_platform(
-            tmp_path / name, leaders=12, members=3_000, messages=9_000, seed=seed, as_of=AS_OF, threads=threads
+            tmp_path / name,
+            PlatformSizes(leaders=12, members=3_000, messages=9_000),
+            seed=seed,
+            as_of=AS_OF,
+            threads=threads,
         )
         return {table: sha256((summary.folder / f"{table}.parquet").read_bytes()).hexdigest() for table in summary.rows}
 
@@ -73,7 +80,7 @@ def test_same_seed_gives_the_same_files_whatever_the_threads(tmp_path: Path) -> 
     assert digests("other", 1, seed=4) != first
 
 
-def test_every_reference_has_its_row(tables: duckdb.DuckDBPyConnection) -> None:
+def test_every_reference_resolves(tables: duckdb.DuckDBPyConnection) -> None:
     for child, column, parent in [
         ("members", "leader_id", "leaders"),
         ("leaders", "parent_leader_id", "leaders"),
@@ -98,20 +105,20 @@ def test_every_reference_has_its_row(tables: duckdb.DuckDBPyConnection) -> None:
         "member_term_accepts",
         "custom_field_values",
     ):
-        strangers = f"""
+        mismatches = f"""
             SELECT count(*) FROM {child} c LEFT JOIN members m USING (member_id)
             WHERE m.leader_id IS DISTINCT FROM c.leader_id
         """
-        assert count(tables, strangers) == 0, child
+        assert count(tables, mismatches) == 0, child
 
 
-def test_leaders_are_uneven_and_one_has_nothing(platform: PlatformSummary, tables: duckdb.DuckDBPyConnection) -> None:
+def test_leader_sizes_are_uneven_and_one_is_empty(platform: PlatformSummary, tables: duckdb.DuckDBPyConnection) -> None:
     assert platform.largest_leaders_share > 0.4
     assert count(tables, "SELECT count(*) FROM leaders WHERE leader_id NOT IN (SELECT leader_id FROM members)") == 1
     assert count(tables, "SELECT count(*) FROM leaders WHERE parent_leader_id IS NOT NULL") > 5
 
 
-def test_hostile_and_late_rows_are_there(tables: duckdb.DuckDBPyConnection) -> None:
+def test_platform_has_hostile_and_late_rows(tables: duckdb.DuckDBPyConnection) -> None:
     as_of = f"TIMESTAMPTZ '{AS_OF.isoformat()}'"
     for query in [
         "SELECT count(*) FROM campaigns WHERE contains(text, chr(10))",
@@ -138,7 +145,7 @@ def test_phone_numbers_are_e164(tables: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def test_the_last_state_change_is_the_state(tables: duckdb.DuckDBPyConnection) -> None:
+def test_last_state_change_matches_the_member(tables: duckdb.DuckDBPyConnection) -> None:
     wrong = """
         SELECT count(*) FROM members JOIN (
             SELECT member_id, arg_max(subscription_state, state_changed_at) AS last_state
@@ -148,25 +155,25 @@ def test_the_last_state_change_is_the_state(tables: duckdb.DuckDBPyConnection) -
     assert count(tables, wrong) == 0
 
 
-def test_progress_tells_each_table(tmp_path: Path) -> None:
-    told: list[PlatformProgress] = []
-    make_platform(tmp_path, leaders=1, members=1, messages=1, as_of=AS_OF, on_progress=told.append)
-    assert [(p.tables_done, p.tables_total) for p in told] == [(n, 13) for n in range(1, 14)]
-    assert {p.table for p in told} == {table.name for table in SOURCE_TABLES}
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{p.table}.parquet" for p in told)
+def test_progress_reports_each_table(tmp_path: Path) -> None:
+    reports: list[PlatformProgress] = []
+    make_platform(tmp_path, PlatformSizes(leaders=1, members=1, messages=1), as_of=AS_OF, on_progress=reports.append)
+    assert [(p.tables_done, p.tables_total) for p in reports] == [(n, 13) for n in range(1, 14)]
+    assert {p.table for p in reports} == {table.name for table in SOURCE_TABLES}
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{p.table}.parquet" for p in reports)
 
 
-def test_bad_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
+def test_invalid_sizes_and_naive_instants_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        make_platform(tmp_path, leaders=0, as_of=AS_OF)
+        make_platform(tmp_path, PlatformSizes(leaders=0), as_of=AS_OF)
     with pytest.raises(ValueError, match="time zone"):
         make_platform(tmp_path, as_of=datetime(2026, 11, 20, 4))
 
 
-def test_what_the_engine_makes_of_ctrl_c_ends_the_making(tmp_path: Path) -> None:
+def test_ctrl_c_during_a_query_stops_the_generator(tmp_path: Path) -> None:
     def interrupt(_progress: object) -> None:
         raise RuntimeError("Query interrupted")
 
     with pytest.raises(KeyboardInterrupt):
-        make_platform(tmp_path, leaders=2, members=10, messages=10, as_of=AS_OF, on_progress=interrupt)
+        make_platform(tmp_path, PlatformSizes(leaders=2, members=10, messages=10), as_of=AS_OF, on_progress=interrupt)
     assert not (tmp_path / ".making").exists()

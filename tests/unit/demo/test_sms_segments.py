@@ -1,4 +1,4 @@
-"""Segment counts: the rule in Python at its edges, and the SQL twin against it."""
+"""SMS segment counts in Python and SQL."""
 
 import duckdb
 import pytest
@@ -44,7 +44,7 @@ def test_segments_follow_gsm7_and_ucs2_limits(text: str, segments: int) -> None:
         max_size=20,
     )
 )
-def test_sql_counts_as_python_does(texts: list[str]) -> None:
+def test_sql_and_python_counts_agree(texts: list[str]) -> None:
     with duckdb.connect() as connection:
         rows = connection.execute(
             f"SELECT t, {segment_count_sql('t')} FROM unnest(?::VARCHAR[]) AS texts(t)", [texts]

@@ -1,4 +1,4 @@
-"""One gzip member per file, the same bytes for the same content."""
+"""Each file is one gzip member, with the same bytes for the same content."""
 
 import dataclasses
 import gzip
@@ -43,13 +43,13 @@ def test_member_has_no_time_and_no_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["igzip", "igzip-4", "igzip--1", "zlib-ng-0", "zstd-3", "", "-2"])
-def test_unknown_compression_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is not a compression"):
+def test_unknown_codec_is_rejected(name: str) -> None:
+    with pytest.raises(ValueError, match="is not a codec"):
         codec_named(name)
 
 
-def test_bytes_do_not_depend_on_what_memory_held_before() -> None:
-    """Igzip's one-shot function reads memory it never wrote; glibc can fill that with any byte."""
+def test_bytes_do_not_depend_on_uninitialized_memory() -> None:
+    """Igzip's one-shot function reads uninitialized memory, which glibc can fill with any byte."""
     program = (
         "import hashlib, random\n"
         "from daybreak.export.gzip_member import codec_named\n"
@@ -78,12 +78,12 @@ def test_bytes_do_not_depend_on_what_memory_held_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["igzip-0", "igzip-1", "igzip-2", "igzip-3"])
-def test_bytes_do_not_depend_on_where_the_compressor_lies(name: str) -> None:
-    """The content holds the very number that igzip's inner loop takes out of its own address."""
+def test_bytes_do_not_depend_on_the_compressors_address(name: str) -> None:
+    """The content contains the number that igzip's inner loop takes from its own address."""
     codec = codec_named(name)
     compressors = [codec.open() for _ in range(50)]
     for one in compressors:
-        # The stream's structure lies a little behind the start of its object.
+        # The stream's structure follows the start of its object.
         address = struct.pack("<I", (id(one) + 100) >> 16 & 0xFFFFFFFF)
         content = b"ab" + address + b"xyzw0123" + address + b"-- and so on, line by line" * 40
         here = dataclasses.replace(codec, open=lambda one=one: one)  # type: ignore[misc]

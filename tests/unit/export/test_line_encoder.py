@@ -1,11 +1,11 @@
-"""The compiled encoder against the SQL that makes the same lines: no byte may differ."""
+"""The compiled encoder makes the same lines as SQL, byte for byte."""
 
-import hashlib
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,13 +16,18 @@ from hypothesis import strategies as st
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import RunError
-from daybreak.export import line_encoder, line_stream
+from daybreak.export import ordered_lines
+from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_batch import LineBatch
-from daybreak.export.packed_row import packed
-from daybreak.export.survey import survey
+from daybreak.export.line_encoder import encoder as line_encoder
+from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder.encoder import EncoderPool, LineEncoder, PackedRows
+from daybreak.export.ordered_lines import split_batch
+from daybreak.export.survey import survey_rows
+from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import naughty_strings
 
-HERE = Path(line_encoder.__file__).parent
+Engine = duckdb.DuckDBPyConnection
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(5)]
 EVERY_TYPE = Resource(
     "every_type",
@@ -30,7 +35,7 @@ EVERY_TYPE = Resource(
     "A column of each type twice.",
     "every-type.csv",
     (
-        Column("KEY", ColumnType.BIGINT, True, "Parts the rows."),
+        Column("KEY", ColumnType.BIGINT, True, "Makes rows distinct."),
         Column("LEADER_ID", ColumnType.UUID, True, "The Leader."),
         *(Column(f"{kind.name}_{number}", kind, True, "A cell.") for number, kind in product((1, 2), ColumnType)),
     ),
@@ -51,39 +56,38 @@ CELLS: dict[ColumnType, st.SearchStrategy[Any]] = {
 
 
 @pytest.fixture
-def engine() -> Iterator[Any]:
+def engine() -> Iterator[Engine]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         columns = ", ".join(f'"{column.name}" {SQL_TYPES[column.type]}' for column in EVERY_TYPE.columns)
-        connection.execute(f"CREATE TABLE rows_of_it ({columns})")
+        connection.execute(f"CREATE TABLE every_type ({columns})")
         yield connection
 
 
-def lines(engine: Any, monkeypatch: pytest.MonkeyPatch, *, compiled: bool, threads: int = 2) -> dict[str, bytes]:
-    """All ordinals and lines, joined."""
-    monkeypatch.setattr(line_encoder, "why_not", lambda: None if compiled else "the test wants SQL")
+def lines(engine: Engine, monkeypatch: pytest.MonkeyPatch, *, compiled: bool, threads: int = 2) -> dict[str, bytes]:
+    """Return all ordinals and lines, joined."""
+    monkeypatch.setattr(runtime, "unavailable_reason", lambda: None if compiled else "switched off by the test")
+    joined = {"ordinals": b"", "csv": b"", "json": b""}
     with engine.cursor() as cursor:
-        found = survey(cursor, "rows_of_it", EVERY_TYPE, LEADERS, "")
-        joined = {"ordinals": b"", "csv": b"", "json": b""}
-        for batch in line_stream.line_batches(
-            cursor, "rows_of_it", EVERY_TYPE, ("csv", "json"), found, found.leaders, threads=threads
-        ):
+        tables = WorkTables(cursor, EVERY_TYPE, "SELECT * FROM every_type")
+        survey = survey_rows(tables, LEADERS, "")
+        for batch in ordered_lines.line_batches(tables, survey, survey.leaders, ("csv", "json"), threads=threads):
             joined["ordinals"] += bytes(batch.ordinals)
-            for name, (bounds, content) in batch.lines.items():
-                assert len(bounds) == len(batch.ordinals) + 1
-                joined[name] += bytes(content[bounds[0] : bounds[-1]])
-        return joined
+            for kind, (offsets, content) in batch.lines.items():
+                assert len(offsets) == len(batch.ordinals) + 1
+                joined[kind] += bytes(content[offsets[0] : offsets[-1]])
+    return joined
 
 
-def insert(engine: Any, rows: Sequence[Sequence[object]]) -> None:
-    engine.execute("DELETE FROM rows_of_it")
+def insert(engine: Engine, rows: Sequence[Sequence[object]]) -> None:
+    engine.execute("DELETE FROM every_type")
     if rows:
         places = ", ".join("?" for _ in EVERY_TYPE.columns)
-        engine.executemany(f"INSERT INTO rows_of_it VALUES ({places})", [list(row) for row in rows])
+        engine.executemany(f"INSERT INTO every_type VALUES ({places})", [list(row) for row in rows])
 
 
-def test_this_machine_uses_the_compiled_encoder() -> None:
-    assert line_encoder.why_not() is None
+def test_compiled_encoder_runs_on_this_machine() -> None:
+    assert runtime.unavailable_reason() is None
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -96,14 +100,14 @@ def test_this_machine_uses_the_compiled_encoder() -> None:
         max_size=20,
     )
 )
-def test_any_rows_give_the_same_lines(
-    engine: Any, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[object, ...]]
+def test_encoder_and_sql_make_the_same_lines(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[object, ...]]
 ) -> None:
     insert(engine, [(number, *row) for number, row in enumerate(rows)])
     assert lines(engine, monkeypatch, compiled=True) == lines(engine, monkeypatch, compiled=False)
 
 
-def test_the_ends_of_time_and_of_numbers(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extreme_times_and_numbers(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     days = ["infinity", "-infinity", "0001-01-01", "0001-01-01 (BC)", "0044-03-15 (BC)", "9999-12-31", "10000-01-01",
             "5881580-07-10", "5877642-06-25 (BC)", "1970-01-01", "1969-12-31", "2000-02-29", "1900-03-01"]  # fmt: skip
     instants = ["infinity", "-infinity", "0001-01-01 00:00:00", "0001-01-01 (BC) 00:00:00", "0044-03-15 (BC) 12:00:00",
@@ -112,7 +116,7 @@ def test_the_ends_of_time_and_of_numbers(engine: Any, monkeypatch: pytest.Monkey
     numbers = [-(2**63), 2**63 - 1, 0, -1, 9, 10, -10, 10**18]
     for key, (day, instant) in enumerate(product(days, instants)):
         engine.execute(
-            'INSERT INTO rows_of_it ("KEY", "LEADER_ID", "DATE_1", "TIMESTAMP_1", "BIGINT_1") '
+            'INSERT INTO every_type ("KEY", "LEADER_ID", "DATE_1", "TIMESTAMP_1", "BIGINT_1") '
             "VALUES (?, ?, CAST(? AS DATE), CAST(? AS TIMESTAMP), ?)",
             [key, LEADERS[0], day, instant, numbers[key % len(numbers)]],
         )
@@ -121,108 +125,94 @@ def test_the_ends_of_time_and_of_numbers(engine: Any, monkeypatch: pytest.Monkey
     assert found["csv"].count(b"\n") == len(days) * len(instants)
 
 
-def test_texts_of_any_length_and_rows_across_batches(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_any_length_across_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.execute(
-        'INSERT INTO rows_of_it ("KEY", "LEADER_ID", "TEXT_1", "TEXT_2", "BOOLEAN_1") '
+        'INSERT INTO every_type ("KEY", "LEADER_ID", "TEXT_1", "TEXT_2", "BOOLEAN_1") '
         "SELECT i, CAST($1[1 + i % 5] AS UUID), repeat('ab\"c', i % 100), "
         "CASE WHEN i % 7 THEN repeat('é\\', i % 33) END, CASE i % 3 WHEN 1 THEN true WHEN 2 THEN false END "
         "FROM range(9000) AS numbers(i)",
         [LEADERS],
     )
-    monkeypatch.setattr(line_stream, "FEWEST_ROWS", 2048)
-    monkeypatch.setattr(line_stream, "MOST_ROWS", 2048)
+    monkeypatch.setattr(ordered_lines, "MIN_BATCH_ROWS", 2048)
+    monkeypatch.setattr(ordered_lines, "MAX_BATCH_ROWS", 2048)
     expected = lines(engine, monkeypatch, compiled=False)
     assert lines(engine, monkeypatch, compiled=True, threads=3) == expected
-    # Portions that begin in the middle of a byte of validity, and outputs that fill up row by row.
-    monkeypatch.setattr(line_encoder, "_BYTES_AT_ONCE", 10_000)
-    monkeypatch.setattr(line_encoder, "_ROOM", 5_000)
+    # Parts that begin in the middle of a validity byte, and outputs that fill up row by row.
+    monkeypatch.setattr(line_encoder, "MAX_INPUT_BYTES", 10_000)
+    monkeypatch.setattr(line_encoder, "OUTPUT_BYTES", 5_000)
     assert lines(engine, monkeypatch, compiled=True, threads=1) == expected
 
 
-def portions_of(engine: Any) -> Iterator[line_encoder.Portion]:
-    for batch in line_stream.record_batches(
-        engine.sql(f"SELECT 0::INTEGER, {packed(EVERY_TYPE.column_names)} FROM rows_of_it"), 2048
-    ):
-        yield from line_encoder.portions(batch)
+def packed(engine: Engine, columns: Sequence[str] = EVERY_TYPE.column_names) -> Iterator[PackedRows]:
+    """Yield the rows of the table as the encoder takes them."""
+    relation = engine.sql(f"SELECT 0::INTEGER, {packed_row(columns)} FROM every_type")
+    for batch in record_batches(relation, 2048):
+        yield from split_batch(batch)
 
 
 @pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> list[line_encoder.LineEncoder]:
-    """Gets every encoder that is made."""
-    made: list[line_encoder.LineEncoder] = []
-    begin = line_encoder.LineEncoder.__init__
+def encoders(monkeypatch: pytest.MonkeyPatch) -> list[LineEncoder]:
+    """Every encoder that is created."""
+    created: list[LineEncoder] = []
+    begin = LineEncoder.__init__
 
-    def watched(encoder: line_encoder.LineEncoder, resource: Resource) -> None:
+    def recording(encoder: LineEncoder, resource: Resource) -> None:
         begin(encoder, resource)
-        made.append(encoder)
+        created.append(encoder)
 
-    monkeypatch.setattr(line_encoder.LineEncoder, "__init__", watched)
-    return made
+    monkeypatch.setattr(LineEncoder, "__init__", recording)
+    return created
 
 
-def test_a_giant_cell_gets_room_and_its_encoder_is_let_go(
-    engine: Any, monkeypatch: pytest.MonkeyPatch, used: list[line_encoder.LineEncoder]
+def test_oversized_cell_enlarges_an_encoder_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, encoders: list[LineEncoder]
 ) -> None:
-    giant = 'ab\x01"' * 3_000_000
-    insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(["x", giant, "y"])])
+    oversized = 'ab\x01"' * 3_000_000
+    texts = ["x", oversized, "y"]
+    insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(texts)])
     assert lines(engine, monkeypatch, compiled=True) == lines(engine, monkeypatch, compiled=False)
-    monkeypatch.setattr(line_encoder, "_KEEP_BYTES", 20 << 20)
-    used.clear()
-    encoders = line_encoder.LineEncoders(EVERY_TYPE)
+    monkeypatch.setattr(line_encoder, "MAX_POOLED_BYTES", 20 << 20)
+    encoders.clear()
+    pool = EncoderPool(EVERY_TYPE)
     for _ in range(2):
-        for portion in portions_of(engine):
-            encoders.encode(portion)
-    assert [encoder.memory_bytes > 20 << 20 for encoder in used] == [True, True, False]
+        for rows in packed(engine):
+            pool.encode(rows)
+    assert [encoder.memory_bytes > 20 << 20 for encoder in encoders] == [True, True, False]
 
 
-def test_lines_stand_while_they_are_held_and_memory_is_used_again(
-    engine: Any, used: list[line_encoder.LineEncoder]
-) -> None:
-    encoders = line_encoder.LineEncoders(EVERY_TYPE)
+def test_lines_are_valid_while_held_and_memory_is_reused(engine: Engine, encoders: list[LineEncoder]) -> None:
+    pool = EncoderPool(EVERY_TYPE)
 
     def encoded(text: str) -> LineBatch:
         insert(engine, [(1, LEADERS[0], None, text, *[None] * 10)])
-        [portion] = portions_of(engine)
-        [batch] = encoders.encode(portion)
+        [rows] = packed(engine)
+        [batch] = pool.encode(rows)
         return batch
 
     first, second = encoded("first"), encoded("second")
-    assert len(used) == 2
+    assert len(encoders) == 2
     for batch, text in ((first, b"first"), (second, b"second")):
         assert bytes(batch.lines["csv"][1]).count(text) == bytes(batch.lines["json"][1]).count(text) == 1
     del batch, second
     assert b"third" in bytes(encoded("third").lines["csv"][1])
     assert b"first" in bytes(first.lines["csv"][1])
-    assert len(used) == 2
+    assert len(encoders) == 2
 
 
-def test_rows_packed_otherwise_are_refused(engine: Any) -> None:
+def test_malformed_row_is_an_error(engine: Engine) -> None:
     insert(engine, [(1, LEADERS[0], *[None] * 12)])
-    fewer = packed(EVERY_TYPE.column_names[:-1])
-    [batch] = line_stream.record_batches(engine.sql(f"SELECT 0::INTEGER, {fewer} FROM rows_of_it"), 2048)
-    [portion] = line_encoder.portions(batch)
+    [rows] = packed(engine, EVERY_TYPE.column_names[:-1])
     with pytest.raises(RunError, match="lock file"):
-        line_encoder.LineEncoders(EVERY_TYPE).encode(portion)
+        EncoderPool(EVERY_TYPE).encode(rows)
 
 
-def test_without_the_library_sql_does_the_work() -> None:
+def test_missing_library_is_a_reason_not_an_error() -> None:
     """In a process of its own, where importing the library fails."""
     program = (
         "import sys; sys.modules['wasmtime'] = None\n"
-        "from daybreak.export import line_encoder\n"
-        "print(line_encoder.why_not())"
+        "from daybreak.export.line_encoder.runtime import unavailable_reason\n"
+        "print(unavailable_reason())"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "wasmtime" in said.stdout
-    assert not said.stderr
-
-
-def test_the_compiled_file_belongs_to_the_source() -> None:
-    """Both are listed with their checksums by tools/line-encoder, which makes one of the other."""
-    listed = {}
-    for line in (HERE / "line_encoder.sha256").read_text("utf-8").splitlines():
-        digest, name = line.split()
-        listed[name] = digest
-    assert sorted(listed) == ["line_encoder.c", "line_encoder.wasm"]
-    for name, digest in listed.items():
-        assert hashlib.sha256((HERE / name).read_bytes()).hexdigest() == digest, f"run tools/line-encoder: {name}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "wasmtime" in done.stdout
+    assert not done.stderr

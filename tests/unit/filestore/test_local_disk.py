@@ -1,4 +1,4 @@
-"""Files on local disk: whole or not at all, under names that cannot leave the folder."""
+"""File store on local disk: atomic writes, and names that stay in its folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
-from daybreak.filestore.keys import relative_name, split_key
+from daybreak.filestore.file_keys import relative_name, split_key
 from daybreak.filestore.local_disk import LocalDisk
 
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
@@ -37,12 +37,12 @@ def all_files(folder: Path) -> list[str]:
 
 
 def path_of(disk: LocalDisk, key: str) -> Path:
-    """Where a stored file lies."""
+    """Return the path of a stored file."""
     with disk.open_local(key) as octets:
         return Path(octets.name)
 
 
-def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
+def test_committed_file_is_read_back(disk: LocalDisk) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
     written = sink.write(LEADER, "members", "csv", [b"one", memoryview(b"two")])
@@ -51,17 +51,17 @@ def test_what_is_written_is_read_back_after_sealing(disk: LocalDisk) -> None:
     assert written.key == f"snapshots/{snapshot_id}/d9/{LEADER}.members.csv.gz"
     with pytest.raises(FileStoreError):
         disk.open_local(written.key)
-    sink.seal()
+    sink.commit()
     disk.check(written.key, 6, written.sha256)
     with disk.open_local(written.key) as octets:
         assert octets.read() == b"onetwo"
     assert b"".join(disk.read(written.key)) == b"onetwo"
 
 
-def test_a_file_that_is_not_what_the_manifest_says_is_damaged(disk: LocalDisk) -> None:
+def test_damaged_or_missing_file_is_detected(disk: LocalDisk) -> None:
     sink = disk.stage(new_id())
     written = sink.write("", "members", "csv", [b"header"])
-    sink.seal()
+    sink.commit()
     path = path_of(disk, written.key)
     path.write_bytes(b"hEader")
     with pytest.raises(FileDamaged):
@@ -74,10 +74,10 @@ def test_a_file_that_is_not_what_the_manifest_says_is_damaged(disk: LocalDisk) -
         disk.check(written.key, 6, written.sha256)
 
 
-def test_a_file_whose_making_fails_leaves_nothing(disk: LocalDisk, tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(disk: LocalDisk, tmp_path: Path) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"some"
-        raise RuntimeError("the encoder broke")
+        raise RuntimeError("encoder error")
 
     sink = disk.stage(new_id())
     with pytest.raises(RuntimeError):
@@ -85,30 +85,39 @@ def test_a_file_whose_making_fails_leaves_nothing(disk: LocalDisk, tmp_path: Pat
     assert all_files(tmp_path) == []
 
 
-def test_a_file_written_twice_is_the_second_one_whole(disk: LocalDisk, tmp_path: Path) -> None:
+def test_second_write_replaces_the_first(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
-    sink.write(LEADER, "members", "csv", [b"a longer first try"])
+    sink.write(LEADER, "members", "csv", [b"a longer first attempt"])
     second = sink.write(LEADER, "members", "csv", [b"second"])
-    sink.seal()
+    sink.commit()
     assert b"".join(disk.read(second.key)) == b"second"
     assert len(all_files(tmp_path)) == 1
 
 
-def test_a_failed_second_try_leaves_the_first_file(disk: LocalDisk, tmp_path: Path) -> None:
+def test_part_of_a_file_is_read(disk: LocalDisk) -> None:
+    sink = disk.stage(new_id())
+    content = bytes(range(256)) * 10_000
+    written = sink.write(LEADER, "members", "csv", [content])
+    sink.commit()
+    assert b"".join(disk.read(written.key, 5, 2_000_000)) == content[5:2_000_005]
+    assert b"".join(disk.read(written.key, len(content) - 2, 9)) == content[-2:]
+
+
+def test_failed_second_write_keeps_the_first_file(disk: LocalDisk, tmp_path: Path) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"x"
-        raise RuntimeError("the task was lost")
+        raise RuntimeError("task lost")
 
     sink = disk.stage(new_id())
     first = sink.write(LEADER, "members", "csv", [b"first"])
     with pytest.raises(RuntimeError):
         sink.write(LEADER, "members", "csv", pieces())
-    sink.seal()
+    sink.commit()
     assert b"".join(disk.read(first.key)) == b"first"
     assert len(all_files(tmp_path)) == 1
 
 
-def test_what_a_killed_second_try_had_begun_is_no_part_of_the_snapshot(disk: LocalDisk, tmp_path: Path) -> None:
+def test_temporary_file_of_a_killed_task_is_deleted(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     first = sink.write(LEADER, "members", "csv", [b"first"])
     script = (
@@ -121,12 +130,12 @@ def test_what_a_killed_second_try_had_begun_is_no_part_of_the_snapshot(disk: Loc
     killed = subprocess.run([sys.executable, "-c", script, LEADER], input=pickle.dumps(sink), check=False)
     assert killed.returncode == 9
     assert len(all_files(tmp_path)) == 2
-    sink.seal()
+    sink.commit()
     assert b"".join(disk.read(first.key)) == b"first"
     assert len(all_files(tmp_path)) == 1
 
 
-def test_many_threads_write_at_once(disk: LocalDisk, tmp_path: Path) -> None:
+def test_several_threads_write_in_parallel(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     leaders = [new_id() for _ in range(40)]
 
@@ -139,113 +148,113 @@ def test_many_threads_write_at_once(disk: LocalDisk, tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    sink.seal()
+    sink.commit()
     assert len(all_files(tmp_path)) == 40
 
 
-def test_carried_files_share_their_bytes_and_outlive_the_snapshot_they_came_from(disk: LocalDisk) -> None:
+def test_carried_file_is_a_hard_link(disk: LocalDisk) -> None:
     old, new = new_id(), new_id()
     sink = disk.stage(old)
     written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     after = disk.stage(new)
-    key = after.carry(written.key)
-    assert after.carry(written.key) == key, "a task that is tried again finds its link"
-    after.seal()
+    key = after.reuse(written.key)
+    assert after.reuse(written.key) == key, "a repeated task finds its link"
+    after.commit()
     path = path_of(disk, key)
     assert path.stat().st_nlink == 2
     assert disk.remove(old, frozenset()) == 1
     disk.check(key, 4, written.sha256)
 
 
-def test_a_file_that_is_gone_is_not_carried(disk: LocalDisk) -> None:
+def test_missing_file_cannot_be_carried(disk: LocalDisk) -> None:
     with pytest.raises(FileStoreError):
-        disk.stage(new_id()).carry(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz")
+        disk.stage(new_id()).reuse(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz")
 
 
-def test_a_disk_without_hard_links_gets_copies(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_carried_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_args: object, **_more: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     monkeypatch.setattr(os, "link", no_links)
     after = disk.stage(new_id())
-    key = after.carry(written.key)
-    after.seal()
+    key = after.reuse(written.key)
+    after.commit()
     disk.check(key, 4, written.sha256)
 
 
-def test_discard_removes_everything_before_and_after_sealing(disk: LocalDisk, tmp_path: Path) -> None:
-    for sealed in (False, True):
+def test_discard_deletes_all_files(disk: LocalDisk, tmp_path: Path) -> None:
+    for committed in (False, True):
         sink = disk.stage(new_id())
         sink.write(LEADER, "members", "csv", [b"rows"])
-        if sealed:
-            sink.seal()
+        if committed:
+            sink.commit()
         sink.discard()
         assert all_files(tmp_path) == []
         assert disk.snapshot_ids() == []
 
 
-def test_a_folder_that_takes_no_files_is_named(disk: LocalDisk, tmp_path: Path) -> None:
+def test_failed_commit_names_the_folder(disk: LocalDisk, tmp_path: Path) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
     sink.write(LEADER, "members", "csv", [b"a"])
     (tmp_path / "files" / "snapshots").rename(tmp_path / "elsewhere")
     with pytest.raises(FileStoreError, match=f"files/snapshots/{snapshot_id}: No such file"):
-        sink.seal()
+        sink.commit()
 
 
-def test_what_lies_there_is_listed_staged_or_sealed(disk: LocalDisk) -> None:
-    staged, sealed = new_id(), new_id()
+def test_staged_and_committed_snapshots_are_listed(disk: LocalDisk) -> None:
+    staged, committed = new_id(), new_id()
     disk.stage(staged).write(LEADER, "members", "csv", [b"rows"])
-    sink = disk.stage(sealed)
+    sink = disk.stage(committed)
     sink.write("", "members", "csv", [b"x"])
-    sink.seal()
-    assert disk.snapshot_ids() == sorted([staged, sealed])
+    sink.commit()
+    assert disk.snapshot_ids() == sorted([staged, committed])
     assert disk.remove(staged, frozenset()) == 1
-    assert disk.remove(sealed, frozenset()) == 1
-    assert disk.remove(sealed, frozenset()) == 0
+    assert disk.remove(committed, frozenset()) == 1
+    assert disk.remove(committed, frozenset()) == 0
     assert disk.snapshot_ids() == []
 
 
-def test_keys_that_are_kept_stay_when_their_snapshot_goes(disk: LocalDisk) -> None:
+def test_kept_file_is_not_deleted_with_its_snapshot(disk: LocalDisk) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
     gone = sink.write(LEADER, "members", "json", [b"gone"])
-    sink.seal()
+    sink.commit()
     assert disk.remove(snapshot_id, frozenset({kept.key})) == 1
     disk.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
         disk.open_local(gone.key)
 
 
-def test_a_sink_travels_to_another_process(disk: LocalDisk) -> None:
+def test_pickled_sink_writes_in_another_process(disk: LocalDisk) -> None:
     sink = disk.stage(new_id())
     copy = pickle.loads(pickle.dumps(sink))
     written = copy.write(LEADER, "members", "csv", [b"from a task"])
-    sink.seal()
+    sink.commit()
     disk.check(written.key, 11, written.sha256)
 
 
-def test_others_on_the_machine_may_not_look(disk: LocalDisk, tmp_path: Path) -> None:
+def test_other_users_have_no_access(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     path = path_of(disk, written.key)
     assert path.stat().st_mode & 0o007 == 0
     for name in ("staging", "snapshots"):
         assert (tmp_path / "files" / name).stat().st_mode & 0o007 == 0
 
 
-def test_a_link_out_of_the_folder_is_not_followed(disk: LocalDisk, tmp_path: Path) -> None:
+def test_symbolic_link_is_not_followed(disk: LocalDisk, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"secret"])
-    sink.seal()
+    sink.commit()
     path = path_of(disk, written.key)
     path.unlink()
     path.symlink_to(secret)
@@ -255,7 +264,7 @@ def test_a_link_out_of_the_folder_is_not_followed(disk: LocalDisk, tmp_path: Pat
         disk.open_local(written.key)
 
 
-def test_the_store_says_when_it_works_and_how_much_room_it_has(disk: LocalDisk, tmp_path: Path) -> None:
+def test_probe_leaves_no_file_and_free_space_is_known(disk: LocalDisk, tmp_path: Path) -> None:
     disk.probe()
     assert all_files(tmp_path) == []
     free = disk.free_bytes()
@@ -263,14 +272,14 @@ def test_the_store_says_when_it_works_and_how_much_room_it_has(disk: LocalDisk, 
     assert free > 0
 
 
-hostile = st.one_of(
+malicious = st.one_of(
     st.text(max_size=30),
     st.sampled_from(["..", "../../etc/passwd", "/etc/passwd", "a/../b", "", ".", "csv\0", "%2e%2e", "staging/x"]),
 )
 
 
-@given(hostile, hostile, hostile)
-def test_no_name_leaves_the_snapshot(client_id: str, resource: str, format: str) -> None:
+@given(malicious, malicious, malicious)
+def test_no_name_leads_out_of_the_snapshot(client_id: str, resource: str, format: str) -> None:
     try:
         name = relative_name(client_id, resource, format)
     except FileStoreError:
@@ -279,8 +288,10 @@ def test_no_name_leaves_the_snapshot(client_id: str, resource: str, format: str)
     assert not name.startswith(("/", ".."))
 
 
-@given(st.one_of(hostile, st.lists(hostile, max_size=4).map(lambda parts: "/".join(["snapshots", new_id(), *parts]))))
-def test_no_key_leaves_the_store(key: str) -> None:
+@given(
+    st.one_of(malicious, st.lists(malicious, max_size=4).map(lambda parts: "/".join(["snapshots", new_id(), *parts])))
+)
+def test_no_key_leads_out_of_the_store(key: str) -> None:
     try:
         snapshot_id, name = split_key(key)
     except FileStoreError:
@@ -290,38 +301,36 @@ def test_no_key_leaves_the_store(key: str) -> None:
     assert "\0" not in path
 
 
-def test_a_file_that_another_try_wrote_gives_way_to_the_one_that_is_carried_over(
-    disk: LocalDisk, tmp_path: Path
-) -> None:
+def test_carried_file_replaces_one_of_an_earlier_attempt(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
-    sink.seal()
+    sink.commit()
     after = disk.stage(new_id())
-    after.write(LEADER, "members", "csv", [b"half of the ro"])
-    key = after.carry(written.key)
-    after.seal()
+    after.write(LEADER, "members", "csv", [b"partial ro"])
+    key = after.reuse(written.key)
+    after.commit()
     assert b"".join(disk.read(key)) == b"rows"
     assert len(all_files(tmp_path)) == 2
 
 
-def test_two_cleaners_at_once_do_not_stumble_over_each_other(
+def test_files_can_be_deleted_by_two_processes_at_once(
     disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
     for format in ("csv", "json"):
         sink.write(LEADER, "members", format, [b"rows"])
-    sink.seal()
+    sink.commit()
     unlink = os.unlink
-    by_the_other: list[int] = []
+    other_removed: list[int] = []
 
     def interrupted(path: str) -> None:
-        # The other cleaner comes between what this one has listed and what it removes.
+        # The other process deletes the files after this one has listed them.
         monkeypatch.setattr(os, "unlink", unlink)
-        by_the_other.append(disk.remove(snapshot_id, frozenset()))
+        other_removed.append(disk.remove(snapshot_id, frozenset()))
         unlink(path)
 
     monkeypatch.setattr(os, "unlink", interrupted)
     assert disk.remove(snapshot_id, frozenset()) == 0
-    assert by_the_other == [2]
+    assert other_removed == [2]
     assert all_files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The configuration: defaults, both sources, paths, and every fault at once with its key and fix."""
+"""Loading the configuration: defaults, file and variables, paths, and the report of all faults."""
 
 from datetime import time, timedelta
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import OperatorError
-from daybreak.settings import SettingsFault, load_settings, setting_rows
-from daybreak.settings.kinds import BadValue, Rate, duration, show_duration
+from daybreak.settings import Rate, SettingsFault, load_settings
+from daybreak.settings.reference import setting_rows
+from daybreak.settings.text_forms import InvalidValue, duration_in_words, format_duration, parse_duration
 
 SOURCE = '[source]\nlocation = "platform"\n'
 
@@ -24,7 +25,7 @@ def faults(path: Path | None, environ: dict[str, str]) -> dict[str, str]:
     return {fault.key: fault.detail for fault in caught.value.faults}
 
 
-def test_defaults_are_the_promised_ones() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     settings = load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "platform"})
     assert settings.snapshot.publish_at == time(4)
     assert settings.access.session_lifetime == timedelta(days=7)
@@ -35,16 +36,16 @@ def test_defaults_are_the_promised_ones() -> None:
     assert settings.access.second_factor_per_seat[0] == Rate(5, timedelta(minutes=5))
 
 
-def test_relative_paths_start_from_the_file(tmp_path: Path) -> None:
+def test_relative_paths_are_resolved_against_the_file(tmp_path: Path) -> None:
     settings = load_settings(written(tmp_path, SOURCE), {})
-    assert settings.source.location == str(tmp_path / "platform")
-    assert settings.state.url == f"sqlite:///{tmp_path}/state.db"
+    assert settings.source.location.get_secret_value() == str(tmp_path / "platform")
+    assert settings.state.url.get_secret_value() == f"sqlite:///{tmp_path}/state.db"
     assert settings.keys.file == tmp_path / "keyring.json"
-    assert settings.files_folder == tmp_path / "files"
-    assert settings.folder == tmp_path
+    assert settings.files.folder == tmp_path / "files"
+    assert settings.file == tmp_path / "daybreak.toml"
 
 
-def test_a_variable_overrides_the_file(tmp_path: Path) -> None:
+def test_variable_overrides_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, SOURCE + "[snapshot]\nkeep = 5\nthreads = 2\n")
     environ = {
         "DAYBREAK_SNAPSHOT__KEEP": "9",
@@ -56,7 +57,7 @@ def test_a_variable_overrides_the_file(tmp_path: Path) -> None:
     assert [str(network) for network in settings.trusted_proxies] == ["10.0.0.0/8", "::1/128"]
 
 
-def test_every_fault_is_listed_at_once_with_its_key_and_fix(tmp_path: Path) -> None:
+def test_all_faults_are_listed_with_key_and_fix(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         """
@@ -111,12 +112,12 @@ def test_every_fault_is_listed_at_once_with_its_key_and_fix(tmp_path: Path) -> N
         "http://example.org:99999",
     ],
 )
-def test_a_base_url_that_links_cannot_be_made_from_is_refused(base_url: str) -> None:
+def test_unusable_base_url_is_refused(base_url: str) -> None:
     assert "base_url" in faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": base_url})
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ("HTTPS://Export.Example.org:443/Files/", "https://export.example.org/Files"),
         ("http://[::1]:80", "http://[::1]"),
@@ -124,13 +125,13 @@ def test_a_base_url_that_links_cannot_be_made_from_is_refused(base_url: str) -> 
         ("https://export.example.org:", "https://export.example.org"),
     ],
 )
-def test_a_base_url_is_what_browsers_make_of_it(written: str, meant: str) -> None:
+def test_base_url_is_normalized(written: str, expected: str) -> None:
     environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_BASE_URL": written}
-    assert load_settings(None, environ).base_url == meant
+    assert load_settings(None, environ).base_url == expected
 
 
 @pytest.mark.parametrize("url", ["s3:/bucket", "s3:bucket", "S3://bucket", "s3://", "ftp://example.org/files", ""])
-def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: str) -> None:
+def test_mistyped_bucket_url_is_not_a_folder(url: str) -> None:
     assert (
         "s3://bucket/prefix"
         in faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_FILES__URL": url})["files.url"]
@@ -138,21 +139,21 @@ def test_files_are_in_a_folder_or_a_bucket_and_not_in_a_folder_called_s3(url: st
 
 
 @pytest.mark.parametrize("rates", [[], ["0/5m"], ["5/0s"], ["5/9999999w"]])
-def test_guessing_at_a_second_factor_is_always_bounded(tmp_path: Path, rates: list[str]) -> None:
+def test_second_factor_limits_cannot_be_removed(tmp_path: Path, rates: list[str]) -> None:
     path = written(tmp_path, f'[source]\nlocation = "x"\n[access]\nsecond_factor_per_seat = {rates}\n')
     assert set(faults(path, {})) == {"access.second_factor_per_seat"}
 
 
-def test_a_builder_gets_no_less_memory_than_it_can_work_with() -> None:
+def test_memory_limit_has_a_minimum() -> None:
     environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "200MB"}
     assert load_settings(None, environ).snapshot.memory_limit == 200_000_000
     found = faults(None, environ | {"DAYBREAK_SNAPSHOT__MEMORY_LIMIT": "199MB"})
-    assert 'write a size of at least "200MB"' in found["snapshot.memory_limit"]
+    assert 'at least "200MB"' in found["snapshot.memory_limit"]
 
 
-def test_settings_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+def test_contradicting_settings_are_refused(tmp_path: Path) -> None:
     environ = {
-        # With the engine that is there by default it would be a file's name, shown to whoever reads the log.
+        # The default engine, duckdb, would take it for a file name and log it with the password.
         "DAYBREAK_SOURCE__LOCATION": "postgresql://reader:hunter2@h/d",
         "DAYBREAK_REQUIRE_HTTPS": "true",
         "DAYBREAK_ACCESS__SESSION_LIFETIME": "5m",
@@ -165,12 +166,12 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path: Path) -> None
         "access.link_lifetime",
         "snapshot.formats",
         "snapshot.models_dir",
-        "source.engine",
-        "directory",
+        "source.location",
+        "directory.access",
     }
 
 
-def test_a_secret_is_shown_in_no_fault_and_no_repr(tmp_path: Path) -> None:
+def test_secrets_are_not_in_faults_and_repr(tmp_path: Path) -> None:
     with pytest.raises(SettingsFault) as caught:
         load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_STATE__URL": "postgres//u:hunter2@h/d"})
     assert "hunter2" not in str(caught.value)
@@ -183,39 +184,47 @@ def test_a_secret_is_shown_in_no_fault_and_no_repr(tmp_path: Path) -> None:
     settings = load_settings(
         None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_STATE__URL": "postgres://u:hunter2@h/d"}
     )
-    assert settings.state.url == "postgresql://u:hunter2@h/d"
+    assert settings.state.url.get_secret_value() == "postgresql://u:hunter2@h/d"
     assert "hunter2" not in repr(settings)
 
 
-def test_a_file_that_is_missing_or_not_toml_says_so(tmp_path: Path) -> None:
+def test_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
     for path, words in ((tmp_path / "none.toml", "daybreakd init"), (written(tmp_path, "base_url = "), "is not TOML")):
-        with pytest.raises(OperatorError, match=words) as told:
+        with pytest.raises(OperatorError, match=words) as caught:
             load_settings(path, {})
-        assert told.value.code == "settings_fault"
+        assert caught.value.code == "settings_fault"
 
 
-def test_a_file_may_begin_with_the_mark_that_some_editors_write(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, '\ufeff[source]\nlocation = "platform"\n')
-    assert load_settings(path, {}).source.location == str(tmp_path / "platform")
+    assert load_settings(path, {}).source.location.get_secret_value() == str(tmp_path / "platform")
 
 
-def test_variables_of_others_are_left_alone() -> None:
+def test_variables_of_other_programs_are_ignored() -> None:
     load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_CONFIG": "a", "DAYBREAK_TOKEN": "b", "PATH": "c"})
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("7d", 604_800), ("2w", 1_209_600)])
-def test_durations(text: str, seconds: int) -> None:
-    assert duration(text) == timedelta(seconds=seconds)
-    assert duration(show_duration(duration(text))) == duration(text)
+def test_durations_are_parsed_and_formatted(text: str, seconds: int) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+    assert parse_duration(format_duration(parse_duration(text))) == parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("15m", "15 minutes"), ("90m", "1 hour 30 minutes"), ("1d", "1 day"), ("45s", "45 seconds")],
+)
+def test_durations_in_words(text: str, words: str) -> None:
+    assert duration_in_words(parse_duration(text)) == words
 
 
 @pytest.mark.parametrize("text", ["", "7", "d", "7 d", "-1d", "1.5h", "7days", "99999999999999d"])
-def test_bad_durations(text: str) -> None:
-    with pytest.raises(BadValue):
-        duration(text)
+def test_invalid_durations_are_refused(text: str) -> None:
+    with pytest.raises(InvalidValue):
+        parse_duration(text)
 
 
-def test_every_setting_says_what_it_is_for() -> None:
+def test_every_setting_has_a_description() -> None:
     rows = list(setting_rows())
     assert len({row.key for row in rows}) == len(rows) > 40
     assert all(row.text and row.written for row in rows)

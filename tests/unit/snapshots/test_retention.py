@@ -1,4 +1,4 @@
-"""Which snapshots may lose their files: never one that a live link can reach."""
+"""Snapshots whose files may be deleted: never one that a valid link can reach."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.plan import RunPlan
-from daybreak.snapshots.retention import may_go
+from daybreak.snapshots.retention import expired_snapshots
+from tests.configured import configured
 
 FOUR = datetime(2026, 11, 20, 4, tzinfo=UTC)
 
 
 def chain(*published: datetime) -> list[Snapshot]:
-    """Snapshots by publication, newest first; the newest is the served one."""
+    """Return snapshots by publication, newest first. The newest is published, the others are retired."""
     ordered = sorted(published, reverse=True)
     return [
         Snapshot(
@@ -29,22 +29,22 @@ def chain(*published: datetime) -> list[Snapshot]:
     ]
 
 
-def test_the_last_ones_are_kept() -> None:
+def test_recent_snapshots_are_kept() -> None:
     snapshots = chain(*(FOUR - timedelta(days=back) for back in range(5)))
-    going = may_go(snapshots, RunPlan(keep=3), FOUR + timedelta(hours=1))
-    assert [s.snapshot_id for s in going] == [s.snapshot_id for s in snapshots[3:]]
+    expired = expired_snapshots(snapshots, configured(snapshot={"keep": 3}), FOUR + timedelta(hours=1))
+    assert [s.snapshot_id for s in expired] == [s.snapshot_id for s in snapshots[3:]]
 
 
-def test_a_snapshot_goes_when_no_link_to_it_can_live_and_not_a_moment_earlier() -> None:
-    plan = RunPlan(keep=1, link_lifetime=timedelta(minutes=15), link_margin=timedelta(minutes=10))
+def test_snapshot_expires_with_its_last_link() -> None:
+    settings = configured(snapshot={"keep": 1}, access={"link_lifetime": timedelta(minutes=15)})
     snapshots = chain(FOUR, FOUR - timedelta(days=1))
     reach = timedelta(minutes=25)
-    assert may_go(snapshots, plan, FOUR + reach - timedelta(microseconds=1)) == []
-    assert may_go(snapshots, plan, FOUR + reach) == snapshots[1:]
+    assert expired_snapshots(snapshots, settings, FOUR + reach - timedelta(microseconds=1)) == []
+    assert expired_snapshots(snapshots, settings, FOUR + reach) == snapshots[1:]
 
 
-def test_the_served_snapshot_never_goes() -> None:
-    assert may_go(chain(FOUR), RunPlan(keep=0), FOUR + timedelta(days=900)) == []
+def test_published_snapshot_never_expires() -> None:
+    assert expired_snapshots(chain(FOUR), configured(snapshot={"keep": 0}), FOUR + timedelta(days=900)) == []
 
 
 @given(
@@ -53,15 +53,13 @@ def test_the_served_snapshot_never_goes() -> None:
     st.integers(1, 2000),
     st.integers(-100, 20_000),
 )
-def test_no_link_that_was_given_while_a_snapshot_was_served_loses_its_files(
-    minutes: list[int], keep: int, lifetime: int, now_minute: int
-) -> None:
+def test_valid_links_keep_their_files(minutes: list[int], keep: int, lifetime: int, now_minute: int) -> None:
     snapshots = chain(*(FOUR + timedelta(minutes=minute) for minute in minutes))
-    plan = RunPlan(keep=keep, link_lifetime=timedelta(minutes=lifetime))
+    settings = configured(snapshot={"keep": keep}, access={"link_lifetime": timedelta(minutes=lifetime)})
     now = FOUR + timedelta(minutes=now_minute)
-    going = may_go(snapshots, plan, now)
-    for snapshot in going:
+    expired = expired_snapshots(snapshots, settings, now)
+    for snapshot in expired:
         follower = snapshots[snapshots.index(snapshot) - 1]
-        last_link_given = follower.published_at
-        assert last_link_given is not None
-        assert last_link_given + plan.link_lifetime < now
+        last_link_issued = follower.published_at
+        assert last_link_issued is not None
+        assert last_link_issued + settings.access.link_lifetime < now

@@ -1,24 +1,55 @@
-"""The models in other engines' SQL."""
+"""Models in other engines' SQL, and what their SQL says about them."""
 
 import subprocess
 import sys
 
 import pytest
 
+from daybreak.catalogue.models import Model, load_models
 from daybreak.domain.errors import SourceError
-from daybreak.sources.dialects import in_dialect
+from daybreak.sources.dialects import aggregates, transpile
 
 
-def test_a_select_is_put_into_another_dialect() -> None:
-    assert in_dialect("SELECT ifnull(a, 'b') AS a FROM t", "postgres") == "SELECT COALESCE(a, 'b') AS a FROM t"
+def test_select_is_translated() -> None:
+    assert transpile("SELECT ifnull(a, 'b') AS a FROM t", "postgres") == "SELECT COALESCE(a, 'b') AS a FROM t"
 
 
-def test_what_cannot_be_put_so_says_why() -> None:
-    with pytest.raises(SourceError, match="cannot be put into the SQL of postgres"):
-        in_dialect("SELECT (", "postgres")
+def test_untranslatable_select_is_an_error() -> None:
+    with pytest.raises(SourceError, match="cannot be translated to postgres SQL"):
+        transpile("SELECT (", "postgres")
 
 
-def test_a_reading_of_our_own_models_in_postgresql_does_not_wait_for_the_translator() -> None:
-    program = "import sys, daybreak.sources.postgresql\nprint('sqlglot' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert said.stdout == "False\n"
+def test_shipped_models_do_not_load_sqlglot() -> None:
+    program = (
+        "import sys, daybreak.sources.postgresql.source\n"
+        "from daybreak.catalogue.models import load_models\n"
+        "from daybreak.sources.dialects import aggregates\n"
+        "print([aggregates(model) for model in load_models().values()].count(True), 'sqlglot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "5 False\n"
+
+
+def test_shipped_models_declare_what_their_sql_does() -> None:
+    for model in load_models().values():
+        assert model.aggregates is not None
+        assert aggregates(Model(model.resource, model.sql, "undeclared")) == model.aggregates, model.resource
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a, count(*) FROM t GROUP BY a", True),
+        ("SELECT DISTINCT a FROM t", True),
+        ("SELECT a FROM t JOIN (SELECT DISTINCT a FROM u) USING (a)", False),
+        ("SELECT a, row_number() OVER (ORDER BY a) FROM t", True),
+        ("SELECT max(a) FROM t", True),
+        ("SELECT a FROM t UNION SELECT a FROM u", True),
+        ("SELECT a FROM t UNION ALL SELECT a FROM u", False),
+        ("SELECT a FROM t WHERE b = :as_of -- GROUP BY a", False),
+        ("SELECT 'GROUP BY' AS a FROM t JOIN u USING (a)", False),
+        ("SELECT (", True),
+    ],
+)
+def test_aggregation_is_recognised_in_sql(sql: str, expected: bool) -> None:
+    assert aggregates(Model("members", sql, "mine.sql")) is expected

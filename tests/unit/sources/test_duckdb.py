@@ -1,4 +1,6 @@
-"""The DuckDB source: files and folders, faults told at once, locked down, one consistent reading."""
+"""The DuckDB source: files and folders, complete fault messages, a locked engine, one consistent reading."""
+
+from __future__ import annotations
 
 import gzip
 import os
@@ -17,11 +19,10 @@ from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import OperatorError, SourceError, SourceUnavailable
-from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource, referential_faults
-from daybreak.export.referential import reference_checks
+from daybreak.export.referential import check_queries
+from daybreak.export.results import ExportResults
 from daybreak.sources.duckdb import DuckdbReading, DuckdbSource
-from tests.parts.export_rows import MemorySink
+from tests.parts.export_rows import MemorySink, export_job
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 LEADER = "00000000-0000-4000-8000-00000000000a"
@@ -38,7 +39,7 @@ _TYPES = {
 
 
 def make_platform(path: Path, changes: Mapping[str, str] | None = None) -> Path:
-    """A DuckDB file with all tables; `changes` gives a table's CREATE in place of the usual one, "" for none."""
+    """Make a DuckDB file with all tables. `changes` replaces the CREATE of a table, "" omits it."""
     with duckdb.connect(str(path)) as connection:
         for table in SOURCE_TABLES:
             columns = ", ".join(f"{c.name} {_TYPES[c.type.value]}" for c in table.columns)
@@ -90,7 +91,7 @@ def platform(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "parts"])
-def test_file_and_folders_give_the_same_rows(platform: Path, tmp_path: Path, kind: str) -> None:
+def test_file_and_folder_give_the_same_rows(platform: Path, tmp_path: Path, kind: str) -> None:
     location = platform if kind == "file" else to_parquet(platform, tmp_path / "folder")
     if kind == "parts":
         (location / "members").mkdir()
@@ -104,14 +105,14 @@ def test_file_and_folders_give_the_same_rows(platform: Path, tmp_path: Path, kin
         opened.check()
         assert opened.leaders() == [LEADER]
         assert opened.input_bytes() > 0
-        report = export_resource(opened, "members", ("csv",), sink, on_entries=list[ManifestEntry]().extend)
-        assert referential_faults(opened, RESOURCE_NAMES) == []
-        opened.confirm()
+        report = opened.export(export_job("members", ("csv",)), sink, ExportResults())
+        assert opened.referential_faults(RESOURCE_NAMES) == []
+        opened.confirm_unchanged()
     assert report.rows == (2 if kind == "parts" else 1)
     assert set(sink.files) == {("", "members", "csv"), (LEADER, "members", "csv")}
 
 
-def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
+def test_all_table_faults_are_listed(tmp_path: Path) -> None:
     path = make_platform(
         tmp_path / "platform.duckdb",
         {"terms": "", "communities": "CREATE TABLE communities (community_id UUID, community_name DOUBLE)"},
@@ -122,33 +123,33 @@ def test_all_faults_of_the_tables_are_told_at_once(tmp_path: Path) -> None:
     assert "table terms is missing" in message
     assert "column communities.leader_id is missing" in message
     assert "column communities.community_name is DOUBLE, expected text (VARCHAR" in message
-    *_, last, ways_out = message.splitlines()
+    *_, last, advice = message.splitlines()
     assert last.endswith("(VARCHAR or ENUM)")
-    assert "source.location" in ways_out
+    assert "source.location" in advice
     assert not caught.value.transient
 
 
-def test_what_is_no_source_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="is not there"), reading(tmp_path / "nowhere", tmp_path):
+def test_invalid_location_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="does not exist"), reading(tmp_path / "nowhere", tmp_path):
         pass
     (tmp_path / "notes.txt").write_text("not a database at all" * 1000, "utf-8")
     (tmp_path / "empty.duckdb").touch()
     write_parquet("SELECT 1 AS leader_id", tmp_path / "leaders.parquet")
     for name in ("notes.txt", "empty.duckdb", "leaders.parquet"):
-        with pytest.raises(SourceError, match="no DuckDB file"), reading(tmp_path / name, tmp_path):
+        with pytest.raises(SourceError, match="not a DuckDB file"), reading(tmp_path / name, tmp_path):
             pass
     (tmp_path / "damaged.duckdb").write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 20_000)
     with pytest.raises(SourceError, match="cannot be opened"), reading(tmp_path / "damaged.duckdb", tmp_path):
         pass
 
 
-def test_a_place_for_spilling_that_is_none_is_said_so(platform: Path, tmp_path: Path) -> None:
+def test_unusable_temp_dir_names_the_setting(platform: Path, tmp_path: Path) -> None:
     (tmp_path / "spill").write_text("a file", "utf-8")
     with pytest.raises(OperatorError, match=r"snapshot\.temp_dir"), reading(platform, tmp_path):
         pass
 
 
-def test_text_identifiers_and_zoned_times_are_taken(tmp_path: Path) -> None:
+def test_text_identifiers_and_zoned_times_are_accepted(tmp_path: Path) -> None:
     path = make_platform(
         tmp_path / "platform.duckdb",
         {
@@ -165,8 +166,7 @@ def test_text_identifiers_and_zoned_times_are_taken(tmp_path: Path) -> None:
     sink = MemorySink()
     with reading(path, tmp_path) as opened:
         opened.check()
-        export_resource(opened, "member_state_changes", ("ndjson",), sink, on_entries=list[ManifestEntry]().extend,
-                        compression="zlib-1")  # fmt: skip
+        opened.export(export_job("member_state_changes", ("ndjson",), compression="zlib-1"), sink, ExportResults())
     content = gzip.decompress(sink.files[LEADER, "member_state_changes", "ndjson"]).decode()
     assert content == (
         f'{{"MEMBER_ID":"{MEMBER}","LEADER_ID":"{LEADER}","SUBSCRIPTION_STATE":"live",'
@@ -179,36 +179,36 @@ def replaced(name: str, sql: str) -> dict[str, Model]:
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "fault"),
     [
         (('SELECT community_id AS "COMMUNITY_ID", community_name AS "COMMUNITY_NAME", leader_id AS "LEADER_ID", '
          '1.5::DOUBLE AS "MEMBER_COUNT" FROM communities'),
-         "models/communities.sql: column MEMBER_COUNT: expected bigint (BIGINT"),
+         "models/communities.sql: column MEMBER_COUNT is DOUBLE, expected bigint (BIGINT"),
         ('SELECT community_id AS "COMMUNITY_ID", leader_id AS "LEADER_ID", 1 AS "MEMBER_COUNT" FROM communities',
          "models/communities.sql: column COMMUNITY_NAME is missing, expected text"),
         (('SELECT community_id AS "COMMUNITY_ID", leader_id AS "LEADER_ID", community_name AS "COMMUNITY_NAME", '
          '1 AS "MEMBER_COUNT" FROM communities'),
-         "column LEADER_ID stands at place 2, expected COMMUNITY_NAME there"),
+         "column 2 is LEADER_ID, expected COMMUNITY_NAME"),
         ("SELECT * FROM nowhere", "models/communities.sql: Catalog Error"),
     ],
 )  # fmt: skip
-def test_a_model_that_breaks_the_contract_is_named(platform: Path, tmp_path: Path, sql: str, said: str) -> None:
+def test_invalid_model_is_named(platform: Path, tmp_path: Path, sql: str, fault: str) -> None:
     with reading(platform, tmp_path, replaced("communities", sql)) as opened, pytest.raises(SourceError) as caught:
         opened.check()
-    assert said in caught.value.message
+    assert fault in caught.value.message
 
 
-def test_what_a_model_condenses_is_made_once(platform: Path, tmp_path: Path) -> None:
+def test_aggregating_model_is_computed_once(platform: Path, tmp_path: Path) -> None:
     own = tmp_path / "models"
     own.mkdir()
     usual = load_models()["communities"].sql
-    by_chance = usual.replace("c.community_name", "CAST(random() AS VARCHAR)")
-    (own / "communities.sql").write_text(by_chance, "utf-8")
+    volatile = usual.replace("c.community_name", "CAST(random() AS VARCHAR)")
+    (own / "communities.sql").write_text(volatile, "utf-8")
     with reading(platform, tmp_path, load_models(own)) as opened:
         found = []
         for _ in range(2):
             with closing(opened.cursor()) as cursor:
-                found.append(cursor.execute(opened.rows("communities")).fetchall())
+                found.append(cursor.execute(opened.rows_query("communities")).fetchall())
     assert len(found[0]) == 1
     assert found[0] == found[1]
 
@@ -217,11 +217,11 @@ def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
     own = tmp_path / "models"
     own.mkdir()
     usual = load_models()["communities"].sql.strip()
-    (own / "communities.sql").write_text(f"\ufeff{usual} -- as ever", "utf-8")
+    (own / "communities.sql").write_text(f"\ufeff{usual} -- a comment", "utf-8")
     with reading(platform, tmp_path, load_models(own)) as opened:
         opened.check()
-        assert referential_faults(opened, RESOURCE_NAMES) == []
-        report = export_resource(opened, "communities", ("csv",), MemorySink(), on_entries=list[ManifestEntry]().extend)
+        assert opened.referential_faults(RESOURCE_NAMES) == []
+        report = opened.export(export_job("communities", ("csv",)), MemorySink(), ExportResults())
     assert report.rows == 1
 
 
@@ -233,7 +233,7 @@ def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
         "SELECT * FROM '{folder}/other.parquet'",
     ],
 )
-def test_models_reach_no_other_file(platform: Path, tmp_path: Path, sql: str) -> None:
+def test_models_cannot_read_other_files(platform: Path, tmp_path: Path, sql: str) -> None:
     (tmp_path / "other.csv").write_text("a\n1\n", "utf-8")
     write_parquet("SELECT 1 AS a", tmp_path / "other.parquet")
     folder = to_parquet(platform, tmp_path / "folder")
@@ -249,27 +249,27 @@ def test_models_reach_no_other_file(platform: Path, tmp_path: Path, sql: str) ->
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_circle_of_leaders_is_refused(platform: Path, tmp_path: Path) -> None:
+def test_cycle_of_leaders_is_rejected(platform: Path, tmp_path: Path) -> None:
     fill(platform, f"UPDATE leaders SET parent_leader_id = '{LEADER}'")
-    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match="circle"):
+    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match="cycle"):
         opened.check()
 
 
-def test_a_file_that_changes_while_it_is_read_spoils_the_reading(platform: Path, tmp_path: Path) -> None:
+def test_changed_file_invalidates_the_reading(platform: Path, tmp_path: Path) -> None:
     folder = to_parquet(platform, tmp_path / "folder")
     with reading(folder, tmp_path) as opened:
-        opened.confirm()
+        opened.confirm_unchanged()
         path = folder / "members.parquet"
         os.utime(path, ns=(1, 1))
         with pytest.raises(SourceUnavailable, match=r"members\.parquet"):
-            opened.confirm()
+            opened.confirm_unchanged()
         path.unlink()
         with pytest.raises(SourceUnavailable, match=r"members\.parquet"):
-            opened.confirm()
+            opened.confirm_unchanged()
 
 
 @pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"PAR1, and something else")])
-def test_what_a_changed_file_breaks_may_be_tried_again(
+def test_errors_of_a_changed_file_are_transient(
     platform: Path, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     folder = to_parquet(platform, tmp_path / "folder")
@@ -283,17 +283,17 @@ def test_what_a_changed_file_breaks_may_be_tried_again(
         read()
 
 
-def test_a_file_that_is_copied_over_spoils_the_reading(platform: Path, tmp_path: Path) -> None:
-    """Its blocks would be read where those of the old one were, and are as good as they."""
+def test_overwritten_file_invalidates_the_reading(platform: Path, tmp_path: Path) -> None:
+    """The engine would read blocks of the new file without noticing."""
     other = make_platform(tmp_path / "other.duckdb")
     with reading(platform, tmp_path) as opened:
-        opened.confirm()
+        opened.confirm_unchanged()
         shutil.copyfile(other, platform)
         with pytest.raises(SourceUnavailable, match=r"platform\.duckdb"):
-            opened.confirm()
+            opened.confirm_unchanged()
 
 
-def test_a_file_open_for_writing_elsewhere_is_tried_again_later(platform: Path, tmp_path: Path) -> None:
+def test_file_open_for_writing_elsewhere_is_transient(platform: Path, tmp_path: Path) -> None:
     program = (
         "import duckdb, sys\n"
         f"connection = duckdb.connect({str(platform)!r})\n"
@@ -314,12 +314,12 @@ def test_a_file_open_for_writing_elsewhere_is_tried_again_later(platform: Path, 
         opened.check()
 
 
-def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Path) -> None:
-    stranger = "11111111-0000-4000-8000-0000000000ff"
+def test_referential_faults_are_found(platform: Path, tmp_path: Path) -> None:
+    other_member = "11111111-0000-4000-8000-0000000000ff"
     fill(
         platform,
-        f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{stranger}', TIMESTAMP '2026-01-01', NULL)",
-        f"INSERT INTO custom_field_values VALUES ('{stranger}', '{LEADER}', 'a', 'b')",
+        f"INSERT INTO community_memberships VALUES ('{COMMUNITY}', '{other_member}', TIMESTAMP '2026-01-01', NULL)",
+        f"INSERT INTO custom_field_values VALUES ('{other_member}', '{LEADER}', 'a', 'b')",
         "INSERT INTO members FROM members",
         f"INSERT INTO custom_field_values VALUES ('{MEMBER}', '{LEADER}', 'twice', 'a'), "
         f"('{MEMBER}', '{LEADER}', 'twice', 'b'), ('{MEMBER}', '{LEADER}', 'once', 'b')",
@@ -330,44 +330,44 @@ def test_rows_that_contradict_each_other_are_found(platform: Path, tmp_path: Pat
     )
     with reading(platform, tmp_path, replaced("communities", wrong)) as opened:
         opened.check()
-        faults = {fault.check: fault for fault in referential_faults(opened, RESOURCE_NAMES)}
+        faults = {fault.check: fault for fault in opened.referential_faults(RESOURCE_NAMES)}
     assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
-        "every MEMBER_ID of members is there once": (1, MEMBER),
-        "every MEMBER_ID and CUSTOM_FIELD_NAME of custom_member_data is there once": (1, MEMBER),
-        "every MEMBER_ID of custom_member_data is in members": (1, stranger),
-        "every MEMBER_ID of member_communities is in members": (1, stranger),
+        "MEMBER_ID is unique in members": (1, MEMBER),
+        "MEMBER_ID and CUSTOM_FIELD_NAME is unique in custom_member_data": (1, MEMBER),
+        "MEMBER_ID of custom_member_data exists in members": (1, other_member),
+        "MEMBER_ID of member_communities exists in members": (1, other_member),
         "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
     }
 
 
-def test_only_resources_that_have_rows_are_looked_through_for_contradictions() -> None:
-    asked: set[str] = set()
+def test_resources_without_rows_are_not_checked() -> None:
+    queried: set[str] = set()
 
-    def rows_of(resource: str) -> str:
-        asked.add(resource)
+    def known_rows(resource: str) -> str:
+        queried.add(resource)
         return resource
 
-    checks = [check for check, _ in reference_checks(rows_of, ("members", "campaign_links"))]
-    assert checks == ["every MEMBER_ID of members is there once", "every CAMPAIGN_ID of campaign_links is in campaigns"]
-    assert asked == {"members", "campaign_links", "campaigns"}
-    assert list(reference_checks(rows_of, ())) == []
-    assert len(list(reference_checks(rows_of, RESOURCE_NAMES))) == 11
+    checks = [check for check, _ in check_queries(known_rows, ("members", "campaign_links"))]
+    assert checks == ["MEMBER_ID is unique in members", "CAMPAIGN_ID of campaign_links exists in campaigns"]
+    assert queried == {"members", "campaign_links", "campaigns"}
+    assert list(check_queries(known_rows, ())) == []
+    assert len(list(check_queries(known_rows, RESOURCE_NAMES))) == 11
 
 
-def test_a_view_in_place_of_a_table_that_shows_nothing_any_more_is_named(platform: Path, tmp_path: Path) -> None:
+def test_broken_view_is_named(platform: Path, tmp_path: Path) -> None:
     fill(platform, "ALTER TABLE terms RENAME TO gone", "CREATE VIEW terms AS FROM gone", "DROP TABLE gone")
     with pytest.raises(SourceError, match=r"Table terms cannot be read: .*gone"), reading(platform, tmp_path):
         pass
 
 
-def test_terms_that_are_listed_twice_are_refused(platform: Path, tmp_path: Path) -> None:
+def test_repeated_terms_are_rejected(platform: Path, tmp_path: Path) -> None:
     terms = "66666666-0000-4000-8000-00000000000a"
     fill(platform, *[f"INSERT INTO terms (term_id) VALUES ('{terms}')"] * 2)
-    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match=f"the terms {terms} twice"):
+    with reading(platform, tmp_path) as opened, pytest.raises(SourceError, match=f"two rows for term_id {terms}"):
         opened.check()
 
 
-def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform: Path, tmp_path: Path) -> None:
+def test_null_members_and_counts_add_nothing(platform: Path, tmp_path: Path) -> None:
     campaign, link = "33333333-0000-4000-8000-00000000000a", "44444444-0000-4000-8000-00000000000a"
     fill(
         platform,
@@ -386,7 +386,7 @@ def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform
     with reading(platform, tmp_path) as opened:
 
         def row(resource: str, columns: str) -> tuple[int, ...]:
-            found = opened.cursor().execute(f"SELECT {columns} FROM ({opened.rows(resource)})").fetchall()
+            found = opened.cursor().execute(f"SELECT {columns} FROM ({opened.rows_query(resource)})").fetchall()
             assert len(found) == 1
             return tuple(found[0])
 
@@ -397,7 +397,7 @@ def test_what_names_no_member_counts_as_nobody_and_no_number_as_nothing(platform
         assert row("outbound_message_type_usage", "MESSAGE_COUNT, SEGMENT_COUNT, UNIT_COUNT") == (2, 0, 0)
 
 
-def test_a_collation_of_the_source_neither_joins_nor_orders_texts(platform: Path, tmp_path: Path) -> None:
+def test_collations_of_the_source_are_ignored(platform: Path, tmp_path: Path) -> None:
     fill(
         platform,
         "ALTER TABLE outbound_messages ALTER usage_channel TYPE VARCHAR COLLATE NOCASE",
@@ -409,16 +409,14 @@ def test_a_collation_of_the_source_neither_joins_nor_orders_texts(platform: Path
     sink = MemorySink()
     with reading(platform, tmp_path) as opened:
         for resource in ("outbound_message_type_usage", "members"):
-            export_resource(opened, resource, ("csv",), sink, on_entries=lambda _: None)
+            opened.export(export_job(resource, ("csv",)), sink, ExportResults())
     usage = gzip.decompress(sink.files[LEADER, "outbound_message_type_usage", "csv"]).decode().splitlines()[1:]
     assert [line.split(",")[3] for line in usage] == ['"SMS"', '"mms"', '"sms"']
     assert b'"+1","DELETED"' in gzip.decompress(sink.files[LEADER, "members", "csv"])
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_queries_and_models_of_the_operators_own_find_other_tables_by_their_names(
-    platform: Path, tmp_path: Path, kind: str
-) -> None:
+def test_other_tables_are_reachable_by_name(platform: Path, tmp_path: Path, kind: str) -> None:
     fill(
         platform,
         f"CREATE TABLE accounts AS SELECT '{LEADER}' AS id, 'Ana' AS \"First name\"",
@@ -439,13 +437,13 @@ def test_queries_and_models_of_the_operators_own_find_other_tables_by_their_name
     models = {**shipped, "members": Model("members", own, "mine.sql")}
     source = DuckdbSource(location, models, memory_bytes=256_000_000, threads=2, temp_dir=tmp_path / "spill")
     query = 'SELECT o.id, leader_name FROM "Old accounts" AS o JOIN leaders ON leader_id = o.id::UUID'
-    assert source.rows(query) == [{"id": LEADER, "leader_name": "One"}]
+    assert source.query(query) == [{"id": LEADER, "leader_name": "One"}]
     with source.open(AS_OF) as opened:
         opened.check()
-        assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows("members")})').fetchall() == [("Ana",)]
+        assert opened.cursor().execute(f'SELECT "CITY" FROM ({opened.rows_query("members")})').fetchall() == [("Ana",)]
 
 
-def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
+def test_rows_beyond_memory_spill(tmp_path: Path) -> None:
     path = make_platform(tmp_path / "platform.duckdb")
     fill(
         path,
@@ -453,9 +451,9 @@ def test_what_does_not_fit_in_memory_is_spilled(tmp_path: Path) -> None:
         f"INSERT INTO custom_field_values SELECT uuid(), '{LEADER}', 'field', repeat('x', 400) || i "
         "FROM range(350000) AS t(i)",
     )
-    entries: list[ManifestEntry] = []
+    results = ExportResults()
     source = DuckdbSource(path, load_models(), memory_bytes=120_000_000, threads=1, temp_dir=tmp_path / "spill")
     with source.open(AS_OF) as opened:
-        report = export_resource(opened, "custom_member_data", ("csv",), MemorySink(), on_entries=entries.extend)
+        report = opened.export(export_job("custom_member_data", ("csv",)), MemorySink(), results)
     assert report.rows == 350_000
-    assert entries[-1].rows == 350_000
+    assert results.entries[-1].rows == 350_000

@@ -1,4 +1,4 @@
-"""Folders of Parquet as writers leave them: parts, folders that carry a column, files that are no table."""
+"""Folders of Parquet as writers leave them: several files, partitions, files that are not data."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from daybreak.domain.errors import SourceError
-from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import export_resource
-from daybreak.sources.parquet_folder import FileState, tables_in
-from tests.parts.export_rows import MemorySink
+from daybreak.export.results import ExportResults
+from daybreak.sources.parquet_folder import FileState, list_tables
+from tests.parts.export_rows import MemorySink, export_job
 from tests.unit.sources.test_duckdb import LEADER, MEMBER, fill, make_platform, reading, to_parquet, write_parquet
 
 OTHER = LEADER[:-1] + "b"
@@ -33,56 +32,54 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows_of_members(folder: Path, temp: Path) -> dict[str, int]:
-    """Rows by Leader that a reading finds, the whole way through the contract."""
-    entries: list[ManifestEntry] = []
+    """Check and export a reading. Return the rows of members by Leader."""
+    results = ExportResults()
     with reading(folder, temp) as opened:
         opened.check()
-        export_resource(opened, "members", ("csv",), MemorySink(), on_entries=entries.extend)
-        opened.confirm()
-    return {entry.client_id: entry.rows for entry in entries if entry.client_id}
+        opened.export(export_job("members", ("csv",)), MemorySink(), results)
+        opened.confirm_unchanged()
+    return {entry.client_id: entry.rows for entry in results.entries if entry.client_id}
 
 
-def as_parts(folder: Path, *names: str) -> None:
-    """The file of members as several, each with one of its rows."""
+def split_members(folder: Path, *names: str) -> None:
+    """Replace the file of members by several, each with one row."""
     whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
     for number, name in enumerate(names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_parquet(f"SELECT * FROM '{whole}' ORDER BY member_id LIMIT 1 OFFSET {number}", folder / name)
 
 
-def by_leader(folder: Path) -> None:
-    """As Spark, Hive and DuckDB split a table by a column: it stands in the names of folders and in no file."""
+def partition_by_leader(folder: Path) -> None:
+    """Partition a table as Spark, Hive and DuckDB do: the column is in the names of folders and in no file."""
     whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
     with duckdb.connect() as connection:
         connection.execute(f"COPY (FROM '{whole}') TO '{folder}/members' (FORMAT parquet, PARTITION_BY (leader_id))")
 
 
-def with_what_is_no_part(folder: Path) -> None:
-    as_parts(folder, "members/part-0.parquet", "members/part-1.parquet")
+def add_leftovers(folder: Path) -> None:
+    split_members(folder, "members/part-0.parquet", "members/part-1.parquet")
     for name in (".part-0.parquet", "_unfinished.parquet", "_temporary/0/part-0.parquet", "_SUCCESS", "part-0.crc"):
         (folder / "members" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "members" / name).write_bytes(b"not to be read")
+        (folder / "members" / name).write_bytes(b"not data")
 
 
 @pytest.mark.parametrize(
     "arrange",
     [
-        lambda folder: as_parts(folder, "members/a.parquet", "members/b.parquet"),
-        lambda folder: as_parts(folder, "members.parquet/part-0.snappy.parquet", "members.parquet/part-1.PARQUET"),
+        lambda folder: split_members(folder, "members/a.parquet", "members/b.parquet"),
+        lambda folder: split_members(folder, "members.parquet/part-0.snappy.parquet", "members.parquet/part-1.PARQUET"),
         lambda folder: (folder / "members.parquet").rename(folder / "Members.PARQUET"),
-        by_leader,
-        with_what_is_no_part,
+        partition_by_leader,
+        add_leftovers,
     ],
-    ids=["parts", "named as a file", "upper case", "split by Leader", "leftovers"],
+    ids=["several files", "folder named as a file", "upper case", "partitioned", "leftovers"],
 )
-def test_every_way_of_writing_a_table_gives_its_rows(
-    folder: Path, tmp_path: Path, arrange: Callable[[Path], object]
-) -> None:
+def test_every_layout_of_a_table_is_read(folder: Path, tmp_path: Path, arrange: Callable[[Path], object]) -> None:
     arrange(folder)
     assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
 
 
-def test_a_column_in_the_names_of_folders_has_its_type(folder: Path, tmp_path: Path) -> None:
+def test_partition_column_has_its_type(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "campaigns.parquet").rename(folder / "_whole.parquet")
     with duckdb.connect() as connection:
         rows = f"SELECT * REPLACE ('{LEADER}'::UUID AS leader_id, true AS is_test, '007' AS text)"
@@ -95,47 +92,50 @@ def test_a_column_in_the_names_of_folders_has_its_type(folder: Path, tmp_path: P
     assert found == [("BOOLEAN", True, "007")]
 
 
-def as_delta_table(folder: Path) -> None:
-    as_parts(folder, "members/a.parquet")
+def make_delta_table(folder: Path) -> None:
+    split_members(folder, "members/a.parquet")
     (folder / "members" / "_delta_log").mkdir()
 
 
-def twice(folder: Path) -> None:
+def add_second_table(folder: Path) -> None:
     (folder / "Members").mkdir()
     (folder / "Members" / "old.parquet").hardlink_to(folder / "members.parquet")
 
 
 @pytest.mark.parametrize(
-    ("arrange", "said"),
+    ("arrange", "fault"),
     [
-        (twice, "Table members is there twice"),
-        (lambda folder: as_parts(folder, "members/a.parquet", "members/more/b.parquet"), "part of no table"),
-        (lambda folder: as_parts(folder, "members/a.parquet", "members/x=1/b.parquet"), "split by the same columns"),
-        (as_delta_table, "is a Delta table"),
+        (add_second_table, "Table members exists twice"),
+        (lambda folder: split_members(folder, "members/a.parquet", "members/more/b.parquet"), "belong to no table"),
+        (
+            lambda folder: split_members(folder, "members/a.parquet", "members/x=1/b.parquet"),
+            "partitioned by the same columns",
+        ),
+        (make_delta_table, "is a Delta table"),
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(
-    folder: Path, tmp_path: Path, arrange: Callable[[Path], object], said: str
+def test_ambiguous_folder_is_rejected(
+    folder: Path, tmp_path: Path, arrange: Callable[[Path], object], fault: str
 ) -> None:
     arrange(folder)
-    with pytest.raises(SourceError, match=said), reading(folder, tmp_path):
+    with pytest.raises(SourceError, match=fault), reading(folder, tmp_path):
         pass
 
 
-def test_a_part_may_lack_what_may_be_null_and_nothing_else(folder: Path, tmp_path: Path) -> None:
-    as_parts(folder, "members/a.parquet")
-    part = folder / "members" / "b.parquet"
+def test_file_may_lack_nullable_columns_only(folder: Path, tmp_path: Path) -> None:
+    split_members(folder, "members/a.parquet")
+    other = folder / "members" / "b.parquet"
     columns = "member_id, leader_id, phone_number, subscription_state"
-    write_parquet(f"SELECT {columns} FROM '{folder}/_whole.parquet' WHERE leader_id = '{OTHER}'", part)
+    write_parquet(f"SELECT {columns} FROM '{folder}/_whole.parquet' WHERE leader_id = '{OTHER}'", other)
     assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
-    write_parquet(f"SELECT member_id, phone_number FROM '{folder}/_whole.parquet'", part)
+    write_parquet(f"SELECT member_id, phone_number FROM '{folder}/_whole.parquet'", other)
     with pytest.raises(SourceError) as caught, reading(folder, tmp_path):
         pass
-    assert f"column members.leader_id is missing in {part}" in caught.value.message
-    assert f"column members.subscription_state is missing in {part}" in caught.value.message
+    assert f"column members.leader_id is missing in {other}" in caught.value.message
+    assert f"column members.subscription_state is missing in {other}" in caught.value.message
 
 
-def test_a_column_without_any_value_needs_no_type(folder: Path, tmp_path: Path) -> None:
+def test_column_without_values_needs_no_type(folder: Path, tmp_path: Path) -> None:
     path = folder / "members.parquet"
     table = pq.read_table(path)
     for name in ("email", "date_of_birth", "first_activated_at"):
@@ -148,7 +148,7 @@ def test_a_column_without_any_value_needs_no_type(folder: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["UBIGINT", "DECIMAL(38,0)", "UTINYINT"])
-def test_counts_are_any_whole_number(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_counts_have_any_integer_type(folder: Path, tmp_path: Path, kind: str) -> None:
     path = folder / "outbound_messages.parquet"
     whole = path.rename(folder / "_whole.parquet")
     write_parquet(f"SELECT * REPLACE (CAST(200 AS {kind}) AS unit_count) FROM (SELECT 1) LEFT JOIN '{whole}' ON true",
@@ -173,7 +173,7 @@ def test_instants_have_any_unit_and_zone(folder: Path, tmp_path: Path, unit: str
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
-def test_the_last_nanosecond_of_a_day_is_of_that_day(folder: Path, tmp_path: Path, zone: str | None) -> None:
+def test_last_nanosecond_of_a_day_is_in_that_day(folder: Path, tmp_path: Path, zone: str | None) -> None:
     numbers = pa.array([None, -1, -1_000, 86_400_000_000_000 - 1, 2**63 - 1], pa.int64())
     message = {"message_id": MEMBER, "leader_id": LEADER, "member_id": MEMBER, "campaign_id": None,
                "outbound_message_type": "dm", "usage_channel": "sms", "segment_count": 1, "unit_count": 1}  # fmt: skip
@@ -184,18 +184,18 @@ def test_the_last_nanosecond_of_a_day_is_of_that_day(folder: Path, tmp_path: Pat
         opened.check()
         found = opened.cursor().execute("SELECT sent_at FROM outbound_messages ORDER BY 1 NULLS FIRST").fetchall()
         days = opened.cursor().execute(
-            f'SELECT DISTINCT "DATE_DAY" FROM ({opened.rows("outbound_message_type_usage")}) ORDER BY 1'
+            f'SELECT DISTINCT "DATE_DAY" FROM ({opened.rows_query("outbound_message_type_usage")}) ORDER BY 1'
         )
         assert days.fetchall() == [(date(1969, 12, 31),), (date(1970, 1, 1),)]
     last, endless = datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31, 23, 59, 59, 999_999)
     assert found == [(None,), (last,), (last,), (datetime(1970, 1, 1, 23, 59, 59, 999_999),), (endless,)]
 
 
-def test_a_file_stands_until_it_is_another(tmp_path: Path) -> None:
+def test_file_is_current_until_replaced(tmp_path: Path) -> None:
     path = tmp_path / "leaders.parquet"
     path.write_bytes(b"one")
-    (table,) = tables_in(tmp_path)
-    assert table.parts == (FileState.of(path),)
-    assert table.parts[0].stands()
+    (table,) = list_tables(tmp_path)
+    assert table.files == (FileState.of(path),)
+    assert table.files[0].is_current()
     path.unlink()
-    assert not table.parts[0].stands()
+    assert not table.files[0].is_current()

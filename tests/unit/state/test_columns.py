@@ -1,4 +1,4 @@
-"""Instants and JSON come back as they were, and text of instants sorts as time does."""
+"""Instants and JSON values round-trip, and the text of instants sorts by time."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -16,7 +16,7 @@ INSTANTS = st.datetimes(
 
 
 @given(INSTANTS, INSTANTS)
-def test_an_instant_comes_back_and_its_text_sorts_as_time_does(one: datetime, other: datetime) -> None:
+def test_instants_round_trip_and_their_text_sorts_by_time(one: datetime, other: datetime) -> None:
     assert instant_of(instant_text(one)) == one
     assert instant_of(instant_text(one)).tzinfo is UTC
     assert len(instant_text(one)) == len("2026-11-20T04:00:00.000000Z")
@@ -26,12 +26,12 @@ def test_an_instant_comes_back_and_its_text_sorts_as_time_does(one: datetime, ot
 @pytest.mark.parametrize(
     "text", ["2026-11-20T04:00:00+00:00", "2026-11-20T04:00:00.5+00:00", "2026-11-20T04:00:00.000001Z"]
 )
-def test_an_instant_is_read_as_either_database_writes_it(text: str) -> None:
+def test_instants_of_both_databases_are_read(text: str) -> None:
     assert instant_of(text).replace(microsecond=0) == datetime(2026, 11, 20, 4, tzinfo=UTC)
     assert instant_of(text).tzinfo is UTC
 
 
-def test_a_time_without_zone_is_refused() -> None:
+def test_naive_datetime_is_refused() -> None:
     with pytest.raises(ValueError, match="no time zone"):
         instant_text(datetime(2026, 11, 20))
 
@@ -44,5 +44,5 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES)
-def test_json_values_come_back(value: object) -> None:
+def test_json_values_round_trip(value: object) -> None:
     assert json_of(json_text(value)) == value

@@ -1,8 +1,8 @@
-"""The addresses of state databases."""
+"""URLs of state databases."""
 
 import pytest
 
-from daybreak.state.database import shown_url
+from daybreak.state.database import redacted_url
 
 
 @pytest.mark.parametrize(
@@ -13,5 +13,5 @@ from daybreak.state.database import shown_url
         ("postgresql://db.internal/daybreak?user=service&password=s3cret", "postgresql://db.internal/daybreak"),
     ],
 )
-def test_no_message_holds_a_password(url: str, shown: str) -> None:
-    assert shown_url(url) == shown
+def test_redacted_url_has_no_password(url: str, shown: str) -> None:
+    assert redacted_url(url) == shown

@@ -1,3 +1,3 @@
-"""The state database's shape, step by step: the newest step and how a database gets there."""
+"""Schema migrations of the state database. `HEAD` is the newest."""
 
 HEAD = "r0001"

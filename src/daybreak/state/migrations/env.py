@@ -1,4 +1,4 @@
-"""Run by Alembic: migrates on the connection it is given, within that connection's transaction."""
+"""Alembic environment: migrates on the connection of the caller, in its transaction."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
-"""Style, scripts and icon: read once, compressed once, served under a name that holds their digest.
+"""Stylesheets, scripts and icons: read and compressed once, served under a URL with their digest.
 
-So a browser may keep them for ever, and a new version is another address.
+Browsers cache them indefinitely; a new version has a new URL.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.web.negotiation import takes_gzip
+from daybreak.web.http.negotiation import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
 _FILES = {
     "daybreak.css": ("daybreak.css", "text/css; charset=utf-8"),
+    "docs.css": ("docs.css", "text/css; charset=utf-8"),
     "daybreak.js": ("daybreak.js", "text/javascript; charset=utf-8"),
     "favicon.svg": ("favicon.svg", "image/svg+xml"),
     "htmx.js": ("vendor/htmx-4.0.1.min.js", "text/javascript; charset=utf-8"),
@@ -29,7 +30,7 @@ _FILES = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file, plain and compressed, with its media type and the digest in its address."""
+    """A static file. `digest` is the start of its SHA-256, which is part of the URL."""
 
     name: str
     media_type: str
@@ -39,7 +40,7 @@ class Asset:
 
 
 def load_assets() -> dict[str, Asset]:
-    """Every asset by its name."""
+    """Return every asset by name."""
     assets = {}
     for name, (path, media_type) in _FILES.items():
         content = (_FOLDER / path).read_bytes()
@@ -49,16 +50,16 @@ def load_assets() -> dict[str, Asset]:
 
 
 def asset_response(assets: Mapping[str, Asset], request: Request) -> Response:
-    """The asset of the path; 404 for an unknown name or another version's digest."""
+    """Return the asset in the path, or 404 if the name is unknown or the digest is another version's."""
     asset = assets.get(request.path_params["name"])
     if asset is None or asset.digest != request.path_params["digest"]:
         return Response("not found\n", 404, media_type="text/plain", headers={"Cache-Control": "no-store"})
-    packed = takes_gzip(request.headers.getlist("accept-encoding"))
+    compressed = accepts_gzip(request.headers.getlist("accept-encoding"))
     headers = {
         "Cache-Control": "public, max-age=31536000, immutable",
         "Vary": "Accept-Encoding",
         "X-Content-Type-Options": "nosniff",
     }
-    if packed:
+    if compressed:
         headers["Content-Encoding"] = "gzip"
-    return Response(asset.compressed if packed else asset.content, headers=headers, media_type=asset.media_type)
+    return Response(asset.compressed if compressed else asset.content, headers=headers, media_type=asset.media_type)

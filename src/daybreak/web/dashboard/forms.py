@@ -1,53 +1,83 @@
-"""Reading what a form sent: urlencoded fields, bounded, each one at most once."""
+"""Posted forms: parsing, verification and the redirect target they carry."""
 
 from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
+from markupsafe import Markup
 from starlette.requests import Request
 
-from daybreak.domain.errors import InvalidRequest
-from daybreak.web.bodies import read_octets
-from daybreak.web.services import WebSettings
+from daybreak.domain.errors import Forbidden, InvalidRequest
+from daybreak.web.dashboard import csrf
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.http.bodies import read_body
 
-_MOST_FIELDS = 40
+_MAXIMUM_FIELDS = 40
+_MAXIMUM_PATH_LENGTH = 1000
 
 
-async def read_form(request: Request, settings: WebSettings) -> dict[str, str]:
-    """The fields of an `application/x-www-form-urlencoded` body.
+async def read_form(request: Request) -> dict[str, str]:
+    """Parse an `application/x-www-form-urlencoded` body.
 
-    Raises InvalidRequest for another kind of body, too many fields, a repeated field, or bytes
-    that are not UTF-8; RequestError for a body that is too large or too slow.
+    Raises InvalidRequest for another media type, too many fields, a repeated field, or bytes that
+    are not UTF-8; RequestError for a body that is too large or too slow.
     """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise InvalidRequest("this page takes forms only", code="unsupported_media_type")
-    body = await read_octets(request, settings)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
+        raise InvalidRequest("This page accepts forms only.", code="unsupported_media_type")
+    body = await read_body(request)
     try:
         pairs = parse_qsl(
-            body.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, encoding="utf-8", errors="strict"
+            body.decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=_MAXIMUM_FIELDS,
+            encoding="utf-8",
+            errors="strict",
         )
     except ValueError:
-        raise InvalidRequest("the form cannot be read") from None
+        raise InvalidRequest("The form cannot be parsed.") from None
     fields: dict[str, str] = {}
     for name, value in pairs:
         if name in fields:
-            raise InvalidRequest("a field came twice")
+            raise InvalidRequest("The form contains a field twice.")
         if "\x00" in value:
-            raise InvalidRequest("a field holds a character that cannot be stored")
+            raise InvalidRequest("The form contains a NUL character.")
         fields[name] = value
     return fields
 
 
-def own_path(text: str | None, *, fallback: str) -> str:
-    """A path to go on to after signing in: only the dashboard's own, else the fallback.
+async def read_verified_form(dashboard: DashboardContext, request: Request, binding: str) -> dict[str, str]:
+    """Parse a form and check that it was sent from our own page with a token for `binding`.
 
-    Refuses other schemes and hosts (two slashes, backslashes), control characters and the pages of
-    signing in and out themselves.
+    Raises Forbidden(cross_site) or InvalidRequest.
     """
-    if not text or len(text) > 1000 or not text.startswith("/dashboard/") or "\\" in text or "//" in text:
+    services = dashboard.services
+    if not csrf.is_same_origin(request, services.settings.base_url):
+        raise Forbidden("This form was not sent from a page of this service.", code="cross_site")
+    form = await read_form(request)
+    if not csrf.verify_form_token(form.pop(csrf.FIELD, None), binding, keyring=services.keyring.current()):
+        raise Forbidden("This form has expired. Open the page again and resend it.", code="cross_site")
+    return form
+
+
+def csrf_field(dashboard: DashboardContext, binding: str) -> Markup:
+    """Return the hidden field with a form token."""
+    services = dashboard.services
+    token = csrf.create_form_token(binding, keyring=services.keyring.current(), random=services.random)
+    return Markup('<input type="hidden" name="{}" value="{}">').format(csrf.FIELD, token)
+
+
+def safe_redirect_path(text: str | None, *, fallback: str) -> str:
+    """Return the path to open after sign-in if it is a path of the dashboard, else the fallback.
+
+    Rejects other hosts (`//`, backslashes), control characters, `..`, and the sign-in and sign-out
+    pages.
+    """
+    if not text or len(text) > _MAXIMUM_PATH_LENGTH or not text.startswith("/dashboard/"):
         return fallback
-    if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in text) or "/.." in text or "/./" in text:
+    if "\\" in text or "//" in text or "/.." in text or "/./" in text:
+        return fallback
+    if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in text):
         return fallback
     if text.startswith(("/dashboard/sign-", "/dashboard/second-factor", "/dashboard/enrol")):
         return fallback

@@ -1,50 +1,123 @@
-"""Every route of the dashboard; `web.app` mounts them."""
+"""Every route of the dashboard, in matching order."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from daybreak.domain.errors import NotFound
-from daybreak.web.dashboard.activity import activity_pages
+from daybreak.web.dashboard.accounts import handlers as accounts
+from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.assets import asset_response
-from daybreak.web.dashboard.desk import Desk
-from daybreak.web.dashboard.doorway import gate_page
-from daybreak.web.dashboard.files import file_pages
-from daybreak.web.dashboard.insight import insight_pages
-from daybreak.web.dashboard.operator import operator_pages
-from daybreak.web.dashboard.security import security_pages
-from daybreak.web.dashboard.sign_in import sign_in_routes
-from daybreak.web.dashboard.tokens import token_pages
-from daybreak.web.problems import MethodNotAllowed
-from daybreak.web.routing import Route, find_route, methods
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.files import handlers as files
+from daybreak.web.dashboard.insight import handlers as insight
+from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
+from daybreak.web.dashboard.page_handlers import account_page, operator_page, public_page
+from daybreak.web.dashboard.password_prompt import handlers as password_prompt
+from daybreak.web.dashboard.second_factor import handlers as second_factor
+from daybreak.web.dashboard.security import handlers as security
+from daybreak.web.dashboard.sign_in import handlers as sign_in
+from daybreak.web.dashboard.tokens import handlers as tokens
+
+_ACCOUNT = "/dashboard/{client_id}"
+_TOKENS = f"{_ACCOUNT}/settings/tokens"
+_SECURITY = f"{_ACCOUNT}/settings/security"
+_OPERATOR = "/dashboard/operator"
 
 
-def dashboard_routes(desk: Desk) -> list[Route]:
-    """The routes below /dashboard, in the order they are matched."""
-    known = [
-        _static_route(desk),
-        *sign_in_routes(desk),
-        *operator_pages(desk),
-        *token_pages(desk),
-        *security_pages(desk),
-        *insight_pages(desk),
-        *activity_pages(desk),
-        *file_pages(desk),
+def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
+    """Return the routes below /dashboard, and the redirect from `/`."""
+    return [
+        _asset_route(dashboard),
+        *_public_routes(dashboard),
+        *_operator_routes(dashboard),
+        *_token_routes(dashboard),
+        *_security_routes(dashboard),
+        *_account_routes(dashboard),
     ]
 
-    async def nothing(request: Request) -> Response:
-        """What people see who mistyped an address. A path that is there and takes other methods says so."""
-        route, _ = find_route(known, request.method, request.scope["path"])
-        if route is not None:
-            raise MethodNotAllowed(tuple(route.handlers))
-        raise NotFound("There is no such page. Its address may have been cut short or mistyped.")
 
-    return [*known, methods("/dashboard/{rest:path}", GET=gate_page(desk, nothing))]
+def _asset_route(dashboard: DashboardContext) -> Route:
+    async def asset(request: Request) -> Response:
+        return asset_response(dashboard.assets, request)
+
+    return Route("/dashboard/static/{digest}/{name}", asset)
 
 
-def _static_route(desk: Desk) -> Route:
-    async def static(request: Request) -> Response:
-        return asset_response(desk.assets, request)
+def _public_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(public_page, dashboard)
+    return [
+        Route("/", page(sign_in.open_start_page)),
+        Route("/dashboard", page(sign_in.open_start_page)),
+        Route("/dashboard/", page(sign_in.open_start_page)),
+        Route("/dashboard/sign-in", page(sign_in.show_sign_in_form)),
+        Route("/dashboard/sign-in", page(sign_in.sign_in), methods=["POST"]),
+        Route("/dashboard/sign-out", page(sign_in.sign_out), methods=["POST"]),
+        Route("/dashboard/second-factor", page(second_factor.show_code_form)),
+        Route("/dashboard/second-factor", page(second_factor.check_code), methods=["POST"]),
+        Route("/dashboard/enrol", page(second_factor.show_enrolment)),
+        Route("/dashboard/enrol", page(second_factor.confirm_enrolment), methods=["POST"]),
+    ]
 
-    return methods("/dashboard/static/{digest}/{name}", GET=static)
+
+def _operator_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(operator_page, dashboard)
+    return [
+        Route(_OPERATOR, page(runs.open_operator_start)),
+        Route(f"{_OPERATOR}/runs", page(runs.list_runs)),
+        Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress)),
+        Route(f"{_OPERATOR}/runs/{{snapshot_id}}", page(runs.show_run)),
+        Route(f"{_OPERATOR}/runs/{{snapshot_id}}/decide", page(runs.decide_on_run), methods=["POST"]),
+        Route(f"{_OPERATOR}/freshness", page(freshness.show_freshness)),
+        Route(f"{_OPERATOR}/people", page(directory.show_directory)),
+        Route(f"{_OPERATOR}/nodes", page(nodes.list_nodes)),
+    ]
+
+
+def _token_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(account_page, dashboard)
+    create = page(tokens.create_token, return_to="settings/tokens/new", kept_fields=("name", "expiry"))
+    revoke = page(tokens.revoke_token, return_to="settings/tokens/{token_id}/revoke")
+    return [
+        Route(_TOKENS, page(tokens.list_tokens)),
+        Route(f"{_TOKENS}/new", page(tokens.show_new_token_form)),
+        Route(f"{_TOKENS}/new", create, methods=["POST"]),
+        Route(f"{_TOKENS}/{{token_id}}/revoke", page(tokens.show_revoke_form)),
+        Route(f"{_TOKENS}/{{token_id}}/revoke", revoke, methods=["POST"]),
+    ]
+
+
+def _security_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(account_page, dashboard)
+    form = partial(account_page, dashboard, return_to="settings/security")
+    return [
+        Route(f"{_ACCOUNT}/confirm", page(password_prompt.show_password_prompt)),
+        Route(f"{_ACCOUNT}/confirm", page(password_prompt.confirm_password), methods=["POST"]),
+        Route(_SECURITY, page(security.show_security)),
+        Route(f"{_SECURITY}/password", form(security.change_password), methods=["POST"]),
+        Route(f"{_SECURITY}/second-factor", page(security.show_second_factor)),
+        Route(f"{_SECURITY}/second-factor", form(security.start_second_factor), methods=["POST"]),
+        Route(f"{_SECURITY}/second-factor/confirm", form(security.confirm_second_factor), methods=["POST"]),
+        Route(f"{_SECURITY}/recovery-codes", form(security.replace_recovery_codes), methods=["POST"]),
+        Route(f"{_SECURITY}/sessions/{{reference}}/end", form(security.end_session), methods=["POST"]),
+        Route(f"{_SECURITY}/sign-out-everywhere", form(security.sign_out_everywhere), methods=["POST"]),
+    ]
+
+
+def _account_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(account_page, dashboard)
+    return [
+        Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
+        Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, FigureCache()))),
+        Route(f"{_ACCOUNT}/activity", page(activity.show_activity)),
+        Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),
+        Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),
+        Route(f"{_ACCOUNT}/files", page(files.show_files)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/spreadsheet-safe.csv", page(files.download_spreadsheet_safe)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/{{format}}", page(files.download_file)),
+    ]

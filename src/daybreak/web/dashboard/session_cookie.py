@@ -1,7 +1,7 @@
-"""The cookies: which session a browser holds, and what binds a form before there is a session.
+"""Signed cookies: format, reading and writing.
 
-A value is `kid.payload.mac`: HMAC-SHA256 under a key of the keyring, so a guessed or altered value
-never reaches the database. The session itself lives in the state database and ends there.
+A value is `kid.payload.mac`, an HMAC-SHA256 under a key of the keyring: a guessed or altered value
+is rejected without a database query. The session itself is stored in the state database.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.credentials import mac
 from daybreak.credentials.keyring import Keyring
 
 _VALUE = re.compile(r"([0-9a-f]{4,32})\.([0-9a-f-]{16,64})\.([0-9a-f]{64})")
@@ -19,42 +20,43 @@ FORM_COOKIE_SECONDS = 3600
 
 
 def cookie_name(kind: str, *, secure: bool) -> str:
-    """`__Host-` binds the cookie to this host and to https; plain http on the loopback cannot use
-    the prefix, since browsers refuse it there.
+    """Return the cookie's name, over https with the prefix `__Host-` (RFC 6265bis §4.1.3.2).
+
+    Browsers reject the prefix over plain http, which is allowed on the loopback only.
     """
     return f"__Host-daybreak-{kind}" if secure else f"daybreak-{kind}"
 
 
 def seal(payload: str, *, kind: str, keyring: Keyring) -> str:
-    """A cookie value for a payload of hex digits and dashes."""
+    """Return the cookie value for a payload of hex digits and dashes."""
     kid, key = keyring.signing_key("dashboard-cookie")
-    return f"{kid}.{payload}.{_mac(key, kind, payload)}"
+    return f"{kid}.{payload}.{mac.sign(key, kind, payload)}"
 
 
 def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
-    """The payload; None for whatever this service did not write."""
+    """Return the payload, or None if this service did not write the value for this kind of cookie."""
     found = _VALUE.fullmatch(value or "")
     if found is None:
         return None
-    kid, payload, mac = found.groups()
+    kid, payload, sent = found.groups()
     key = keyring.derive(kid, "dashboard-cookie")
-    if key is None or not hmac.compare_digest(mac, _mac(key, kind, payload)):
+    if key is None:
         return None
-    return payload
+    valid = mac.is_valid(sent, key, kind, payload) or hmac.compare_digest(sent, _unprefixed_mac(key, kind, payload))
+    return payload if valid else None
 
 
 def read_cookie(request: Request, kind: str, *, secure: bool, keyring: Keyring) -> str | None:
-    """The payload of the request's cookie of that kind; None when there is not exactly one."""
+    """Return the payload of the request's cookie, or None unless exactly one such cookie was sent."""
     name = cookie_name(kind, secure=secure)
-    # Split here: the standard library's reader takes time by the square of a quoted value's length
-    # before Python 3.11.10, and ours are never quoted.
+    # http.cookies takes quadratic time for quoted values before Python 3.11.10 (CVE-2024-7592). Ours are not quoted.
     pairs = [pair.partition("=") for field in request.headers.getlist("cookie") for pair in field.split(";")]
     values = [value.strip() for key, _, value in pairs if key.strip() == name]
     return unseal(values[0], kind=kind, keyring=keyring) if len(values) == 1 else None
 
 
 def set_cookie(response: Response, kind: str, payload: str, *, secure: bool, keyring: Keyring, seconds: int) -> None:
-    """Puts the cookie into the response: HttpOnly, SameSite=Lax, for the whole host."""
+    """Set the cookie: HttpOnly, SameSite=Lax, for the whole host."""
     response.set_cookie(
         cookie_name(kind, secure=secure),
         seal(payload, kind=kind, keyring=keyring),
@@ -67,9 +69,10 @@ def set_cookie(response: Response, kind: str, payload: str, *, secure: bool, key
 
 
 def clear_cookie(response: Response, kind: str, *, secure: bool) -> None:
-    """Takes the cookie away."""
+    """Delete the cookie from the browser."""
     response.delete_cookie(cookie_name(kind, secure=secure), path="/", secure=secure, httponly=True, samesite="lax")
 
 
-def _mac(key: bytes, kind: str, payload: str) -> str:
+def _unprefixed_mac(key: bytes, kind: str, payload: str) -> str:
+    """Return the MAC of cookies from versions without length prefixes. They stay valid after an upgrade."""
     return hmac.digest(key, f"{kind}:{payload}".encode(), "sha256").hex()

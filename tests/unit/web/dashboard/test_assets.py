@@ -1,4 +1,4 @@
-"""What browsers load: the vendored files are the ones that were taken, and nothing in a page is inline."""
+"""Static files: vendored content, compression, and templates that satisfy the content security policy."""
 
 import gzip
 import hashlib
@@ -14,7 +14,7 @@ DASHBOARD = Path("src/daybreak/web/dashboard")
 
 
 @pytest.mark.parametrize("folder", [DASHBOARD / "static" / "vendor", Path("tests/vendored")])
-def test_vendored_files_are_what_was_taken(project_folder: Path, folder: Path) -> None:
+def test_vendored_files_match_their_checksums(project_folder: Path, folder: Path) -> None:
     lines = (project_folder / folder / "SHA256SUMS").read_text().splitlines()
     assert len(lines) >= 3
     for line in lines:
@@ -22,7 +22,7 @@ def test_vendored_files_are_what_was_taken(project_folder: Path, folder: Path) -
         assert hashlib.sha256((project_folder / folder / name).read_bytes()).hexdigest() == digest, name
 
 
-def test_assets_are_packed_and_named_by_their_digest() -> None:
+def test_assets_are_compressed_and_named_by_digest() -> None:
     assets = load_assets()
     assert {"daybreak.css", "daybreak.js", "htmx.js", "uplot.js"} <= set(assets)
     for asset in assets.values():
@@ -32,22 +32,22 @@ def test_assets_are_packed_and_named_by_their_digest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "packed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
+    ("accepted", "compressed"), [("gzip, br", True), ("*;q=0, gzip", True), ("gzip;q=0", False), ("identity", False)]
 )
-def test_an_asset_goes_out_packed_to_whoever_names_gzip(accepted: str, packed: bool) -> None:
+def test_asset_is_compressed_if_gzip_is_accepted(accepted: str, compressed: bool) -> None:
     assets = load_assets()
     asset = assets["daybreak.css"]
-    place = {"name": asset.name, "digest": asset.digest}
+    parameters = {"name": asset.name, "digest": asset.digest}
     headers = [(b"accept-encoding", accepted.encode())]
-    response = asset_response(assets, Request({"type": "http", "headers": headers, "path_params": place}))
-    assert response.body == (asset.compressed if packed else asset.content)
-    assert response.headers.get("content-encoding") == ("gzip" if packed else None)
+    response = asset_response(assets, Request({"type": "http", "headers": headers, "path_params": parameters}))
+    assert response.body == (asset.compressed if compressed else asset.content)
+    assert response.headers.get("content-encoding") == ("gzip" if compressed else None)
 
 
-def test_templates_hold_nothing_inline_and_no_other_host(project_folder: Path) -> None:
-    pages = sorted((project_folder / DASHBOARD / "templates").rglob("*.html"))
-    assert len(pages) > 20
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:|https?://|\|\s*safe\b", text), page.name
-        assert not re.search(r"<script(?![^>]*\ssrc=)", text), page.name
+def test_templates_have_no_inline_code_and_no_other_host(project_folder: Path) -> None:
+    templates = sorted((project_folder / DASHBOARD).rglob("*.html"))
+    assert len(templates) > 20
+    for template in templates:
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"\sstyle=|<style|\son[a-z]+=|javascript:|https?://|\|\s*safe\b", text), template.name
+        assert not re.search(r"<script(?![^>]*\ssrc=)", text), template.name

@@ -1,4 +1,4 @@
-"""No text leaves as a formula, whatever a spreadsheet takes for the beginning of a cell."""
+"""Formula escaping, wherever a spreadsheet starts a cell."""
 
 import csv
 import io
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.web.dashboard.formulas import disarmed
+from daybreak.web.dashboard.formulas import escape_formulas
 
 SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 PARTS = [
@@ -35,7 +35,7 @@ TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_siz
 
 
 @pytest.mark.parametrize(
-    ("text", "plain"),
+    ("text", "escaped"),
     [
         ("=1+1", "'=1+1"),
         (" =1+1", "' =1+1"),
@@ -49,30 +49,30 @@ TEXTS = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_siz
         ("", ""),
     ],
 )
-def test_what_would_be_run_gets_an_apostrophe(text: str, plain: str) -> None:
-    assert disarmed(text) == plain
+def test_formula_gets_an_apostrophe(text: str, escaped: str) -> None:
+    assert escape_formulas(text) == escaped
 
 
 def _written(text: str) -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(["id", disarmed(text), "end"])
+    csv.writer(out, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerow(["id", escape_formulas(text), "end"])
     return out.getvalue()
 
 
 @given(TEXTS)
-def test_no_cell_begins_as_a_formula_however_a_line_is_parted(text: str) -> None:
+def test_no_cell_starts_with_a_formula_for_any_separator(text: str) -> None:
     written = _written(text)
     for separator in ",;\t":
         rows = list(csv.reader(io.StringIO(written, newline=""), delimiter=separator))
         assert not [cell for row in rows for cell in row if cell.startswith(SIGNS)]
     for cell in re.split(r"[;\t\r\n]", written):
-        # As by programs that know no quotes within a line.
+        # As read by programs that ignore quotes within a line.
         assert not cell.lstrip(' \x00"\ufeff').startswith(SIGNS), cell
 
 
 @given(TEXTS)
-def test_nothing_else_changes(text: str) -> None:
-    made = iter(disarmed(text))
+def test_only_apostrophes_are_added(text: str) -> None:
+    made = iter(escape_formulas(text))
     kept = [letter for letter in text if next(made) == letter or next(made) == letter]
     assert "".join(kept) == text
-    assert disarmed(disarmed(text)).replace("'", "") == text.replace("'", "")
+    assert escape_formulas(escape_formulas(text)).replace("'", "") == text.replace("'", "")

@@ -1,6 +1,6 @@
-"""The first shape: who may do what, credentials, the trail, snapshots, nodes.
+"""First schema: directory, credentials, audit trail, snapshots, nodes.
 
-What a migration says is never changed later, so nothing here is taken from the schema module.
+A migration never changes, so it imports nothing from the schema module.
 """
 
 import sqlalchemy as sa
@@ -15,8 +15,8 @@ _KEY = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 _ROW_NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _INSTANT = sa.Text().with_variant(sa.DateTime(timezone=True), "postgresql")
 
-# The trail is append-only for everyone who uses the database, this program included. Only events
-# before the instant that retention wrote down first may be deleted.
+# The audit trail is append-only for every user of the database, including this program. Only events before
+# `audit_retention.keep_from` may be deleted.
 _SQLITE_GUARDS = (
     """
     CREATE TRIGGER audit_events_unchanged BEFORE UPDATE ON audit_events
@@ -53,7 +53,7 @@ _POSTGRESQL_GUARDS = (
 
 
 def upgrade() -> None:
-    """Makes every table, the guards of the trail, and the rows that are always there."""
+    """Create the tables, the triggers of the audit trail, and the permanent rows."""
     _make_tables()
     guards = _SQLITE_GUARDS if op.get_bind().dialect.name == "sqlite" else _POSTGRESQL_GUARDS
     for guard in guards:

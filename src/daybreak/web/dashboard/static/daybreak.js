@@ -1,5 +1,5 @@
-// What the pages do beyond HTML: copying, guarding against a second click, drawing charts.
-// Every page works without this file; it only adds.
+// Enhancements: copy buttons, protection against double submission, local times, charts.
+// Every page works without this script.
 (() => {
   "use strict";
   document.documentElement.classList.add("js");
@@ -26,7 +26,7 @@
     setTimeout(() => { button.textContent = label; }, 2000);
   });
 
-  // --- A form is sent once --------------------------------------------------------------------
+  // --- Send each form once --------------------------------------------------------------------
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post" || event.defaultPrevented) return;
@@ -43,19 +43,19 @@
     }
   });
 
-  // --- The answer to a form is no place to come back to: its address becomes one that is ----------
+  // --- Replace the URL of a page that answers a POST, so that reload and back do not send the form again
   addEventListener("DOMContentLoaded", () => {
-    const once = document.querySelector("[data-leave]");
-    if (once) history.replaceState(null, "", once.dataset.leave);
+    const { historyUrl } = document.body.dataset;
+    if (historyUrl) history.replaceState(null, "", historyUrl);
   });
 
-  // --- On a phone the tab of this page may lie beside the screen -------------------------------
+  // --- On narrow screens, scroll the navigation to the current page ----------------------------
   addEventListener("DOMContentLoaded", () => {
-    const tab = document.querySelector(".nav [aria-current]");
-    if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+    const link = document.querySelector(".nav [aria-current]");
+    if (link) link.parentElement.scrollLeft = link.offsetLeft - (link.parentElement.clientWidth - link.offsetWidth) / 2;
   });
 
-  // --- Menus close by Escape and by a click beside them ------------------------------------------
+  // --- Close the account switcher on Escape and on a click outside -----------------------------
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     const open = document.querySelector(".switcher[open]");
@@ -69,35 +69,35 @@
     if (event.target.matches?.(".switcher") && event.target.open) event.target.querySelector("input[type=search]")?.focus();
   }, true);
 
-  // --- Times: pages say UTC; the reader's own time stands beside the important ones, and on the others shows on pointing
-  const ownTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
-  const ownDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+  // --- Times: show the reader's local time next to important UTC times, and in the tooltip of others
+  const localTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  const localDateTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
   addEventListener("DOMContentLoaded", () => {
-    for (const place of document.querySelectorAll("time[datetime]")) {
-      const instant = new Date(place.dateTime);
+    for (const element of document.querySelectorAll("time[datetime]")) {
+      const instant = new Date(element.dateTime);
       if (Number.isNaN(instant.getTime()) || instant.getTimezoneOffset() === 0) continue;
-      if ("local" in place.dataset) {
-        const own = document.createElement("span");
-        own.className = "local";
-        own.textContent = ` ${ownTime.format(instant)} your time`;
-        place.append(own);
+      if ("local" in element.dataset) {
+        const local = document.createElement("span");
+        local.className = "local";
+        local.textContent = ` ${localTime.format(instant)} local time`;
+        element.append(local);
       } else {
-        place.title = `${place.title || place.textContent}; ${ownDay.format(instant)} your time`;
+        element.title = `${element.title || element.textContent}; ${localDateTime.format(instant)} local time`;
       }
     }
   });
 
-  // --- Charts: drawn from the table beside them ------------------------------------------------
-  // The table is the truth: its first column holds days, each further column one series.
+  // --- Charts, drawn from the table below them ------------------------------------------------
+  // The first column of the table holds days, each further column one series.
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
-  const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-  const wholeDay = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-  const dayName = (stamp) => (stamp % 86400 === 0 ? dayFormat.format(new Date(stamp * 1000)) : "");
+  const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+  const fullDay = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+  const dayLabel = (stamp) => (stamp % 86400 === 0 ? shortDay.format(new Date(stamp * 1000)) : "");
 
-  function read(table) {
+  function readTable(table) {
     const names = [...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent.trim());
     const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent));
     rows.sort((a, b) => (a[0] < b[0] ? -1 : 1));
@@ -106,31 +106,31 @@
     return { names, days, series };
   }
 
-  function draw(place) {
-    const table = document.getElementById(place.dataset.table);
-    if (!table || typeof uPlot === "undefined") { place.dataset.failed = ""; return; }
-    const { names, days, series } = read(table);
-    if (days.length === 0) { place.dataset.failed = ""; return; }
-    const percent = place.dataset.unit === "percent";
-    const bars = place.dataset.kind === "bars";
-    const width = Math.max(220, place.clientWidth);
-    const shown = bars ? stack(series) : series;
-    const axis = { stroke: color("--ink-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
-    const show = (value) => (value == null ? "" : percent ? `${exact.format(value)} %` : short.format(value));
-    // Nothing pointed at: the newest day is told, not a row of names without numbers.
-    const rest = (u) => { if (u.legend.idx == null) u.setLegend({ idx: days.length - 1 }, false); };
-    place.replaceChildren();
+  function drawChart(element) {
+    const table = document.getElementById(element.dataset.table);
+    if (!table || typeof uPlot === "undefined") { element.dataset.failed = ""; return; }
+    const { names, days, series } = readTable(table);
+    if (days.length === 0) { element.dataset.failed = ""; return; }
+    const percent = element.dataset.unit === "percent";
+    const bars = element.dataset.kind === "bars";
+    const width = Math.max(220, element.clientWidth);
+    const drawn = bars ? stack(series) : series;
+    const axis = { stroke: color("--text-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const formatTick = (value) => (value == null ? "" : percent ? `${exact.format(value)} %` : compact.format(value));
+    // While the pointer is elsewhere, the legend shows the newest day.
+    const showNewest = (u) => { if (u.legend.idx == null) u.setLegend({ idx: days.length - 1 }, false); };
+    element.replaceChildren();
     new uPlot({
       width,
       height: 240,
       cursor: { y: false, points: { size: 7 } },
       legend: { show: true, live: true },
-      hooks: { ready: [rest], setLegend: [rest] },
+      hooks: { ready: [showNewest], setLegend: [showNewest] },
       tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "UTC"),
       scales: { x: { time: true, range: (u, low, high) => (bars ? [low - 43200, high + 43200] : [low, high]) }, y: { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
-      axes: [{ ...axis, values: (u, ticks) => ticks.map(dayName), space: 64 }, { ...axis, size: 56, values: (u, ticks) => ticks.map(show) }],
+      axes: [{ ...axis, values: (u, ticks) => ticks.map(dayLabel), space: 64 }, { ...axis, size: 56, values: (u, ticks) => ticks.map(formatTick) }],
       series: [
-        { label: "Day", value: (u, stamp) => (stamp == null ? "" : wholeDay.format(new Date(stamp * 1000))) },
+        { label: "Day", value: (u, stamp) => (stamp == null ? "" : fullDay.format(new Date(stamp * 1000))) },
         ...names.map((name, index) => ({
           label: name,
           stroke: color(`--chart-${(index % 4) + 1}`),
@@ -139,30 +139,30 @@
           points: { show: !bars && days.length < 40, size: 5 },
           paths: bars ? uPlot.paths.bars({ size: [0.72, 40] }) : undefined,
           spanGaps: true,
-          value: (u, value, seriesIndex, at) => (at == null ? "" : percent ? show(series[index][at]) || "–" : exact.format(series[index][at] ?? 0)),
+          value: (u, value, seriesIndex, at) => (at == null ? "" : percent ? formatTick(series[index][at]) || "–" : exact.format(series[index][at] ?? 0)),
         })),
       ],
-    }, [days, ...shown], place);
+    }, [days, ...drawn], element);
   }
 
-  // Series are drawn tallest first, so each bar shows its own part on top of the ones after it.
+  // Return cumulative series, tallest first: each bar is drawn over the one before and leaves its own part visible.
   function stack(series) {
-    const sums = series.map((values) => values.slice());
-    for (let index = sums.length - 2; index >= 0; index -= 1) {
-      for (let at = 0; at < sums[index].length; at += 1) sums[index][at] = (sums[index][at] ?? 0) + (sums[index + 1][at] ?? 0);
+    const stacked = series.map((values) => values.slice());
+    for (let index = stacked.length - 2; index >= 0; index -= 1) {
+      for (let at = 0; at < stacked[index].length; at += 1) stacked[index][at] = (stacked[index][at] ?? 0) + (stacked[index + 1][at] ?? 0);
     }
-    return sums;
+    return stacked;
   }
 
-  function drawAll() { for (const place of document.querySelectorAll(".chart[data-table]")) draw(place); }
+  function drawAll() { for (const element of document.querySelectorAll(".chart[data-table]")) drawChart(element); }
   addEventListener("DOMContentLoaded", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  let before = innerWidth;
-  let waiting = 0;
+  let lastWidth = innerWidth;
+  let redrawTimer = 0;
   addEventListener("resize", () => {
-    if (innerWidth === before) return;
-    before = innerWidth;
-    clearTimeout(waiting);
-    waiting = setTimeout(drawAll, 150);
+    if (innerWidth === lastWidth) return;
+    lastWidth = innerWidth;
+    clearTimeout(redrawTimer);
+    redrawTimer = setTimeout(drawAll, 150);
   });
 })();

@@ -1,0 +1,152 @@
+"""Export methods: Daybreak's variants, and the program that runs any method.
+
+A method reads a source and writes to a folder. It may report its own times if only a part of it counts.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource as system_resource
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import peers, spark
+from benchmarks.machine import ENGINE_MEMORY_BYTES, cores
+from benchmarks.source import AS_OF
+
+if TYPE_CHECKING:
+    from daybreak.ports.sources import RowSource
+
+THREADS = cores()
+Method = Callable[[Path, Path], dict[str, Any]]
+
+
+def daybreak(
+    source: Path, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
+) -> dict[str, Any]:
+    """Export a folder of Parquet files, like a run."""
+    from daybreak.catalogue.models import load_models
+    from daybreak.sources.duckdb import DuckdbSource
+
+    reader = DuckdbSource(
+        source, load_models(), memory_bytes=ENGINE_MEMORY_BYTES, threads=THREADS, temp_dir=out / "spill"
+    )
+    return export(reader, out, compression=compression, resources=resources)
+
+
+def daybreak_from_postgresql(source: Path, out: Path) -> dict[str, Any]:
+    """Export from PostgreSQL, like a run. `source` is a file with the URL of the server."""
+    from daybreak.catalogue.models import load_models
+    from daybreak.sources.postgresql.source import PostgresqlSource
+
+    location = source.read_text("utf-8")
+    reader = PostgresqlSource(
+        location, load_models(), memory_bytes=ENGINE_MEMORY_BYTES, threads=THREADS, temp_dir=out / "spill"
+    )
+    return export(reader, out)
+
+
+def export(
+    reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
+) -> dict[str, Any]:
+    """Export to a local disk store, with sync and rename at the end, like a run."""
+    from daybreak.export.results import ExportResults
+    from daybreak.filestore.local_disk import LocalDisk
+    from daybreak.ports.sources import ExportJob
+
+    sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
+    with reader.open(AS_OF) as reading:
+        reading.check()
+        for name in resources:
+            reading.export(ExportJob(name, ("csv", "json"), compression, THREADS), sink, ExportResults())
+        reading.confirm_unchanged()
+    sink.commit()
+    return {}
+
+
+def daybreak_in_sql(source: Path, out: Path) -> dict[str, Any]:
+    """Export without the compiled line encoder: DuckDB encodes the lines with SQL."""
+    sys.modules["wasmtime"] = None  # type: ignore[assignment]
+    return daybreak(source, out)
+
+
+def limit(source: Path, out: Path, *, resources: Iterable[str] = ("members",)) -> dict[str, Any]:
+    """Compress the finished text with igzip 2, one thread per core: a lower bound for every method."""
+    from daybreak.export.gzip_member import PART_BYTES, codec_named
+
+    daybreak(source, out, resources=resources)
+    codec = codec_named("igzip-2")
+
+    def compress(content: bytes) -> int:
+        view = memoryview(content)
+        return sum(len(codec.member(view[start : start + PART_BYTES])) for start in range(0, len(view), PART_BYTES))
+
+    reported: dict[str, dict[str, float]] = {}
+    for name in resources:
+        contents = [gzip.decompress(path.read_bytes()) for path in out.rglob(f"*.{name}.*.gz")]
+        started, cpu = time.monotonic(), cpu_seconds()
+        with ThreadPoolExecutor(THREADS) as pool:
+            size = sum(pool.map(compress, contents))
+        reported[name] = {
+            "wall_seconds": time.monotonic() - started,
+            "cpu_seconds": cpu_seconds() - cpu,
+            "bytes": size,
+            "text_bytes": sum(map(len, contents)),
+        }
+    return {
+        "resources": reported,
+        "wall_seconds": sum(one["wall_seconds"] for one in reported.values()),
+        "cpu_seconds": sum(one["cpu_seconds"] for one in reported.values()),
+        "output_bytes": sum(one["bytes"] for one in reported.values()),
+    }
+
+
+def _limit_of_all_resources(source: Path, out: Path) -> dict[str, Any]:
+    from daybreak.catalogue.resources import RESOURCE_NAMES
+
+    return limit(source, out, resources=RESOURCE_NAMES)
+
+
+def _peer(write: Callable[..., None], **settings: Any) -> Method:
+    def run(source: Path, out: Path) -> dict[str, Any]:
+        write(source, out, **settings)
+        return {}
+
+    return run
+
+
+BY_NAME: dict[str, Method] = {
+    "daybreak": daybreak,
+    "daybreak-postgresql": daybreak_from_postgresql,
+    "daybreak-sql": daybreak_in_sql,
+    "daybreak-zlib-ng": lambda source, out: daybreak(source, out, compression="zlib-ng-4"),
+    "limit": limit,
+    "limit-all": _limit_of_all_resources,
+    "duckdb": _peer(peers.duckdb, threads=THREADS),
+    "polars-6": _peer(peers.polars, level=6),
+    "polars-1": _peer(peers.polars, level=1),
+    "python": _peer(peers.python),
+    "spark": spark.partitioned,
+    "daybreak-spark": spark.daybreak,
+}
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process so far."""
+    used = system_resource.getrusage(system_resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Run `python -m benchmarks.methods METHOD SOURCE OUT`. The last line of output is the method's report as JSON."""
+    method, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    print(json.dumps(BY_NAME[method](source, out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The accounts that a seat has grants on. A seat with 100,000 of them must not block other requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from daybreak.domain.identity import GrantedAccount
+from daybreak.ports.state import State
+
+T = TypeVar("T")
+
+# Fewer accounts take about 20 ms, too little to hand to another thread.
+_MAX_ON_EVENT_LOOP = 2_000
+
+
+async def granted_accounts(state: State, seat_id: str) -> tuple[GrantedAccount, ...]:
+    """Return every account that the seat has a grant on, inactive ones included, by name. Raises Unavailable."""
+    count = await state.aread(lambda stores: stores.seats.count_granted_accounts(seat_id))
+    if count <= _MAX_ON_EVENT_LOOP:
+        return tuple(await state.aread(lambda stores: stores.seats.granted_accounts(seat_id)))
+    return tuple(await asyncio.to_thread(state.read, lambda stores: stores.seats.granted_accounts(seat_id)))
+
+
+async def run_without_blocking(account_count: int, work: Callable[[], T]) -> T:
+    """Return the result of `work`, which takes time for each of the accounts; run it in a thread if they are many."""
+    return work() if account_count <= _MAX_ON_EVENT_LOOP else await asyncio.to_thread(work)

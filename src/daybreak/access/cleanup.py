@@ -1,0 +1,46 @@
+"""Deletion of expired rows from the state database."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import structlog
+
+from daybreak.ports.state import State
+
+_log = structlog.get_logger("daybreak.state")
+# Owners can still recognize a recent session or token on the security page.
+SESSIONS_KEPT = timedelta(days=30)
+TOKENS_KEPT = timedelta(days=400)
+DEVICES_KEPT = timedelta(days=180)
+NODES_KEPT = timedelta(days=7)
+_EVENTS_PER_TRANSACTION = 10_000
+
+
+def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[str, int]:
+    """Delete expired rows, log and return the number of each kind; kinds without any are left out.
+
+    Each kind has its own transaction, and audit events are deleted in small ones, so that no request waits long.
+    Raises Unavailable.
+    """
+    counts = {
+        "sessions": state.write(lambda stores: stores.sessions.delete_ended(now - SESSIONS_KEPT)),
+        "devices": state.write(lambda stores: stores.sessions.delete_unused_devices(now - DEVICES_KEPT)),
+        "api_tokens": state.write(lambda stores: stores.api_tokens.delete_inactive(now - TOKENS_KEPT)),
+        "throttle": state.write(lambda stores: stores.throttle.delete_expired(now)),
+        "nodes": state.write(lambda stores: stores.nodes.delete_before(now - NODES_KEPT)),
+        "audit_events": _delete_events(state, now - audit_kept),
+    }
+    deleted_counts = {kind: count for kind, count in counts.items() if count}
+    if deleted_counts:
+        _log.info("state.tidied", **deleted_counts)
+    return deleted_counts
+
+
+def _delete_events(state: State, before: datetime) -> int:
+    deleted = 0
+    while True:
+        count = state.write(lambda stores: stores.audit.delete_before(before, at_most=_EVENTS_PER_TRANSACTION))
+        deleted += count
+        if count < _EVENTS_PER_TRANSACTION:
+            return deleted

@@ -1,0 +1,1 @@
+"""Accounts, seats and grants in bulk: file import and platform sync."""

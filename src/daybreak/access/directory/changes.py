@@ -1,0 +1,221 @@
+"""Differences between the state database and a directory, and how they are applied.
+
+An import adds and changes. A sync is complete: accounts that it does not list are deactivated, seats disabled and
+grants removed; accounts and seats are never deleted. Sessions and API tokens that lose their permission are revoked in
+the same transaction, with an audit event each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.state import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChanges:
+    """Differences between the state database and a directory.
+
+    `usage_changed_accounts` differ only in the number of messages sent this month.
+    """
+
+    added_accounts: tuple[Account, ...] = ()
+    changed_accounts: tuple[Account, ...] = ()
+    deactivated_accounts: tuple[Account, ...] = ()
+    usage_changed_accounts: tuple[Account, ...] = ()
+    added_seats: tuple[Seat, ...] = ()
+    changed_seats: tuple[Seat, ...] = ()
+    disabled_seats: tuple[Seat, ...] = ()
+    added_grants: tuple[Grant, ...] = ()
+    changed_grants: tuple[Grant, ...] = ()
+    removed_grants: tuple[Grant, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no difference."""
+        return not any(True for _ in self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Format one line per change; all message counts share one line."""
+        for account in self.added_accounts:
+            yield f"+ account {account.client_id} {account.name}"
+        for account in self.changed_accounts:
+            yield f"~ account {account.client_id} {account.name}"
+        for account in self.deactivated_accounts:
+            yield f"- account {account.client_id} {account.name} (deactivated)"
+        if self.usage_changed_accounts:
+            yield f"~ messages sent this month, of {len(self.usage_changed_accounts)} accounts"
+        for seat in self.added_seats:
+            yield f"+ seat {seat.email}"
+        for seat in self.changed_seats:
+            yield f"~ seat {seat.email}"
+        for seat in self.disabled_seats:
+            yield f"- seat {seat.email} (disabled)"
+        for sign, grants in (
+            ("+", self.added_grants),
+            ("~", self.changed_grants),
+            ("-", self.removed_grants),
+        ):
+            for grant in grants:
+                yield f"{sign} access of seat {grant.seat_id} to account {grant.client_id}"
+
+
+def compare_directories(current: Directory, wanted: Directory, *, complete: bool) -> DirectoryChanges:
+    """Return the changes that turn `current` into `wanted`.
+
+    With `complete`, whatever `wanted` does not list is deactivated, disabled or removed. Otherwise only the accounts
+    and seats that it lists change; the grants of a listed seat become those listed.
+    """
+    if complete:
+        wanted = _with_missing_deactivated(current, wanted)
+    accounts = {account.client_id: account for account in current.accounts}
+    seats = {seat.seat_id: seat for seat in current.seats}
+    grants = {(grant.seat_id, grant.client_id): grant for grant in current.grants}
+    listed_seats = {seat.seat_id for seat in wanted.seats}
+    listed_grants = {(grant.seat_id, grant.client_id) for grant in wanted.grants}
+    other_accounts = [a for a in wanted.accounts if accounts.get(a.client_id, a) != a]
+    other_seats = [s for s in wanted.seats if s.seat_id in seats and _seat_differs(seats[s.seat_id], s)]
+    deactivated = [a for a in other_accounts if accounts[a.client_id].active and not a.active]
+    usage_changed = [a for a in other_accounts if _only_usage_differs(accounts[a.client_id], a)]
+    disabled = [s for s in other_seats if s.disabled and not seats[s.seat_id].disabled]
+    reported = {a.client_id for a in (*deactivated, *usage_changed)}
+    disabled_ids = {s.seat_id for s in disabled}
+    return DirectoryChanges(
+        added_accounts=tuple(a for a in wanted.accounts if a.client_id not in accounts),
+        changed_accounts=tuple(a for a in other_accounts if a.client_id not in reported),
+        deactivated_accounts=tuple(deactivated),
+        usage_changed_accounts=tuple(usage_changed),
+        added_seats=tuple(s for s in wanted.seats if s.seat_id not in seats),
+        changed_seats=tuple(s for s in other_seats if s.seat_id not in disabled_ids),
+        disabled_seats=tuple(disabled),
+        added_grants=tuple(g for g in wanted.grants if (g.seat_id, g.client_id) not in grants),
+        changed_grants=tuple(g for g in wanted.grants if grants.get((g.seat_id, g.client_id), g) != g),
+        removed_grants=tuple(
+            grant
+            for key, grant in grants.items()
+            if key not in listed_grants and (complete or grant.seat_id in listed_seats)
+        ),
+    )
+
+
+def check_removals(changes: DirectoryChanges, current: Directory, max_removed_share: float) -> None:
+    """Raise OperatorError when more than the configured share of accounts, seats or grants would be removed.
+
+    A broken query that returns half of the accounts must not lock out the other half.
+    """
+    active_accounts = sum(account.active for account in current.accounts)
+    enabled_seats = sum(not seat.disabled for seat in current.seats)
+    for what, removed, total in (
+        ("accounts", len(changes.deactivated_accounts), active_accounts),
+        ("seats", len(changes.disabled_seats), enabled_seats),
+        ("grants", len(changes.removed_grants), len(current.grants)),
+    ):
+        if total and removed / total > max_removed_share:
+            raise OperatorError(
+                f"The sync would remove {removed} of {total} {what}, more than the share of {max_removed_share:g} that "
+                "directory.max_removed_share allows. Nothing was changed. Check the queries under [directory]. If the "
+                "change is intended, run `daybreakd directory sync --accept-removals`.",
+                code="directory_sync_refused",
+            )
+
+
+def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, actor: str) -> None:
+    """Write the changes in the caller's transaction and revoke sessions and tokens that lost their permission.
+
+    Every change is recorded in the audit trail, except message counts. `actor` is `operator` or `service`.
+    """
+    directory, events = stores.directory, _EventList(now, actor)
+    directory.put_accounts(*changes.usage_changed_accounts)
+    for action, accounts in (
+        ("account.added", changes.added_accounts),
+        ("account.changed", changes.changed_accounts),
+        ("account.deactivated", changes.deactivated_accounts),
+    ):
+        directory.put_accounts(*accounts)
+        for account in accounts:
+            events.add(action, client_id=account.client_id)
+    for action, seats in (
+        ("seat.added", changes.added_seats),
+        ("seat.changed", changes.changed_seats),
+        ("seat.disabled", changes.disabled_seats),
+    ):
+        directory.put_seats(*seats)
+        for seat in seats:
+            if seat.disabled or (action == "seat.changed" and seat.password_hash is not None):
+                stores.sessions.end_all(seat.seat_id, now, action)
+            events.add(action, seat_id=seat.seat_id)
+    grants = (*changes.added_grants, *changes.changed_grants)
+    directory.put_grants(*grants)
+    without_tokens = [grant for grant in grants if not (grant.data_export and grant.async_rest_api)]
+    stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
+    for grant in grants:
+        events.add(
+            "grant.changed",
+            seat_id=grant.seat_id,
+            client_id=grant.client_id,
+            roles=list(grant.roles),
+            data_export=grant.data_export,
+            async_rest_api=grant.async_rest_api,
+        )
+    stores.api_tokens.revoke_for_grants(changes.removed_grants, now, "grant.removed")
+    directory.remove_grants(*changes.removed_grants)
+    for grant in changes.removed_grants:
+        events.add("grant.removed", seat_id=grant.seat_id, client_id=grant.client_id)
+    stores.audit.append_all(events.events)
+
+
+def _with_missing_deactivated(current: Directory, wanted: Directory) -> Directory:
+    """Add the accounts and seats that `wanted` does not list, deactivated and disabled."""
+    client_ids = {account.client_id for account in wanted.accounts}
+    seat_ids = {seat.seat_id for seat in wanted.seats}
+    return Directory(
+        (*wanted.accounts, *(replace(a, active=False) for a in current.accounts if a.client_id not in client_ids)),
+        (*wanted.seats, *(replace(s, disabled=True) for s in current.seats if s.seat_id not in seat_ids)),
+        wanted.grants,
+    )
+
+
+def _only_usage_differs(known: Account, wanted: Account) -> bool:
+    """Whether only the number of messages sent this month differs, as it does daily for most accounts."""
+    return replace(known, campaign_messages_monthly_used=wanted.campaign_messages_monthly_used) == wanted
+
+
+def _seat_differs(known: Seat, wanted: Seat) -> bool:
+    """Compare what a directory can hold: not the operator role, the second factor or the last account. A missing
+    password keeps the current one.
+    """
+    return (
+        known.email != wanted.email
+        or known.disabled != wanted.disabled
+        or (wanted.password_hash is not None and known.password_hash != wanted.password_hash)
+    )
+
+
+class _EventList:
+    """Audit events of one import or sync."""
+
+    def __init__(self, now: datetime, actor: str) -> None:
+        self._now = now
+        self._actor = actor
+        self.events: list[AuditEvent] = []
+
+    def add(self, action: str, *, seat_id: str | None = None, client_id: str | None = None, **details: object) -> None:
+        self.events.append(
+            AuditEvent(
+                at=self._now,
+                action=action,
+                result="ok",
+                actor=self._actor,
+                seat_id=seat_id,
+                client_id=client_id,
+                details=details,
+            )
+        )

@@ -1,0 +1,167 @@
+"""The directory as one JSON document: accounts, seats and their grants, as `daybreakd directory import` reads it.
+
+`{"accounts": [{"client_id", "first_name", "last_name", "phone_number", "phone_number_type", "status",
+"campaign_messages_monthly_threshold", "campaign_messages_monthly_used", "api_tokens_enabled",
+"second_factor_required", "onboarding_billing_state": {"billing_provided", "billing_required",
+"trial_length_days", "trial_started"}}], "seats": [{"seat_id", "email", "password", "disabled",
+"access": [{"client_id", "roles", "data_export", "async_rest_api"}]}]}`
+
+Names, phone number and its type, emails and ids are required; other fields have defaults. Passwords are read and never
+written.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
+from daybreak.credentials.passwords import weakness
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports.access_stores import Directory
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryDocument:
+    """The contents of a document. `passwords` maps the seat_id of each seat that has one to its plain password."""
+
+    directory: Directory
+    passwords: Mapping[str, str]
+
+
+def read_directory(text: str | bytes) -> DirectoryDocument:
+    """Read and validate a document. Raises OperatorError that lists every fault with its position.
+
+    Accounts named in the access of a seat must be in the document as well.
+    """
+    faults: list[str] = []
+    try:
+        document = json.loads(text, object_pairs_hook=_reject_duplicates)
+    except (ValueError, RecursionError) as fault:
+        raise OperatorError(f"The directory is not JSON: {fault}.", code="directory_faults") from None
+    root = _Object(document, "$", faults)
+    accounts: list[Account] = []
+    passwords: dict[str, str] = {}
+    seats: list[Seat] = []
+    grants: list[Grant] = []
+    for each in root.objects("accounts"):
+        billing = each.object("onboarding_billing_state")
+        accounts.append(read_account(each, billing))
+        billing.reject_unknown_fields()
+        each.reject_unknown_fields()
+    for each in root.objects("seats"):
+        seat = read_seat(each)
+        seats.append(seat)
+        password = each.password(seat.email)
+        if password is not None:
+            passwords[seat.seat_id] = password
+        for access in each.objects("access", default=True):
+            grants.append(read_grant(access, seat.seat_id))
+            access.reject_unknown_fields()
+        each.reject_unknown_fields()
+    root.reject_unknown_fields()
+    return DirectoryDocument(build_directory(accounts, seats, grants, faults), passwords)
+
+
+def write_directory(directory: Directory) -> str:
+    """Format a directory as a document, without passwords. Importing it again changes nothing."""
+    access: dict[str, list[Grant]] = {}
+    for grant in directory.grants:
+        access.setdefault(grant.seat_id, []).append(grant)
+    document = {
+        "accounts": [_account_json(a) for a in sorted(directory.accounts, key=lambda a: a.client_id)],
+        "seats": [
+            {
+                "seat_id": seat.seat_id,
+                "email": seat.email,
+                "disabled": seat.disabled,
+                "access": [
+                    {
+                        "client_id": grant.client_id,
+                        "roles": list(grant.roles),
+                        "data_export": grant.data_export,
+                        "async_rest_api": grant.async_rest_api,
+                    }
+                    for grant in sorted(access.get(seat.seat_id, []), key=lambda g: g.client_id)
+                ],
+            }
+            for seat in sorted(directory.seats, key=lambda s: s.email)
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _account_json(account: Account) -> dict[str, object]:
+    return {
+        "client_id": account.client_id,
+        "first_name": account.first_name,
+        "last_name": account.last_name,
+        "phone_number": account.phone_number,
+        "phone_number_type": account.phone_number_type,
+        "status": "active" if account.active else "inactive",
+        "campaign_messages_monthly_threshold": account.campaign_messages_monthly_threshold,
+        "campaign_messages_monthly_used": account.campaign_messages_monthly_used,
+        "api_tokens_enabled": account.api_tokens_enabled,
+        "second_factor_required": account.second_factor_required,
+        "onboarding_billing_state": {
+            "billing_provided": account.billing.billing_provided,
+            "billing_required": account.billing.billing_required,
+            "trial_length_days": account.billing.trial_length_days,
+            "trial_started": account.billing.trial_started,
+        },
+    }
+
+
+class _Object(Fields):
+    """One JSON object of the document."""
+
+    def __init__(self, value: object, position: str, faults: list[str]) -> None:
+        self._position = position
+        self._faults = faults
+        self._unread: dict[str, object] = {}
+        if isinstance(value, dict):
+            self._unread = dict(value)
+        else:
+            self.add_fault("", "must be an object")
+
+    def read(self, name: str) -> object:
+        return self._unread.pop(name, MISSING)
+
+    def add_fault(self, name: str, detail: str) -> None:
+        self._faults.append(f"{self._position}{'.' if name else ''}{name}: {detail}")
+
+    def password(self, email: str) -> str | None:
+        """Read the plain password of a seat, None when absent. No fault quotes it."""
+        value = self.read("password")
+        if value is MISSING or value is None:
+            return None
+        fault = weakness(value, email=email) if isinstance(value, str) else "must be text"
+        if fault is not None:
+            self.add_fault("password", fault)
+        return str(value)
+
+    def objects(self, name: str, *, default: bool = False) -> Iterator["_Object"]:
+        """Read a list of objects; with `default`, an absent list is empty."""
+        value = self._unread.pop(name, [] if default else None)
+        if not isinstance(value, list):
+            self.add_fault(name, "must be a list")
+            return
+        for number, each in enumerate(value):
+            yield _Object(each, f"{self._position}.{name}[{number}]", self._faults)
+
+    def object(self, name: str) -> "_Object":
+        """Read an object, empty when absent."""
+        return _Object(self._unread.pop(name, {}), f"{self._position}.{name}", self._faults)
+
+    def reject_unknown_fields(self) -> None:
+        """Record a fault for every field that was not read."""
+        for name in self._unread:
+            self.add_fault(name, "is not a known field")
+
+
+def _reject_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        repeated = next(name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1)
+        raise ValueError(f"the field {repeated} appears twice in one object")
+    return fields

@@ -1,0 +1,189 @@
+"""Rules for the fields of accounts, seats and grants, whatever form they come in.
+
+The forms (a JSON document, rows of the platform's database) define how a field is read. An invalid field is recorded as
+a fault and replaced by an empty value, so that all faults are reported together.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+from uuid import UUID
+
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import (
+    MAX_EMAIL_LENGTH,
+    PHONE_NUMBER_TYPES,
+    ROLES,
+    Account,
+    BillingState,
+    Grant,
+    Seat,
+    folded_email,
+)
+from daybreak.ports.access_stores import Directory
+
+MISSING: Final = object()
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+# Short codes with a country code have as few as three digits.
+_E164 = re.compile(r"\+[1-9][0-9]{2,14}", re.ASCII)
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+_MAX_NAME_LENGTH = 200
+_MAX_FAULTS_SHOWN = 50
+
+
+class Fields(ABC):
+    """The fields of one account, seat or grant. Each field is read once."""
+
+    @abstractmethod
+    def read(self, name: str) -> object:
+        """Return the value of a field, MISSING when it is absent."""
+
+    @abstractmethod
+    def add_fault(self, name: str, detail: str) -> None:
+        """Record what is wrong with a field."""
+
+    def text(self, name: str, is_valid: Callable[[str], bool], expected: str) -> str:
+        """Read a required text."""
+        value = self.read(name)
+        if value is MISSING:
+            self.add_fault(name, f"is missing: it must be {expected}")
+        elif isinstance(value, str) and "\0" not in value and is_valid(value):
+            return value
+        else:
+            self.add_fault(name, f"must be {expected}, not {_quoted(value)}")
+        return ""
+
+    def uuid(self, name: str) -> str:
+        """Read a required UUID as lower-case text with dashes."""
+        found = self.text(name, lambda text: _UUID.fullmatch(text) is not None, "a UUID")
+        return str(UUID(found)) if found else ""
+
+    def one_of(self, name: str, allowed: Sequence[str], default: str | None = None) -> str:
+        """Read one of a few words; required when there is no default."""
+        value = self.read(name)
+        if value is MISSING and default is not None:
+            return default
+        if isinstance(value, str) and value in allowed:
+            return value
+        problem = "is missing: it must be" if value is MISSING else f"is {_quoted(value)}, not"
+        self.add_fault(name, f"{problem} one of {', '.join(allowed)}")
+        return allowed[0]
+
+    def flag(self, name: str) -> bool:
+        """Read true or false; false when absent."""
+        value = self.read(name)
+        if value is not MISSING and not isinstance(value, bool):
+            self.add_fault(name, f"must be true or false, not {_quoted(value)}")
+        return value is True
+
+    def count(self, name: str) -> int:
+        """Read a whole number that is not negative; 0 when absent."""
+        value = self.read(name)
+        if value is MISSING:
+            return 0
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
+            return value
+        self.add_fault(name, f"must be a whole number from 0, not {_quoted(value)}")
+        return 0
+
+    def roles(self) -> tuple[str, ...]:
+        """Read the roles of a grant; none when absent."""
+        value = self.read("roles")
+        roles = [] if value is MISSING else value
+        if isinstance(roles, list) and all(role in ROLES for role in roles) and len(set(roles)) == len(roles):
+            return tuple(roles)
+        self.add_fault("roles", f"must be a list of {', '.join(ROLES)}, each at most once, not {_quoted(value)}")
+        return ()
+
+
+def read_account(row: Fields, billing: Fields) -> Account:
+    """Read an account. `billing` holds the fields of its `onboarding_billing_state`."""
+    return Account(
+        client_id=row.uuid("client_id"),
+        first_name=row.text("first_name", _is_name, f"text of at most {_MAX_NAME_LENGTH} characters"),
+        last_name=row.text("last_name", _is_name, f"text of at most {_MAX_NAME_LENGTH} characters"),
+        phone_number=row.text(
+            "phone_number", lambda text: _E164.fullmatch(text) is not None, "a number such as +15550100000"
+        ),
+        phone_number_type=row.one_of("phone_number_type", PHONE_NUMBER_TYPES),
+        active=row.one_of("status", ("active", "inactive"), "active") == "active",
+        campaign_messages_monthly_threshold=row.count("campaign_messages_monthly_threshold"),
+        campaign_messages_monthly_used=row.count("campaign_messages_monthly_used"),
+        api_tokens_enabled=row.flag("api_tokens_enabled"),
+        second_factor_required=row.flag("second_factor_required"),
+        billing=BillingState(
+            billing_provided=billing.flag("billing_provided"),
+            billing_required=billing.flag("billing_required"),
+            trial_length_days=billing.count("trial_length_days"),
+            trial_started=billing.flag("trial_started"),
+        ),
+    )
+
+
+def read_seat(row: Fields) -> Seat:
+    """Read a seat, without its password."""
+    return Seat(
+        seat_id=row.uuid("seat_id"),
+        email=row.text("email", _is_email, "an email address"),
+        disabled=row.flag("disabled"),
+    )
+
+
+def read_grant(row: Fields, seat_id: str) -> Grant:
+    """Read the permissions of that seat on one account."""
+    return Grant(
+        seat_id=seat_id,
+        client_id=row.uuid("client_id"),
+        roles=row.roles(),
+        data_export=row.flag("data_export"),
+        async_rest_api=row.flag("async_rest_api"),
+    )
+
+
+def build_directory(
+    accounts: Sequence[Account], seats: Sequence[Seat], grants: Sequence[Grant], faults: list[str]
+) -> Directory:
+    """Build a directory from parts that must agree with each other.
+
+    Raises OperatorError(directory_faults) that lists `faults` and those of the whole.
+    """
+    faults += _repeated("accounts: client_id", [account.client_id for account in accounts])
+    faults += _repeated("seats: seat_id", [seat.seat_id for seat in seats])
+    faults += _repeated("seats: email", [folded_email(seat.email) for seat in seats])
+    faults += _repeated("access: seat_id and client_id", [f"{g.seat_id} {g.client_id}" for g in grants if g.client_id])
+    client_ids, seat_ids = {account.client_id for account in accounts}, {seat.seat_id for seat in seats}
+    for grant in grants:
+        if grant.client_id and grant.client_id not in client_ids:
+            faults.append(f"access of seat {grant.seat_id} names the account {grant.client_id}, which is not listed")
+        if grant.seat_id and grant.seat_id not in seat_ids:
+            faults.append(f"access to account {grant.client_id} names the seat {grant.seat_id}, which is not listed")
+    if faults:
+        shown = "\n".join(f"  {fault}" for fault in faults[:_MAX_FAULTS_SHOWN])
+        more = f"\n  and {len(faults) - _MAX_FAULTS_SHOWN} more" if len(faults) > _MAX_FAULTS_SHOWN else ""
+        raise OperatorError(f"The directory is invalid. Nothing was changed.\n{shown}{more}", code="directory_faults")
+    return Directory(tuple(accounts), tuple(seats), tuple(grants))
+
+
+def _repeated(what: str, keys: Sequence[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for key in keys:
+        if key and key in seen:
+            yield f"{what} {key} appears twice"
+        seen.add(key)
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= _MAX_NAME_LENGTH
+
+
+def _is_email(text: str) -> bool:
+    return _EMAIL.fullmatch(text) is not None and len(text) <= MAX_EMAIL_LENGTH
+
+
+def _quoted(value: object) -> str:
+    """Quote a value on one line, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,91 @@
+"""Synchronization of the directory with the operator's platform (`[directory]` in the settings)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from daybreak.access.directory.changes import (
+    DirectoryChanges,
+    apply_changes,
+    check_removals,
+    compare_directories,
+)
+from daybreak.access.directory.platform_rows import directory_from_rows
+from daybreak.domain.errors import DaybreakError, OperatorError, SourceError
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.sources import DirectorySource, PlatformSource, Reading
+from daybreak.ports.state import State
+from daybreak.settings import DirectorySettings
+
+_log = structlog.get_logger("daybreak.directory")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySync:
+    """Brings the directory in the state database in line with the platform's own. `clock` returns UTC instants."""
+
+    settings: DirectorySettings
+    source: DirectorySource
+    state: State
+    clock: Callable[[], datetime]
+
+    def run(self, *, actor: str, dry_run: bool = False, accept_removals: bool = False) -> DirectoryChanges:
+        """Apply the differences in one transaction and return them. `actor` is `operator` or `service`.
+
+        Raises OperatorError when no queries are set, rows are invalid or too much would be removed; SourceError when a
+        query fails.
+        """
+        wanted = self._read_platform()
+        # Compared before the write transaction: 100,000 accounts take seconds, and a writer blocks logins.
+        current = self.state.read(lambda stores: stores.directory.load())
+        changes = compare_directories(current, wanted, complete=True)
+        if not accept_removals:
+            check_removals(changes, current, self.settings.max_removed_share)
+        if not dry_run and not changes.is_empty:
+            self.state.write(lambda stores: apply_changes(stores, changes, self.clock(), actor))
+        return changes
+
+    def _read_platform(self) -> Directory:
+        if not self.settings.accounts:
+            raise OperatorError(
+                "No queries are configured. Set directory.accounts, directory.seats and directory.access, "
+                "or use `daybreakd directory import`."
+            )
+        return directory_from_rows(
+            self._query("directory.accounts", self.settings.accounts),
+            self._query("directory.seats", self.settings.seats),
+            self._query("directory.access", self.settings.access),
+        )
+
+    def _query(self, setting: str, sql: str) -> list[dict[str, object]]:
+        try:
+            return self.source.query(sql)
+        except SourceError as fault:
+            raise type(fault)(f"{setting}: {fault.message}") from fault
+
+
+@dataclass(frozen=True, slots=True)
+class SyncingSource:
+    """A row source that synchronizes the directory before each reading, so that files and seats are of the same day."""
+
+    source: PlatformSource
+    sync: DirectorySync
+
+    @property
+    def engine(self) -> str:
+        return self.source.engine
+
+    def open(self, as_of: datetime) -> AbstractContextManager[Reading]:
+        """Synchronize, then open the source. A failed sync is logged and does not stop the run."""
+        try:
+            changes = self.sync.run(actor="service")
+        except DaybreakError as error:
+            _log.warning("directory.sync_failed", code=error.code, detail=error.message)
+        else:
+            _log.info("directory.synced", changes=sum(1 for _ in changes.lines()))
+        return self.source.open(as_of)

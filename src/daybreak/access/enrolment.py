@@ -1,0 +1,170 @@
+"""Enrolment of a second factor, by a seat that is signed in or whose login requires one, and its recovery codes."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+from daybreak.access.login import SessionStarted
+from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
+from daybreak.access.services import AccessServices
+from daybreak.access.sessions import ActiveSession, PendingLogin, pending_login, require_recent_password
+from daybreak.credentials import totp
+from daybreak.domain.errors import Conflict, Forbidden, RequestError
+from daybreak.domain.identity import Caller, Seat
+from daybreak.ports.state import Stores
+
+# The name that authenticator apps show next to the email.
+_PRODUCT = "Daybreak"
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """What a user needs to set up an authenticator app. Shown once, never logged.
+
+    `qr_svg` is an SVG element of `otpauth_uri`; `manual_key` is base32.
+    """
+
+    manual_key: str
+    otpauth_uri: str
+    qr_svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """Ten recovery codes, to be shown once, and the login that the enrolment completed, if any."""
+
+    recovery_codes: tuple[str, ...]
+    started: SessionStarted | None = None
+
+
+async def begin(services: AccessServices, active: ActiveSession) -> Enrolment:
+    """Create a new seed. The current second factor stays valid until the new one is confirmed.
+
+    Raises Forbidden(reauthentication_required).
+    """
+    require_recent_password(services, active.session)
+    return await _begin(services, active.seat)
+
+
+async def begin_required(services: AccessServices, token: str) -> Enrolment:
+    """Create a new seed for a pending dashboard login of a seat without a second factor.
+
+    Raises Unauthenticated; Forbidden(second_factor_required) for any other pending login.
+    """
+    return await _begin(services, (await _login_that_may_enrol(services, token)).seat)
+
+
+async def confirm(services: AccessServices, active: ActiveSession, code: str, caller: Caller) -> Enrolled:
+    """Activate the new seed with one of its codes. Other sessions of the seat end.
+
+    Raises Unauthenticated(invalid_code), Conflict when no enrolment was started, RateLimited, Forbidden.
+    """
+    require_recent_password(services, active.session)
+    login = PendingLogin(active.session, active.seat)
+    return await _confirm(LoginCompletion(services, login, caller, None, services.clock(), "otp"), code)
+
+
+async def confirm_required(
+    services: AccessServices,
+    token: str,
+    code: str,
+    caller: Caller,
+    *,
+    device_id: str | None = None,
+) -> Enrolled:
+    """Activate the new seed of a pending dashboard login, which completes the login. Raises as `confirm` does."""
+    login = await _login_that_may_enrol(services, token)
+    return await _confirm(LoginCompletion(services, login, caller, device_id, services.clock(), "otp"), code)
+
+
+async def replace_recovery_codes(services: AccessServices, active: ActiveSession, caller: Caller) -> tuple[str, ...]:
+    """Replace the recovery codes with ten new ones and return them.
+
+    Raises Forbidden(reauthentication_required), Conflict when the seat has no second factor.
+    """
+    require_recent_password(services, active.session)
+    if not active.seat.second_factor_enrolled:
+        raise Conflict("Set up the second factor first.")
+    codes = totp.new_recovery_codes(services.random)
+    hashes = recovery_hashes(codes, active.seat.seat_id)
+    event = active.origin(services.clock(), caller).event("second_factor.recovery_codes_replaced", "ok")
+
+    def write(stores: Stores) -> None:
+        stores.seats.replace_recovery_codes(active.seat.seat_id, hashes)
+        stores.audit.append(event)
+
+    await services.state.awrite(write)
+    return codes
+
+
+def enrolment_of(seed: bytes, *, email: str) -> Enrolment:
+    """Return the key, otpauth URI and QR code of a seed."""
+    # Imported here, because only enrolments draw QR codes.
+    import segno
+
+    uri = totp.otpauth_uri(seed, issuer=_PRODUCT, email=email)
+    svg = io.BytesIO()
+    segno.make(uri, error="m", micro=False).save(
+        svg,
+        kind="svg",
+        xmldecl=False,
+        svgns=True,
+        scale=4,
+        border=4,
+        omitsize=False,
+        dark="#000",
+        light="#fff",
+    )
+    return Enrolment(totp.manual_key(seed), uri, svg.getvalue().decode().strip())
+
+
+def recovery_hashes(codes: tuple[str, ...], seat_id: str) -> list[str]:
+    """Return the stored form of recovery codes."""
+    return [totp.recovery_digest(code, seat_id=seat_id) for code in codes]
+
+
+async def _login_that_may_enrol(services: AccessServices, token: str) -> PendingLogin:
+    login = await pending_login(services, token)
+    # An existing factor must be used, not replaced, and the API does not enrol.
+    if login.seat.second_factor_enrolled or login.session.kind != "dashboard":
+        raise Forbidden("This login needs a second factor. Send its code first.", code="second_factor_required")
+    return login
+
+
+async def _begin(services: AccessServices, seat: Seat) -> Enrolment:
+    now = services.clock()
+    seed = services.random(totp.SEED_BYTES)
+    sealed = totp.encrypt_seed(seed, seat_id=seat.seat_id, keyring=services.keyring.current(), random=services.random)
+    await services.state.awrite(lambda stores: stores.seats.begin_second_factor(seat.seat_id, sealed, now))
+    return enrolment_of(seed, email=seat.email)
+
+
+async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
+    services, now = completion.services, completion.now
+    seat, session = completion.login.seat, completion.login.session
+    throttle_key = await count_attempt(services, seat, now)
+    sealed = await services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
+    if sealed is None:
+        raise Conflict("No enrolment was started. Start again.")
+    step = totp.matching_step(decrypt_seed(services, sealed, seat), code, now.timestamp())
+    codes = totp.new_recovery_codes(services.random)
+    hashes = recovery_hashes(codes, seat.seat_id)
+
+    def write(stores: Stores) -> SessionStarted | RequestError | None:
+        current = stores.seats.get_for_update(seat.seat_id)
+        if step is None or stores.seats.pending_seed(seat.seat_id) != sealed:
+            stores.audit.append(completion.event("second_factor.enrolled", "invalid_code"))
+            return invalid_code()
+        if current is None or (session.awaiting_second_factor and current.second_factor_enrolled):
+            return Conflict("This seat already has a second factor.")
+        stores.seats.confirm_second_factor(seat.seat_id, step, hashes, now)
+        stores.throttle.clear(throttle_key)
+        stores.audit.append(completion.event("second_factor.enrolled", "ok"))
+        stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=session.sid)
+        return completion.write(stores) if session.awaiting_second_factor else None
+
+    outcome = await services.state.awrite(write)
+    if isinstance(outcome, RequestError):
+        raise outcome
+    return Enrolled(codes, outcome)

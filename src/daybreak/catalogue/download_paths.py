@@ -1,0 +1,31 @@
+"""Paths and names under which files are requested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.resources import RESOURCES, Resource
+
+Files = Mapping[str, tuple[Resource, Format]]
+
+
+@cache
+def download_paths(formats: tuple[str, ...]) -> Files:
+    """Return the file for each last part of a download path."""
+    return {
+        resource.path_for(format_named(name)): (resource, format_named(name))
+        for resource in RESOURCES
+        for name in formats
+    }
+
+
+@cache
+def file_names(formats: tuple[str, ...]) -> Files:
+    """Return the file for each file name in a signed link."""
+    return {
+        resource.file_name(format_named(name)): (resource, format_named(name))
+        for resource in RESOURCES
+        for name in formats
+    }

@@ -1,0 +1,58 @@
+"""`daybreakd builder`: the process that builds and publishes snapshots."""
+
+import os
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from daybreak.cli.logs import configure_logging
+from daybreak.cli.migrate import prepare_state
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.web import PRIVATE_UMASK
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+
+_PARENT_POLL_SECONDS = 1.0
+
+
+def builder(
+    *,
+    config: Config = None,
+    stop_with: Annotated[
+        int | None, Parameter(help="Process id of the parent: stop when it ends. `daybreakd serve` uses it.")
+    ] = None,
+) -> None:
+    """Build and publish snapshots on schedule until SIGTERM or Ctrl-C. A run stops after its current file."""
+    settings = settings_of(config)
+    configure_logging(settings)
+    if not settings.snapshot.schedule:
+        raise OperatorError(
+            "snapshot.schedule is false: there is nothing to do. Set it to true, or start runs with "
+            "`daybreakd snapshot run`."
+        )
+    prepare_state(settings)
+    _run(settings, stop_with)
+
+
+def _run(settings: "Settings", parent: int | None) -> None:
+    from daybreak.bootstrap import open_state, run_context, this_node
+    from daybreak.snapshots.builder import run_builder
+
+    os.umask(PRIVATE_UMASK)
+    with closing(open_state(settings)) as state:
+        context = run_context(settings, state)
+        if parent is not None:
+            threading.Thread(target=_stop_with, args=(parent, context.stop), name="parent", daemon=True).start()
+        run_builder(context, this_node("builder"))
+
+
+def _stop_with(parent: int, stop: threading.Event) -> None:
+    """Set the event when the parent process was killed."""
+    while os.getppid() == parent:
+        if stop.wait(_PARENT_POLL_SECONDS):
+            return
+    stop.set()

@@ -1,0 +1,137 @@
+"""`daybreakd web`: the web workers of this node."""
+
+import gc
+import multiprocessing
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daybreak.cli.logs import configure_logging
+from daybreak.cli.migrate import prepare_state
+from daybreak.cli.options import Config, settings_of
+
+if TYPE_CHECKING:
+    from daybreak.bootstrap import Wired
+    from daybreak.domain.snapshot import Freshness
+    from daybreak.ports.state import Node
+    from daybreak.settings import Settings
+    from daybreak.web.app import Application
+    from daybreak.web.listener import ListenAddress
+    from daybreak.web.server import ServerHooks
+
+PRIVATE_UMASK = 0o077
+
+
+def web(*, config: Config = None) -> None:
+    """Serve the HTTP API and the dashboard until SIGTERM or Ctrl-C. `daybreakd builder` builds the files."""
+    settings = settings_of(config)
+    configure_logging(settings)
+    run_web(settings)
+
+
+def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
+    """Run the web workers until SIGTERM or SIGINT. Logging is configured already.
+
+    Raises:
+        OperatorError: the keyring, the state database or the address cannot be used.
+        SystemExit: workers died.
+    """
+    os.umask(PRIVATE_UMASK)
+    with _metrics_folder(settings) as folder:
+        # Imported after the folder is known, and once for all workers.
+        import daybreak.web.app  # noqa: F401
+        from daybreak.bootstrap import open_keyring, this_node
+        from daybreak.web.listener import claim_address
+        from daybreak.web.server import ServerHooks, serve
+
+        open_keyring(settings)
+        prepare_state(settings)
+        address = claim_address(settings.listen)
+        hooks = hooks or ServerHooks()
+        if folder is not None:
+            metrics = _metrics_process(settings, folder)
+            hooks = ServerHooks(_both(metrics.start, hooks.on_start), _both(metrics.terminate, hooks.on_stop))
+        load_app = partial(_load_app, settings, address, os.getpid(), this_node("web"))
+        serve(address, settings.workers, load_app, hooks)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        first()
+        second()
+
+    return run
+
+
+def _load_app(
+    settings: "Settings", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
+) -> "Application":
+    """Create the application in a worker."""
+    from daybreak.bootstrap import build
+    from daybreak.web.app import create_app
+
+    # A worker is a forked process, or a new one where the platform does not fork.
+    configure_logging(settings)
+    wired = build(settings)
+    app = create_app(wired.services, partial(_background, wired, address, main_pid, node))
+    gc.collect()
+    # What is loaded now lives as long as the worker: no later collection has to visit it.
+    gc.freeze()
+    return app
+
+
+@asynccontextmanager
+async def _background(
+    wired: "Wired", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
+) -> AsyncIterator[None]:
+    """What runs in a worker besides requests."""
+    from daybreak.bootstrap import now_utc
+    from daybreak.web.heartbeat import heartbeat
+    from daybreak.web.server import announcement
+    from daybreak.web.watchdog import watchdog
+
+    async with watchdog(main_pid):
+        async with announcement(address), heartbeat(wired.state, node, now_utc):
+            yield
+        await wired.aclose()
+
+
+@contextmanager
+def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
+    """Create the folder where workers write their metrics, in memory where the system has a file system for that."""
+    if not settings.metrics.listen:
+        yield None
+        return
+    memory = Path("/dev/shm")  # noqa: S108 - a folder for this user alone is created in it
+    parent = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="daybreak-metrics-", dir=parent, ignore_cleanup_errors=True) as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        yield Path(folder)
+
+
+def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Process:
+    """Return the process that serves metrics.
+
+    It has threads and database connections, which the main process must not have: workers are forked from that.
+    """
+    from daybreak.web.listener import claim_port
+    from daybreak.web.metrics_server import serve_metrics
+
+    address = claim_port(settings.metrics.listen, "metrics.listen")
+    arguments = (address, folder, partial(_read_freshness, settings), os.getpid())
+    return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
+
+
+def _read_freshness(settings: "Settings") -> "Freshness":
+    """Read how fresh the files are."""
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.snapshots.freshness import freshness
+
+    now, publish_at = now_utc(), settings.snapshot.publish_at
+    with closing(open_state(settings)) as state:
+        return state.read(lambda stores: freshness(stores.snapshots, now, publish_at))

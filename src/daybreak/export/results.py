@@ -1,0 +1,25 @@
+"""Results of an export, kept in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from daybreak.domain.snapshot import ManifestEntry
+
+
+@dataclass(slots=True)
+class ExportResults:
+    """An `ExportObserver` that keeps what it receives. `rows` is the last progress."""
+
+    entries: list[ManifestEntry] = field(default_factory=list)
+    reused: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def entries_written(self, entries: list[ManifestEntry]) -> None:
+        self.entries += entries
+
+    def leaders_reused(self, client_ids: list[str]) -> None:
+        self.reused += client_ids
+
+    def rows_done(self, rows: int) -> None:
+        self.rows = rows

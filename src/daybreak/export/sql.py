@@ -1,0 +1,13 @@
+"""SQL quoting. Every name and text that becomes part of a statement passes through here."""
+
+from __future__ import annotations
+
+
+def identifier(name: str) -> str:
+    """Return a name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as an SQL string constant."""
+    return "'" + text.replace("'", "''") + "'"

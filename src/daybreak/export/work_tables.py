@@ -1,0 +1,135 @@
+"""Temporary tables of an export: one object creates and drops everything that is derived from a resource's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Protocol
+
+import duckdb
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.export.engine import ENGINE_TYPES
+from daybreak.export.sql import identifier
+
+
+class EmbeddedRows(Protocol):
+    """Rows of the nine resources, for queries in the embedded engine."""
+
+    def leaders(self) -> list[str]:
+        """Return every Leader that gets files: lower-case UUID text, sorted."""
+
+    def rows_query(self, resource: str) -> str:
+        """Return a SELECT of the resource's columns, rows in any order. It may be run repeatedly: results that are
+        expensive to compute are kept by the implementation.
+        """
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Open a connection on which the queries run, for one thread and one open result. The caller closes it."""
+
+
+class WorkTables:
+    """One resource's rows as the view `resource_rows`, in the catalogue's types, and the tables derived from it.
+
+    All of them are temporary, and visible on `connection` alone.
+    """
+
+    ROWS = "resource_rows"
+    ROW_LENGTHS = "row_lengths"
+    SORTED_ROWS = "sorted_rows"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, resource: Resource, query: str) -> None:
+        self.connection = connection
+        self.resource = resource
+        columns = ", ".join(_typed(column) for column in resource.columns)
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW {self.ROWS} AS SELECT {columns} FROM ({query})")
+
+    def number_leaders(self, client_ids: Sequence[str]) -> None:
+        """Number the Leaders to export from 0. Replaces earlier numbers."""
+        self.connection.execute(
+            "CREATE OR REPLACE TEMP TABLE leader_numbers AS "
+            "SELECT CAST(id AS UUID) AS numbered_leader, CAST(ordinal - 1 AS INTEGER) AS ordinal "
+            "FROM (SELECT unnest($1) AS id, generate_subscripts($1, 1) AS ordinal)",
+            [list(client_ids)],
+        )
+
+    def numbered_rows(self) -> str:
+        """Return a FROM clause of the numbered Leaders' rows: `ordinal`, and the resource's columns as `r.*`."""
+        return f'{self.ROWS} AS r JOIN leader_numbers ON leader_numbers.numbered_leader = r."LEADER_ID"'
+
+    @property
+    def row_order(self) -> str:
+        """The ORDER BY list of rows within a file: the key, then what breaks ties between equal keys."""
+        names = (*self.resource.key, *self.resource.tie_break)
+        return ", ".join(f"{identifier(name)} NULLS FIRST" for name in names)
+
+    @contextmanager
+    def measured_rows(self) -> Iterator[None]:
+        """Create the table ROW_LENGTHS for the duration: (leader_id, key, length), where key is the first column of the
+        resource's key and length the bytes of a row's texts.
+
+        It covers all Leaders in one scan. A WHERE clause would be evaluated before the lengths, and the engine gathers
+        the rows that pass it, texts included, until it has a full vector.
+        """
+        texts = [identifier(column.name) for column in self.resource.columns if column.type is ColumnType.TEXT]
+        length = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
+        self.connection.execute(
+            f'CREATE OR REPLACE TEMP TABLE {self.ROW_LENGTHS} AS SELECT "LEADER_ID" AS leader_id, '
+            f"{identifier(self.resource.key[0])} AS key, {length} AS length FROM {self.ROWS}"
+        )
+        # After an error the table goes with the connection.
+        yield
+        self.connection.execute(f"DROP TABLE {self.ROW_LENGTHS}")
+
+    @contextmanager
+    def sorted_rows(self, columns: str) -> Iterator[None]:
+        """Create the table SORTED_ROWS for the duration: `ordinal`, `place` from 1, and `columns`, of the numbered
+        Leaders' rows by ordinal and `row_order`. The table is stored in that order, so a range of places is read
+        without a full scan.
+        """
+        self.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {self.SORTED_ROWS} AS "
+            f"SELECT ordinal, row_number() OVER (ORDER BY ordinal, {self.row_order}) AS place, {columns} "
+            f"FROM (SELECT ordinal, r.* FROM {self.numbered_rows()}) ORDER BY place"
+        )
+        yield
+        self.connection.execute(f"DROP TABLE {self.SORTED_ROWS}")
+
+
+class KnownRows:
+    """Rows of known Leaders, of every resource, on one connection. Its table `known_leaders` is temporary."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, rows: EmbeddedRows) -> None:
+        self.connection = connection
+        self._rows = rows
+        connection.execute(
+            "CREATE OR REPLACE TEMP TABLE known_leaders AS SELECT CAST(unnest($1) AS UUID) AS leader_id",
+            [rows.leaders()],
+        )
+
+    def of(self, resource: str) -> str:
+        """Return the rows of a resource as a FROM item."""
+        return (
+            f"(SELECT r.* FROM ({self._rows.rows_query(resource)}) AS r "
+            f'JOIN known_leaders AS k ON k.leader_id = CAST(r."LEADER_ID" AS UUID))'
+        )
+
+
+@contextmanager
+def open_work_tables(rows: EmbeddedRows, resource: Resource) -> Iterator[WorkTables]:
+    """Open the work tables of one resource on a dedicated connection. All are gone when the context ends."""
+    with closing(rows.cursor()) as connection:
+        yield WorkTables(connection, resource, rows.rows_query(resource.name))
+
+
+@contextmanager
+def open_known_rows(rows: EmbeddedRows) -> Iterator[KnownRows]:
+    """Open the rows of known Leaders on a dedicated connection. Its table is gone when the context ends."""
+    with closing(rows.cursor()) as connection:
+        yield KnownRows(connection, rows)
+
+
+def _typed(column: Column) -> str:
+    name = identifier(column.name)
+    return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"

@@ -1,0 +1,95 @@
+"""Flushing written files to disk, once for a whole run.
+
+One `syncfs` flushes all data, names and links of a run for the cost of one call; one `fsync` for each file would take
+longer than writing it. Since Linux 5.8, `syncfs` reports write errors that occurred since the previous call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+_SYNC_BYTES = 128 << 20
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush all files and names below a folder. Raises OSError."""
+    syncfs = _syncfs()
+    if syncfs is not None:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            syncfs(handle)
+        finally:
+            os.close(handle)
+        return
+    for path, _folders, names in os.walk(folder):
+        for name in names:
+            handle = os.open(os.path.join(path, name), os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        sync_folder(Path(path))
+
+
+class BackgroundSync:
+    """Flush of written files while a run goes on, which shortens the flush at its end.
+
+    The kernel reports a write error only once, so `add` and `finish` raise the errors of earlier flushes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._bytes = 0
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sync")
+        self._running: Future[None] | None = None
+
+    def add(self, length: int) -> None:
+        """Count written bytes, and start a flush after every 128 MiB. Thread-safe. Raises OSError."""
+        with self._lock:
+            self._bytes += length
+            if self._bytes < _SYNC_BYTES or _syncfs() is None:
+                return
+            if self._running is not None:
+                if not self._running.done():
+                    return
+                self._running.result()
+            self._bytes = 0
+            self._running = self._executor.submit(sync_tree, self._folder)
+
+    def finish(self) -> None:
+        """Wait for a running flush. Raises OSError."""
+        self._executor.shutdown()
+        if self._running is not None:
+            self._running.result()
+
+
+@cache
+def _syncfs() -> Callable[[int], None] | None:
+    """Return `syncfs(2)`, which `os` lacks, or None on systems without it."""
+    try:
+        function = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError):
+        return None
+
+    def call(handle: int) -> None:
+        if function(handle) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return call

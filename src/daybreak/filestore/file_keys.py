@@ -1,0 +1,58 @@
+"""Keys of stored files: the only module that builds and splits them.
+
+A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource}{ending}`, relative to the root folder
+or prefix of the store. All Leaders without rows share the file `snapshots/{snapshot_id}/empty/{resource}{ending}`.
+There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from daybreak.catalogue.formats import FORMATS
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.identity import is_id
+
+_ENDINGS = {format.name: format.ending for format in FORMATS}
+
+_RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
+_KEY = re.compile(f"snapshots/([^/]+)/({_PART}(?:/{_PART})*)")
+
+
+def relative_name(client_id: str, resource: str, format: str) -> str:
+    """Return the name of a file in its snapshot.
+
+    An empty `client_id` selects the shared file without rows. Raises FileStoreError for anything but an id, a
+    resource name and a format: no name leads out of the folder of the snapshot.
+    """
+    last = _file_name(resource, format)
+    if client_id == "":
+        return f"empty/{last}"
+    if not is_id(client_id):
+        raise FileStoreError("A Leader's id must be a lower-case UUID to be part of a file name.")
+    return f"{client_id[:2]}/{client_id}.{last}"
+
+
+@lru_cache(maxsize=64)  # Equal for all Leaders.
+def _file_name(resource: str, format: str) -> str:
+    if format not in _ENDINGS or not _RESOURCE.fullmatch(resource):
+        raise FileStoreError(f"'{resource}' in format '{format}' is not a valid file name.")
+    return f"{resource}{_ENDINGS[format]}"
+
+
+def snapshot_folder(snapshot_id: str) -> str:
+    """Return the folder of a snapshot. Raises FileStoreError for an invalid id."""
+    if not is_id(snapshot_id):
+        raise FileStoreError("A snapshot's id must be a lower-case UUID.")
+    return f"snapshots/{snapshot_id}"
+
+
+@lru_cache(1024)  # Clients fetch the same file many times.
+def split_key(key: str) -> tuple[str, str]:
+    """Return the snapshot id and the name in the snapshot. Raises FileStoreError for an invalid key."""
+    found = _KEY.fullmatch(key)
+    if found is None or not is_id(found[1]):
+        raise FileStoreError("This is not the key of a stored file.")
+    return found[1], found[2]

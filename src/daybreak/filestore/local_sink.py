@@ -1,0 +1,195 @@
+"""Staging folder of one run on a local disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from daybreak.domain.errors import FileStoreError, StoreFull
+from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
+from daybreak.filestore.file_keys import relative_name, snapshot_folder, split_key
+from daybreak.ports.files import WrittenFile
+
+# Files contain personal data: only the user and the group of the service have access.
+FOLDER_MODE = 0o750
+_FILE_MODE = 0o640
+_TEMPORARY = ".unfinished"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FOLDER_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT})
+_NO_HARD_LINK = frozenset({errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV})
+
+
+def store_error(error: OSError, failure: str) -> FileStoreError:
+    """Return the error of the file store for a system error. `failure` is the first part of the message."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in _FULL:
+        return StoreFull(f"{failure}: {reason}. Free disk space, then run again.")
+    return FileStoreError(f"{failure}: {reason}.")
+
+
+class LocalSink:
+    """Files of one snapshot in their staging folder. Safe to use from several threads and, pickled, processes."""
+
+    def __init__(self, root: Path, staged: Path, final: Path) -> None:
+        self._root = root
+        self._staged = staged
+        self._final = final
+        self._key_prefix = snapshot_folder(final.name)
+        self._folders: set[str] = set()
+        self._lock = threading.Lock()
+        self._background_sync = BackgroundSync(staged)
+
+    def __getstate__(self) -> tuple[Path, Path, Path]:
+        return self._root, self._staged, self._final
+
+    def __setstate__(self, state: tuple[Path, Path, Path]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        """Write a file, or atomically replace the one that an earlier attempt of a task wrote.
+
+        Raises FileStoreError, StoreFull; a failed write leaves no file.
+        """
+        name = relative_name(client_id, resource, format)
+        path = f"{self._staged}/{name}"
+        digest = hashlib.sha256()
+        length = 0
+        try:
+            self._make_folder(name)
+            handle, temporary = self._create(path)
+            try:
+                for piece in pieces:
+                    digest.update(piece)
+                    length += _write_all(handle, piece)
+                if temporary != path:
+                    os.replace(temporary, path)
+            except BaseException:
+                _unlink_own(handle, temporary)
+                raise
+            finally:
+                os.close(handle)
+            self._background_sync.add(length)
+        except OSError as error:
+            raise store_error(error, f"The file {name} cannot be written") from error
+        return WrittenFile(key=self._key(name), bytes=length, sha256=digest.hexdigest())
+
+    def reuse(self, key: str) -> str:
+        """Add a file of an earlier snapshot as a hard link, or as a copy where links are not supported.
+
+        Returns its new key. Raises FileStoreError if the file does not exist.
+        """
+        snapshot_id, name = split_key(key)
+        source = f"{self._root}/snapshots/{snapshot_id}/{name}"
+        target = f"{self._staged}/{name}"
+        try:
+            self._make_folder(name)
+            try:
+                os.link(source, target, follow_symlinks=False)
+            except FileExistsError:
+                self._replace_by_link(source, target)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINK:
+                    raise
+                shutil.copyfile(source, target)
+        except OSError as error:
+            raise store_error(error, f"The file {key} cannot be linked") from error
+        return self._key(name)
+
+    def commit(self) -> None:
+        """Flush all files to disk, then rename the folder, then flush the names. Raises FileStoreError."""
+        try:
+            # Left by killed tasks.
+            remove_tree(self._staged / _TEMPORARY, set())
+            self._background_sync.finish()
+            sync_tree(self._staged)
+            self._staged.rename(self._final)
+            sync_folder(self._final.parent)
+            sync_folder(self._staged.parent)
+        except OSError as error:
+            raise store_error(error, f"The files cannot be made durable as {self._final}") from error
+
+    def discard(self) -> None:
+        """Delete all files. Raises FileStoreError."""
+        try:
+            remove_tree(self._staged, set())
+            remove_tree(self._final, set())
+        except OSError as error:
+            raise store_error(error, "The files of the failed run cannot be deleted") from error
+
+    def _key(self, name: str) -> str:
+        return f"{self._key_prefix}/{name}"
+
+    def _make_folder(self, name: str) -> None:
+        folder = name.rpartition("/")[0]
+        if folder in self._folders:
+            return
+        os.makedirs(f"{self._staged}/{folder}", exist_ok=True)
+        with self._lock:
+            self._folders.add(folder)
+
+    def _create(self, path: str) -> tuple[int, str]:
+        """Create a file. Return its handle and path, which is a temporary one if the file exists."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(path, flags, _FILE_MODE), path
+        except FileExistsError:
+            temporary = self._temporary_path()
+            return os.open(temporary, flags, _FILE_MODE), temporary
+
+    def _replace_by_link(self, source: str, target: str) -> None:
+        """Replace the file of an earlier attempt of the task by a link."""
+        if os.path.samefile(source, target):
+            return
+        temporary = self._temporary_path()
+        os.link(source, temporary, follow_symlinks=False)
+        os.replace(temporary, target)
+
+    def _temporary_path(self) -> str:
+        folder = f"{self._staged}/{_TEMPORARY}"
+        os.makedirs(folder, exist_ok=True)
+        return f"{folder}/{uuid.uuid4().hex}"
+
+
+def _write_all(handle: int, piece: bytes | memoryview) -> int:
+    """Write a whole piece. The write after a short one raises the error that explains it, such as a full disk."""
+    remaining = memoryview(piece).cast("B")
+    length = len(remaining)
+    while remaining:
+        remaining = remaining[os.write(handle, remaining) :]
+    return length
+
+
+def _unlink_own(handle: int, path: str) -> None:
+    """Delete a failed file unless another task has replaced it by a complete one."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(handle), os.stat(path)):
+            os.unlink(path)
+
+
+def remove_tree(folder: Path, kept: set[str]) -> int:
+    """Delete the files of a folder except the kept names (relative to it), and empty folders. Return their number.
+
+    Several processes may delete the same folder at the same time. Raises OSError.
+    """
+    removed = 0
+    for path, _folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            full = os.path.join(path, name)
+            if kept and os.path.relpath(full, folder) in kept:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(full)
+                removed += 1
+        try:
+            os.rmdir(path)
+        except OSError as error:
+            if error.errno not in _FOLDER_IN_USE:
+                raise
+    return removed

@@ -1,0 +1,177 @@
+"""How values are written in the configuration and on the command line: parsing and formatting.
+
+Every `parse_` function raises ValueError for text that it does not accept: an InvalidValue when its message says
+what to write, another one when the description of the type says enough.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import time, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_MAX_WINDOW = timedelta(days=365)
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_BYTES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+class InvalidValue(ValueError):
+    """The text is not accepted. The message is a sentence that says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `attempts` in any `window`."""
+
+    attempts: int
+    window: timedelta
+
+    @property
+    def window_seconds(self) -> int:
+        """The window in whole seconds."""
+        return int(self.window.total_seconds())
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse `90s`, `15m`, `1h30m`, `7d` or `2w`."""
+    parts = re.findall(r"(\d+)([smhdw])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InvalidValue('Use a duration such as "30s", "15m", "4h" or "7d".')
+    try:
+        return timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
+    except OverflowError:
+        raise InvalidValue("Use a shorter duration.") from None
+
+
+def format_duration(span: timedelta) -> str:
+    """Format a duration in the largest unit that divides it: `15m`, `7d`."""
+    seconds = int(span.total_seconds())
+    unit = next(unit for unit in ("d", "h", "m", "s") if seconds % _SECONDS[unit] == 0)
+    return f"{seconds // _SECONDS[unit]}{unit}"
+
+
+def duration_in_words(span: timedelta) -> str:
+    """Spell a duration out for people: `15 minutes`, `1 hour 30 minutes`."""
+    rest, words = int(span.total_seconds()), []
+    for unit, name in (("d", "day"), ("h", "hour"), ("m", "minute"), ("s", "second")):
+        count, rest = divmod(rest, _SECONDS[unit])
+        if count:
+            words.append(f"{count} {name}" if count == 1 else f"{count} {name}s")
+    return " ".join(words)
+
+
+def parse_size(text: str) -> int:
+    """Parse `512MB`, `1GB` or `2GiB` into bytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)", text)
+    if match is None:
+        raise ValueError
+    return int(float(match[1]) * _BYTES[match[2]])
+
+
+def format_size(size_bytes: int) -> str:
+    """Format bytes in the largest decimal unit that divides them: `200MB`."""
+    for unit in ("TB", "GB", "MB", "KB"):
+        if size_bytes and size_bytes % _BYTES[unit] == 0:
+            return f"{size_bytes // _BYTES[unit]}{unit}"
+    return f"{size_bytes}B"
+
+
+def parse_time_of_day(text: str) -> time:
+    """Parse `04:00`."""
+    match = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)", text)
+    if match is None:
+        raise ValueError
+    return time(int(match[1]), int(match[2]))
+
+
+def parse_rate(text: str) -> Rate:
+    """Parse `10/5m`: ten attempts in any five minutes."""
+    match = re.fullmatch(r"(\d+)/(\w+)", text)
+    if match is None or int(match[1]) < 1:
+        raise ValueError
+    window = parse_duration(match[2])
+    if not timedelta(seconds=1) <= window <= _MAX_WINDOW:
+        raise InvalidValue(f'Use a window from "1s" to "{format_duration(_MAX_WINDOW)}", such as "10/5m".')
+    return Rate(int(match[1]), window)
+
+
+def format_rate(rate: Rate) -> str:
+    """Format a rate as `10/5m`."""
+    return f"{rate.attempts}/{format_duration(rate.window)}"
+
+
+def parse_base_url(text: str) -> str:
+    """Parse the public URL of the service.
+
+    The result is normalized as browsers do: lower-case host, no default port, no final slash.
+    """
+    text = text.rstrip("/")
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        raise ValueError
+    if parts.query or parts.fragment or parts.username is not None or not text.isascii() or re.search(r"\s", text):
+        raise InvalidValue("Remove the user, query, fragment and spaces, and write international names as punycode.")
+    if "csv" in text.lower():
+        raise InvalidValue(
+            'Use a URL without "csv" in it: consumers replace "csv" by "json" in download links, '
+            "and the replacement must only change the format."
+        )
+    host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def parse_listen(text: str) -> str:
+    """Parse `host:port` or `unix:/path`."""
+    return text if text.startswith("unix:/") else parse_host_and_port(text)
+
+
+def parse_host_and_port(text: str) -> str:
+    """Parse `host:port`."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise ValueError
+    return f"{host}:{int(port)}"
+
+
+def parse_state_url(text: str, folder: Path) -> str:
+    """Parse the URL of a state database. A relative SQLite file is resolved against `folder`."""
+    if text.startswith("sqlite:///"):
+        file = text.removeprefix("sqlite:///")
+        if file:
+            return f"sqlite:///{(folder / file).resolve()}"
+    elif text.startswith(("postgresql://", "postgres://")):
+        try:
+            database = urlsplit(text).path.strip("/")
+        except ValueError:
+            database = ""
+        # An at sign here belongs to a password whose unescaped slash ended the host part.
+        if not database or "@" in database:
+            raise InvalidValue(
+                'Use "postgresql://user@host/database", with %-codes for special characters in names and passwords.'
+            )
+        return "postgresql://" + text.partition("://")[2]
+    raise InvalidValue('Use "sqlite:///state.db" (a file) or "postgresql://user@host/database".')
+
+
+def parse_files_url(text: str, folder: Path) -> str:
+    """Parse a bucket URL, or a folder, which becomes a `file://` URL resolved against `folder`."""
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme in {"s3", "gs", "az"} and rest.strip("/"):
+        return text.rstrip("/")
+    if separator and scheme == "file" and rest.startswith("/"):
+        return f"file://{Path(rest).resolve()}"
+    # `s3:/bucket` is a mistyped bucket, not a folder.
+    if text and not re.match(r"\w+:", text):
+        return f"file://{(folder / Path(text).expanduser()).resolve()}"
+    raise ValueError

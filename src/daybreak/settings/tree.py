@@ -1,0 +1,138 @@
+"""The whole configuration: the settings before the first section, the sections, and where values come from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from daybreak.settings.origin import current_origin
+from daybreak.settings.sections import (
+    AccessSettings,
+    AuditSettings,
+    DirectorySettings,
+    FilesSettings,
+    GuardSettings,
+    KeysSettings,
+    MetricsSettings,
+    Section,
+    SnapshotSettings,
+    SourceSettings,
+    StateSettings,
+)
+from daybreak.settings.text_forms import InvalidValue
+from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
+
+ENVIRONMENT_PREFIX = "DAYBREAK_"
+
+
+class _Variables(EnvSettingsSource):
+    """The `DAYBREAK_...` variables of the origin, instead of the process environment."""
+
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self.env_vars = {name.lower(): value for name, value in current_origin().variables.items()}
+
+
+class Settings(BaseSettings):
+    """The whole configuration, validated. Paths are absolute."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        enable_decoding=False,
+    )
+
+    base_url: BaseUrl = Field(
+        default="http://127.0.0.1:8400", description="Public URL of the service; the start of every link."
+    )
+    listen: Listen = Field(
+        default="127.0.0.1:8400", description="Host and port, or Unix socket, on which the service listens."
+    )
+    workers: Whole = Field(default=2, ge=1, le=256, description="Number of web worker processes.")
+    require_https: bool = Field(
+        default=False, description="Refuse plain HTTP requests to the API instead of serving them."
+    )
+    trusted_proxies: Networks = Field(
+        default=(), description="Proxies whose X-Forwarded-For and X-Forwarded-Proto headers are trusted."
+    )
+    operator_contact: str = Field(
+        default="",
+        description="Contact shown to users on the login page, on `/docs`, and where they may not create API tokens.",
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        default="auto", description='"auto": colored lines on a terminal, JSON lines elsewhere.'
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum log level.")
+    state: StateSettings
+    keys: KeysSettings
+    source: SourceSettings
+    files: FilesSettings
+    snapshot: SnapshotSettings
+    guard: GuardSettings
+    access: AccessSettings
+    directory: DirectorySettings
+    audit: AuditSettings
+    metrics: MetricsSettings
+
+    _file: Path | None = PrivateAttr(default_factory=lambda: current_origin().file)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the strongest first: variables override the file, which comes as init arguments."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return _Variables(settings_cls), init_settings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_sections(cls, values: dict[str, object]) -> dict[str, object]:
+        """Validate sections that are not set as well: their defaults, and settings that are missing."""
+        return {name: {} for name in SECTIONS} | values
+
+    @field_validator("require_https")
+    @classmethod
+    def _require_https_base_url(cls, require_https: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic calls it
+        if require_https and not str(info.data.get("base_url", "https:")).startswith("https:"):
+            raise InvalidValue("Set base_url to a URL that starts with https://.")
+        return require_https
+
+    @property
+    def file(self) -> Path | None:
+        """The configuration file; None when all values come from defaults and the environment."""
+        return self._file
+
+    @property
+    def secure(self) -> bool:
+        """Whether users reach the service by HTTPS: HSTS and secure cookies follow from it."""
+        return self.base_url.startswith("https://")
+
+    @property
+    def base_path(self) -> str:
+        """The path of `base_url` without a final slash; usually empty."""
+        return urlsplit(self.base_url).path.rstrip("/")
+
+    @property
+    def spill_folder(self) -> Path:
+        """Where the builder spills: `snapshot.temp_dir`, or `.spill` next to the files or the configuration file."""
+        folder = self.files.folder or (self._file.parent if self._file is not None else Path.cwd())
+        return self.snapshot.temp_dir or folder / ".spill"
+
+
+SECTIONS: Mapping[str, type[Section]] = {
+    name: field.annotation
+    for name, field in Settings.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+}

@@ -1,0 +1,162 @@
+"""The types of settings: what each accepts, and how the reference page and errors describe it.
+
+A type accepts its own Python values as well as their text form, so that defaults are written as Python values.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import time, timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, SecretStr
+
+from daybreak.catalogue.formats import FORMATS
+from daybreak.settings.origin import current_origin
+from daybreak.settings.text_forms import (
+    InvalidValue,
+    Rate,
+    parse_base_url,
+    parse_duration,
+    parse_files_url,
+    parse_host_and_port,
+    parse_listen,
+    parse_rate,
+    parse_size,
+    parse_state_url,
+    parse_time_of_day,
+)
+
+T = TypeVar("T")
+FORMAT_NAMES = tuple(each.name for each in FORMATS)
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How the values of a type are written: `name` in the reference, `expected` in errors, after the word "Use"."""
+
+    name: str
+    expected: str
+
+
+def _from_text(parse: Callable[[str], object], type_: type | UnionType) -> BeforeValidator:
+    """Parse texts, accept values of `type_`, refuse everything else."""
+
+    def validate(value: object) -> object:
+        if isinstance(value, str):
+            return parse(value)
+        if not isinstance(value, type_) or isinstance(value, bool):
+            raise ValueError  # noqa: TRY004 - Pydantic reports a ValueError, and passes a TypeError on
+        return value
+
+    return BeforeValidator(validate)
+
+
+def _split(value: object) -> object:
+    """Split the text of an environment variable, which separates entries with commas."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _require_unique(values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(set(values)) != len(values):
+        raise InvalidValue("Use each entry once.")
+    return values
+
+
+def _require_text(value: object) -> object:
+    if value == "":
+        raise ValueError
+    return value
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else (current_origin().folder / path.expanduser()).resolve()
+
+
+def _require_format(name: str) -> str:
+    if name not in FORMAT_NAMES:
+        raise ValueError
+    return name
+
+
+def one_of(words: Sequence[str]) -> Notation:
+    """Return the notation of a choice between words."""
+    quoted = [f'"{word}"' for word in words]
+    return Notation(_alternatives([f"`{word}`" for word in quoted]), _alternatives(quoted))
+
+
+def _alternatives(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+_PATH = Notation("path", "a path")
+_FORMAT = one_of(FORMAT_NAMES)
+SIZE = Notation("size", 'a size such as "512MB", "1GB" or "2GiB"')
+
+Whole = Annotated[int, _from_text(int, int), Notation("number", "a whole number")]
+Share = Annotated[float, _from_text(float, int | float), Notation("share", "a share such as 0.2 for a fifth")]
+Duration = Annotated[
+    timedelta,
+    _from_text(parse_duration, timedelta),
+    Notation("duration", 'a duration such as "30s", "15m", "4h" or "7d"'),
+]
+Size = Annotated[int, _from_text(parse_size, int), SIZE]
+TimeOfDay = Annotated[
+    time, _from_text(parse_time_of_day, time), Notation("UTC time of day", 'a UTC time of day such as "04:00"')
+]
+AbsolutePath = Annotated[Path, BeforeValidator(_require_text), AfterValidator(_absolute), _PATH]
+OptionalPath = Annotated[Path | None, BeforeValidator(_require_text), AfterValidator(_absolute), _PATH]
+RateLimit = Annotated[
+    Rate, _from_text(parse_rate, Rate), Notation("attempts per time", 'attempts per time such as "10/5m"')
+]
+RateLimits = Annotated[
+    tuple[RateLimit, ...],
+    BeforeValidator(_split),
+    AfterValidator(_require_unique),
+    Notation("list of attempts per time", 'a list of attempts per time such as ["5/5m", "20/1h"]'),
+]
+Networks = Annotated[
+    tuple[Annotated[IPv4Network | IPv6Network, _from_text(ip_network, IPv4Network | IPv6Network)], ...],
+    BeforeValidator(_split),
+    AfterValidator(_require_unique),
+    Notation("list of addresses or networks", 'a list of addresses or networks such as ["10.0.0.0/8"]'),
+]
+FormatNames = Annotated[
+    tuple[Annotated[str, AfterValidator(_require_format)], ...],
+    BeforeValidator(_split),
+    AfterValidator(_require_unique),
+    Notation(f"list of {_FORMAT.name}", f"a list of {_FORMAT.expected}"),
+]
+TextTable = Annotated[Mapping[str, str], Notation("table of texts", "a table of texts")]
+BaseUrl = Annotated[
+    str,
+    AfterValidator(parse_base_url),
+    Notation("http or https URL", 'the public URL of the service, such as "https://export.example.org"'),
+]
+Listen = Annotated[
+    str,
+    AfterValidator(parse_listen),
+    Notation(
+        "host:port or unix:/path",
+        'a host and port such as "127.0.0.1:8400" or "[::]:8400", or a socket such as "unix:/run/daybreak/web.sock"',
+    ),
+]
+OptionalListen = Annotated[
+    str,
+    AfterValidator(lambda text: parse_host_and_port(text) if text else text),
+    Notation("host:port", 'a host and port such as "127.0.0.1:9400"'),
+]
+StateUrl = Annotated[
+    SecretStr,
+    AfterValidator(lambda url: SecretStr(parse_state_url(url.get_secret_value(), current_origin().folder))),
+    Notation("database URL", "text in quotes"),
+]
+FilesUrl = Annotated[
+    str,
+    AfterValidator(lambda url: parse_files_url(url, current_origin().folder)),
+    Notation(
+        "folder or bucket URL", 'a folder, or "s3://bucket/prefix", "gs://bucket/prefix" or "az://container/prefix"'
+    ),
+]

@@ -1,0 +1,133 @@
+"""The step of a run that makes files: exports each resource and reuses the files of unchanged Leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from sys import intern
+
+from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ExportJob, Reading
+from daybreak.ports.state import Stores
+from daybreak.snapshots.lease import Lease
+from daybreak.snapshots.manifest_writer import ManifestWriter
+from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.run_context import RunContext
+
+CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
+"""The codec of each value of `snapshot.compression`."""
+_WATCH_INTERVAL_SECONDS = 0.5
+
+
+class ExportStep:
+    """Exports resources of one reading, and observes each export.
+
+    `previous` is the published snapshot whose files may be reused, None when all are written. Afterwards `resources`
+    has the report's figures by resource, and `reused` the Leaders whose files were reused.
+    """
+
+    def __init__(
+        self, context: RunContext, lease: Lease, progress: Progress, manifest: ManifestWriter, previous: Snapshot | None
+    ) -> None:
+        self._context, self._lease, self._progress = context, lease, progress
+        self._manifest, self._previous = manifest, previous
+        self._watched_at = context.ticks()
+        self._resource = ""
+        self.resources: dict[str, dict[str, object]] = {}
+        self.reused: dict[str, set[str]] = {}
+        self.reused_files = 0
+        self.bytes_written = 0
+        self.spill_bytes = 0
+
+    def export(self, reading: Reading, resource: str, sink: FileSink) -> None:
+        """Export one resource. Raises RunError (`verification_failed`) when the manifest lacks rows, ReuseFailed, and
+        what the reading and the sink raise.
+        """
+        began = self._progress.seconds
+        self._resource = resource
+        self.reused[resource] = set()
+        settings = self._context.settings.snapshot
+        codec, threads = CODECS[settings.compression], settings.thread_count
+        job = ExportJob(resource, settings.formats, codec, threads, self._previous_fingerprints(resource))
+        report = reading.export(job, sink, self)
+        self.bytes_written += report.bytes_written
+        self._measure_spill()
+        reused_bytes = self._reuse_files(resource, sink)
+        if self._manifest.rows[resource] != report.rows:
+            raise RunError(
+                f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
+                code="verification_failed",
+            )
+        self.resources[resource] = {
+            "rows": report.rows,
+            "leaders": report.leaders,
+            "carried": report.reused_leaders,
+            "bytes": report.bytes_written + reused_bytes,
+            "seconds": round(self._progress.seconds - began, 3),
+            "nulls": dict(report.null_counts),
+            "unknown_leader_rows": report.unknown_leader_rows,
+            "unexpected_values": dict(report.unexpected_values),
+        }
+
+    def entries_written(self, entries: list[ManifestEntry]) -> None:
+        """Count the files, and add the entries to the manifest."""
+        for entry in entries:
+            for stored in entry.formats.values():
+                self._progress.add_file(stored.bytes)
+        self._manifest.add(entries)
+
+    def leaders_reused(self, client_ids: list[str]) -> None:
+        """Record the Leaders whose files are reused after the export."""
+        # The manifest has the same ids: one string each for both.
+        self.reused[self._resource].update(map(intern, client_ids))
+
+    def rows_done(self, rows: int) -> None:
+        """Record progress. Raises RunFenced or RunError when the run is to end."""
+        self._lease.check()
+        self._progress.rows_done(rows)
+        if self._context.ticks() - self._watched_at >= _WATCH_INTERVAL_SECONDS:
+            self._watched_at = self._context.ticks()
+            self._context.watch(self._progress.as_json())
+            self._measure_spill()
+
+    def _measure_spill(self) -> None:
+        """Record the maximum size of the spill, which the next run needs as well."""
+        if self._context.spill is not None:
+            self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes())
+
+    def _previous_fingerprints(self, resource: str) -> dict[str, str]:
+        if self._previous is None:
+            return {}
+        snapshot_id = self._previous.snapshot_id
+        return self._context.state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, resource))
+
+    def _reuse_files(self, resource: str, sink: FileSink) -> int:
+        """Reuse the files of unchanged Leaders. Return their size."""
+        leaders = self.reused[resource]
+        if not leaders or self._previous is None:
+            return 0
+        previous_id = self._previous.snapshot_id
+
+        def read(stores: Stores) -> list[ManifestEntry]:
+            return [entry for entry in stores.snapshots.entries(previous_id, resource) if entry.client_id in leaders]
+
+        entries = self._context.state.read(read)
+        if len(entries) != len(leaders):
+            raise ReuseFailed(f"Snapshot {previous_id} lacks Leaders whose rows of {resource} are unchanged.")
+        size_bytes = 0
+        for entry in entries:
+            formats = {name: self._reuse_file(stored, sink) for name, stored in entry.formats.items()}
+            size_bytes += sum(stored.bytes for stored in formats.values())
+            self.reused_files += len(formats)
+            self._manifest.add([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
+        return size_bytes
+
+    def _reuse_file(self, stored: StoredFormat, sink: FileSink) -> StoredFormat:
+        self._lease.check()
+        try:
+            key = sink.reuse(stored.key)
+        except FileStoreError as error:
+            raise ReuseFailed(error.message) from error
+        self._progress.add_reused_file()
+        return StoredFormat(stored.bytes, stored.sha256, stored.content_bytes, stored.content_sha256, key)

@@ -1,0 +1,55 @@
+"""Logs that files are late, also while the builder is busy with the late run."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import time as time_of_day
+
+import structlog
+
+from daybreak.domain.errors import DaybreakError
+from daybreak.domain.snapshot import Freshness
+from daybreak.snapshots.freshness import freshness, is_on_schedule
+from daybreak.snapshots.run_context import RunContext
+
+_log = structlog.get_logger("daybreak.snapshots")
+_INTERVAL_SECONDS = 5.0
+_FRESH = "fresh"
+_WILL_BE_LATE = "will be late"
+
+
+class LatenessLog:
+    """Logs once when lateness is predicted, when it begins, when its reason changes, and when it ends."""
+
+    def __init__(self, publish_at: time_of_day) -> None:
+        self.publish_at = publish_at
+        self._logged = _FRESH
+
+    def update(self, fresh: Freshness) -> None:
+        """Log a change since the last call."""
+        expected_at = fresh.next_expected_at
+        if fresh.reason is not None:
+            # Without the share in parentheses, which changes continuously.
+            status = fresh.reason.split(" (")[0]
+        else:
+            status = _FRESH if is_on_schedule(expected_at, self.publish_at) else _WILL_BE_LATE
+        if status == self._logged:
+            return
+        self._logged = status
+        if fresh.reason is not None:
+            _log.warning("files.late", reason=fresh.reason, expected_at=expected_at.isoformat())
+        elif status == _WILL_BE_LATE:
+            _log.warning("files.will_be_late", expected_at=expected_at.isoformat())
+        else:
+            _log.info("files.fresh", next_at=expected_at.isoformat())
+
+
+def watch_lateness(context: RunContext) -> None:
+    """Check every few seconds until the context's `stop` is set."""
+    log = LatenessLog(context.settings.snapshot.publish_at)
+    while not context.stop.wait(_INTERVAL_SECONDS):
+        # An unavailable database says nothing about the files. The builder logs it.
+        with contextlib.suppress(DaybreakError):
+            now = context.clock()
+            fresh = context.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at))  # type: ignore[misc]
+            log.update(fresh)

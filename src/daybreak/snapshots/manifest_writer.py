@@ -1,0 +1,49 @@
+"""Writes the manifest of a run, thousands of entries per transaction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.snapshots.lease import Lease
+
+_ENTRIES_PER_TRANSACTION = 2000
+_LEADERS_PER_TRANSACTION = 5000
+
+
+class ManifestWriter:
+    """Collects the manifest entries of one run. `rows` counts their rows by resource, `files` their files."""
+
+    def __init__(self, snapshot: Snapshot, lease: Lease) -> None:
+        self._snapshot, self._lease = snapshot, lease
+        self._pending: list[ManifestEntry] = []
+        self.rows: Counter[str] = Counter()
+        self.files = 0
+
+    def add_leaders(self, client_ids: Sequence[str]) -> None:
+        """Write the Leaders of the snapshot."""
+        own = self._snapshot
+        for start in range(0, len(client_ids), _LEADERS_PER_TRANSACTION):
+            some = client_ids[start : start + _LEADERS_PER_TRANSACTION]
+            self._lease.write(
+                lambda stores, some=some: stores.snapshots.add_leaders(  # type: ignore[misc]
+                    own.snapshot_id, own.fence, some
+                )
+            )
+
+    def add(self, entries: Sequence[ManifestEntry]) -> None:
+        """Add entries. They are written when there are enough for a transaction."""
+        self._pending.extend(entries)
+        for entry in entries:
+            self.rows[entry.resource] += entry.rows
+            self.files += len(entry.formats)
+        if len(self._pending) >= _ENTRIES_PER_TRANSACTION:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the entries added so far."""
+        entries, self._pending = self._pending, []
+        own = self._snapshot
+        if entries:
+            self._lease.write(lambda stores: stores.snapshots.add_entries(own.snapshot_id, own.fence, entries))

@@ -1,0 +1,48 @@
+"""What a builder works with: adapters, settings, clock and callbacks in one frozen value."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from daybreak.ports.files import FileStore
+from daybreak.ports.sources import RowSource
+from daybreak.ports.state import State
+from daybreak.settings import Settings
+from daybreak.snapshots.disk_space import SpillFolder
+from daybreak.snapshots.timings import RunTimings
+
+
+def ignore_progress(_progress: Mapping[str, object]) -> None:
+    """Do nothing with the progress of a run."""
+
+
+def _no_housekeeping(_now: datetime) -> None:
+    """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Adapters and settings of a builder.
+
+    `clock` returns aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
+    process to operators. `spill` is the folder to which the engine spills, None when that is on other machines. `stop`
+    is set when the process is to end. `watch` receives the progress, at most twice a second. `housekeeping` is called
+    about once an hour.
+    """
+
+    state: State
+    store: FileStore
+    source: RowSource
+    settings: Settings
+    builder: str
+    clock: Callable[[], datetime]
+    ticks: Callable[[], float]
+    new_id: Callable[[], str]
+    timings: RunTimings = field(default_factory=RunTimings)
+    spill: SpillFolder | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    watch: Callable[[Mapping[str, object]], None] = ignore_progress
+    housekeeping: Callable[[datetime], object] = _no_housekeeping

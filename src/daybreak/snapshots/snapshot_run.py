@@ -1,0 +1,164 @@
+"""The steps of one run, in order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import structlog
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import Reading, ReferentialFault
+from daybreak.snapshots.disk_space import check_disk_space, required_space
+from daybreak.snapshots.export_step import ExportStep
+from daybreak.snapshots.guard import Finding, clock_finding, comparison_findings, reference_findings
+from daybreak.snapshots.lease import Lease
+from daybreak.snapshots.manifest_writer import ManifestWriter
+from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.report import count
+from daybreak.snapshots.retention import clean
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.verify import files_to_read_back, manifest_files, read_back
+
+_log = structlog.get_logger("daybreak.snapshots")
+_MAX_FINDINGS = 100
+_RUNS_FOR_DISK_SPACE = 20
+_UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
+
+
+class SnapshotRun:
+    """One run. `previous` is the published snapshot whose unchanged files may be reused, None to write all files."""
+
+    def __init__(
+        self, context: RunContext, snapshot: Snapshot, lease: Lease, progress: Progress, previous: Snapshot | None
+    ) -> None:
+        self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
+        self._previous = previous if previous is not None and self._has_same_formats(previous) else None
+        self._manifest = ManifestWriter(snapshot, lease)
+        self._export = ExportStep(context, lease, progress, self._manifest, self._previous)
+        self._sink: FileSink | None = None
+        self._phases: dict[str, float] = {}
+        self._details: dict[str, object] = {}
+
+    def build(self) -> tuple[SnapshotState, dict[str, object]]:
+        """Run all steps. Return `complete` or `held`, and the report. Raises the error that ended the run."""
+        self._enter_phase("cleaning up")
+        self._clean_up()
+        self._enter_phase("opening")
+        with self._context.source.open(self._snapshot.as_of) as reading:
+            reading.check()
+            self._check_disk_space(reading)
+            faults = self._export_all(reading)
+            reading.confirm_unchanged()
+        self._details["references"] = [asdict(fault) for fault in faults]
+        self._enter_phase("sealing")
+        assert self._sink is not None
+        self._sink.commit()
+        self._enter_phase("verifying")
+        self._read_back()
+        self._enter_phase("guarding")
+        findings = self._findings(faults)
+        self._details["findings"] = [finding.as_json() for finding in findings[:_MAX_FINDINGS]]
+        self._details["findings_in_all"] = len(findings)
+        self._enter_phase("complete")
+        return (SnapshotState.HELD if findings else SnapshotState.COMPLETE), self.report()
+
+    def discard(self) -> None:
+        """Remove what was written. Raises FileStoreError, Unavailable."""
+        if self._sink is not None:
+            self._sink.discard()
+
+    def report(self) -> dict[str, object]:
+        """Return the report so far: plain JSON values. `phases` has the second at which each began."""
+        resources = self._export.resources
+        return {
+            "engine": self._context.source.engine,
+            "formats": list(self._context.settings.snapshot.formats),
+            "carried_from": self._previous.snapshot_id if self._previous else None,
+            "rows": sum(count(figures, "rows") for figures in resources.values()),
+            "bytes": sum(count(figures, "bytes") for figures in resources.values()),
+            "bytes_written": self._export.bytes_written,
+            "scratch_bytes": self._export.spill_bytes,
+            "files": self._manifest.files,
+            "files_carried": self._export.reused_files,
+            "seconds": round(self._progress.seconds, 3),
+            "phases": {name: round(seconds, 3) for name, seconds in self._phases.items()},
+            "resources": resources,
+            **self._details,
+        }
+
+    def _enter_phase(self, phase: str) -> None:
+        self._lease.check()
+        self._progress.enter_phase(phase)
+        self._phases[phase] = self._progress.seconds
+        self._context.watch(self._progress.as_json())
+
+    def _has_same_formats(self, previous: Snapshot) -> bool:
+        formats = previous.report.get("formats")
+        return isinstance(formats, list | tuple) and list(formats) == list(self._context.settings.snapshot.formats)
+
+    def _clean_up(self) -> None:
+        """Remove files that are no longer needed. A failure does not stop the run."""
+        context = self._context
+        try:
+            clean(context.state, context.store, context.settings, context.clock(), own=self._snapshot.snapshot_id)
+        except FileStoreError as error:
+            _log.warning("run.cleaning_failed", code=error.code, reason=error.message)
+
+    def _check_disk_space(self, reading: Reading) -> None:
+        """Raise RunError (`disk_short`) when the disks are too full for the run."""
+        context = self._context
+        runs = context.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_DISK_SPACE))
+        requirement = required_space(
+            [run.report for run in runs if run.state not in _UNFINISHED],
+            reading.input_bytes(),
+            context.settings.snapshot.memory_limit,
+            reuses_files=self._previous is not None,
+        )
+        if not check_disk_space(requirement, context.store.free_bytes(), context.spill):
+            _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")
+
+    def _export_all(self, reading: Reading) -> list[ReferentialFault]:
+        """Export all resources, and check the relations between them."""
+        self._sink = self._context.store.stage(self._snapshot.snapshot_id)
+        leaders = reading.leaders()
+        self._details["leaders"] = len(leaders)
+        self._manifest.add_leaders(leaders)
+        for resource in RESOURCE_NAMES:
+            self._lease.check()
+            self._progress.begin_resource(resource)
+            self._phases[resource] = self._progress.seconds
+            self._context.watch(self._progress.as_json())
+            self._export.export(reading, resource, self._sink)
+        self._manifest.flush()
+        self._enter_phase("checking references")
+        return reading.referential_faults([name for name, rows in self._manifest.rows.items() if rows])
+
+    def _read_back(self) -> None:
+        """Read written files back. Raises RunError (`verification_failed`), ReuseFailed."""
+        context, settings = self._context, self._context.settings.snapshot
+        read_all = settings.verify == "full" and context.store.full_verification
+        for resource in RESOURCE_NAMES:
+            reused = self._export.reused[resource]
+            listed = manifest_files(context.state, self._snapshot.snapshot_id, resource)
+            files = files_to_read_back(listed, self._snapshot, reused, read_all=read_all)
+            for checked in read_back(context.store, files, settings.thread_count):
+                self._lease.check()
+                if checked.fault is None:
+                    continue
+                if checked.file.client_id in reused:
+                    raise ReuseFailed(f"A reused file is damaged: {checked.fault}")
+                raise RunError(f"A written file cannot be read back: {checked.fault}", code="verification_failed")
+
+    def _findings(self, faults: list[ReferentialFault]) -> list[Finding]:
+        context, guard = self._context, self._context.settings.guard
+        published = context.state.read(lambda stores: stores.snapshots.current())
+        findings = clock_finding(published, context.clock())
+        if guard.enabled and published is not None:
+            findings += comparison_findings(context.state, published, self._snapshot.snapshot_id, self.report(), guard)
+        if guard.enabled and guard.referential_checks:
+            findings += reference_findings(faults)
+        self._lease.check()
+        return findings

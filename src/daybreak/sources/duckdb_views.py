@@ -1,0 +1,153 @@
+"""Views in the embedded engine: a DuckDB file or Parquet files as the schema `source`, and above it the source tables
+in the catalogue's types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.export.duckdb_internals import is_file_locked, is_table_missing
+from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line
+from daybreak.export.sql import identifier, literal
+from daybreak.sources.contract import Columns
+from daybreak.sources.parquet_folder import TableFiles
+
+_NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
+# In a DuckDB file, after a checksum.
+_MAGIC, _MAGIC_OFFSET = b"DUCK", 8
+
+
+def attach_file(connection: duckdb.DuckDBPyConnection, location: Path) -> None:
+    """Attach a DuckDB file as `source`, read only. Raises SourceError, SourceUnavailable."""
+    try:
+        with location.open("rb") as file:
+            head = file.read(_MAGIC_OFFSET + len(_MAGIC))
+    except OSError as error:
+        raise SourceError(f"The source {location} cannot be opened: {error.strerror}.") from error
+    if head[_MAGIC_OFFSET:] != _MAGIC:
+        raise SourceError(
+            f"The source {location} is not a DuckDB file. Set source.location to a DuckDB file, or to a folder with "
+            "TABLE.parquet files."
+        )
+    try:
+        connection.execute(f"ATTACH {literal(str(location))} AS source (READ_ONLY)")
+    except duckdb.Error as error:
+        if is_file_locked(error):
+            raise SourceUnavailable(
+                f"The source {location} is open for writing in another process. Close it there, or set source.location "
+                f"to a copy. ({first_line(error)})"
+            ) from error
+        raise SourceError(f"The source {location} cannot be opened: {first_line(error)}") from error
+
+
+def create_parquet_views(connection: duckdb.DuckDBPyConnection, tables: Sequence[TableFiles]) -> None:
+    """Create the schema `source` with one view per table. The files of a table may order their columns differently and
+    lack nullable ones. Raises SourceError that names every file that lacks a required column.
+    """
+    connection.execute("CREATE SCHEMA source")
+    faults: list[str] = []
+    for table in tables:
+        try:
+            connection.execute(f"CREATE VIEW source.{identifier(table.name)} AS SELECT * FROM {_read_parquet(table)}")
+            if len(table.files) > 1:
+                faults += _missing_columns(connection, table)
+        except duckdb.Error as error:
+            raise SourceError(f"Table {table.name} cannot be read: {first_line(error)}") from error
+    if faults:
+        raise SourceError("The Parquet files of the source are not as expected:\n  " + "\n  ".join(faults))
+
+
+def source_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
+    """Return the columns of the source tables that exist, names in lower case. Raises SourceError for a table that
+    cannot be read.
+    """
+    found: dict[str, Columns] = {}
+    for table in SOURCE_TABLES:
+        # The engine's own list of columns would first create its hundred system views.
+        with engine_faults(f"Table {table.name}"):
+            try:
+                relation = connection.sql(f"SELECT * FROM source.{table.name}")
+            except duckdb.Error as error:
+                if is_table_missing(error, table.name):
+                    continue
+                raise
+        names = map(str.lower, relation.columns)
+        found[table.name] = list(zip(names, map(str, relation.types), strict=True))
+    return found
+
+
+def create_typed_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Columns]) -> None:
+    """Create the source tables under their plain names, in the catalogue's types."""
+    for table in SOURCE_TABLES:
+        kinds = dict(tables[table.name])
+        columns = ", ".join(_typed(column, kinds[column.name]) for column in table.columns)
+        connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
+
+
+def create_other_views(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the source's other tables under their plain names, for queries and models of the operator's own."""
+    for (name,) in connection.execute("SHOW TABLES FROM source").fetchall():
+        if not _catalogue_columns(name.lower()):
+            # A table of another schema, or one that cannot be read, is an error only for a query that names it.
+            with suppress(duckdb.Error):
+                connection.execute(
+                    f"CREATE VIEW IF NOT EXISTS main.{identifier(name)} AS SELECT * FROM source.{identifier(name)}"
+                )
+
+
+def _read_parquet(table: TableFiles) -> str:
+    paths = ", ".join(literal(str(file.path)) for file in table.files)
+    types = {
+        column.name: ENGINE_TYPES[column.type]
+        for column in _catalogue_columns(table.name)
+        if column.name in table.partition_columns
+    }
+    options = f"union_by_name = {len(table.files) > 1}, hive_partitioning = {bool(table.partition_columns)}"
+    if types:
+        options += ", hive_types = {" + ", ".join(f"{literal(name)}: {kind}" for name, kind in types.items()) + "}"
+    return f"read_parquet([{paths}], {options})"
+
+
+def _missing_columns(connection: duckdb.DuckDBPyConnection, table: TableFiles) -> Iterator[str]:
+    """Yield a fault for each required column that some files of the table have and one lacks."""
+    rows = connection.execute(
+        "SELECT file_name, list(DISTINCT lower(name)) FROM parquet_schema($1) GROUP BY file_name ORDER BY file_name",
+        [[str(file.path) for file in table.files]],
+    ).fetchall()
+    in_some_file = {name for _, names in rows for name in names}
+    for file, names in rows:
+        missing = in_some_file.difference(names, table.partition_columns)
+        for column in _catalogue_columns(table.name):
+            if not column.nullable and column.name in missing:
+                yield f"column {table.name}.{column.name} is missing in {file}"
+
+
+def _catalogue_columns(table: str) -> tuple[Column, ...]:
+    return next((known.columns for known in SOURCE_TABLES if known.name == table), ())
+
+
+def _typed(column: Column, kind: str) -> str:
+    value = _microseconds(column.name) if kind in _NANOSECONDS else column.name
+    # Texts are compared by their bytes whatever the table's collation; only a collation replaces another.
+    collation = " COLLATE C" if column.type is ColumnType.TEXT else ""
+    return f"CAST({value} AS {ENGINE_TYPES[column.type]}){collation} AS {column.name}"
+
+
+def _microseconds(name: str) -> str:
+    """A column of nanoseconds, as pandas writes them, truncated to microseconds.
+
+    A cast rounds, which moves the last instant of a day to the next day. Infinities have no number. A nanosecond type
+    with a time zone converts to one without it through TIMESTAMPTZ only.
+    """
+    number = f"epoch_ns({name})"
+    return (
+        f"CASE WHEN {number} < 0 THEN make_timestamp(({number} + 1) // 1000 - 1) "
+        f"ELSE coalesce(make_timestamp({number} // 1000), CAST(CAST({name} AS TIMESTAMPTZ) AS TIMESTAMP)) END"
+    )

@@ -1,0 +1,1 @@
+"""PostgreSQL row source."""

@@ -1,0 +1,269 @@
+"""One exported snapshot of a PostgreSQL server, and the connections that read in it.
+
+The keeper, a psycopg connection, holds the snapshot (`REPEATABLE READ READ ONLY`) and answers small queries. Rows are
+streamed over ADBC connections in the same snapshot. A connection whose stream ended normally is used again, so a
+reading takes three in all; one whose stream failed is closed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from threading import Lock
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import adbc_driver_manager
+import adbc_driver_postgresql
+import psycopg
+from adbc_driver_manager import AdbcConnection, AdbcStatement
+from psycopg import conninfo
+
+from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.export.engine import first_line
+from daybreak.export.sql import literal
+from daybreak.sources.staging import ArrowStream, StreamFailed
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# Bounded waits for an unreachable server. Both drivers accept libpq's parameters.
+_CONNECTION_PARAMETERS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "application_name": "daybreak",
+}
+# The transaction lasts as long as the run: no setting of the role may end it for being idle or long. Servers know
+# different subsets of these settings.
+_NO_TIMEOUTS = (
+    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
+    "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
+)
+# The server recodes databases of other encodings. Where a row-level security policy would hide rows from the role, the
+# server refuses instead. A session that alters a table waits for the keeper, and streams queue behind that session; the
+# server sees no deadlock, because the keeper waits for no lock. The lock timeout ends it.
+_SESSION_SETTINGS = (
+    "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'; SET row_security TO off; SET lock_timeout TO '10s'"
+)
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
+# A sixteenth of the driver's default: buffers are reused, which takes less memory and a tenth less work.
+_BATCH_BYTES = 1 << 20
+# SQLSTATE classes of errors that may not repeat: connection (08), conflict and recovery (40), resources (53), operator
+# intervention (57), and lock timeout (55P03).
+_TRANSIENT = ("08", "40", "53", "57", "55P03")
+_QUERY_CANCELED = "57014"
+_IN_FAILED_TRANSACTION = "25P02"
+
+
+class ServerSnapshot:
+    """Reads in one exported snapshot. `keeper` holds it open, and is for one thread."""
+
+    def __init__(self, location: str, keeper: Connection, name: str, timeout_seconds: int) -> None:
+        self.keeper = keeper
+        self._location = location
+        self._name = name
+        self._timeout_seconds = timeout_seconds
+        self._lock = Lock()
+        # The driver queries the server's types on a separate connection; the keeper works meanwhile.
+        self._opener = ThreadPoolExecutor(1, thread_name_prefix="driver")
+        self._database = self._opener.submit(adbc_driver_postgresql.connect, _adbc_uri(location))
+        self._idle: deque[AdbcConnection] = deque()
+        self._streaming: set[AdbcConnection] = set()
+        self._cancelled: set[AdbcConnection] = set()
+
+    @contextmanager
+    def stream(self, sql: str, *, parallel_workers: bool = True) -> Iterator[ArrowStream]:
+        """Stream the rows of one SELECT, in any thread. Without `parallel_workers` the server runs it in one process:
+        use that for SELECTs that are streamed side by side. Raises SourceError, SourceUnavailable.
+        """
+        with server_faults("The source", timeout_seconds=self._timeout_seconds):
+            try:
+                connection = self._idle.popleft()
+            except IndexError:
+                connection = self._connect()
+            with self._lock:
+                self._streaming.add(connection)
+            try:
+                workers = "DEFAULT" if parallel_workers else "0"
+                _execute(connection, f"SET max_parallel_workers_per_gather TO {workers}")
+                with AdbcStatement(connection) as statement:
+                    statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
+                    statement.set_sql_query(sql)
+                    began = monotonic()
+                    rows, _ = statement.execute_query()
+                    try:
+                        yield rows
+                    except StreamFailed as failure:
+                        failure.sqlstate = self._sqlstate_of_failure(connection, sql, monotonic() - began)
+                        raise
+            except BaseException:
+                with self._lock:
+                    self._streaming.discard(connection)
+                    self._cancelled.discard(connection)
+                connection.close()
+                raise
+            with self._lock:
+                self._streaming.discard(connection)
+            self._idle.append(connection)
+
+    def cancel(self) -> None:
+        """Cancel the statements of all open streams, from any thread."""
+        with self._lock:
+            self._cancelled |= self._streaming
+            for connection in self._streaming:
+                # A server that is gone has cancelled them.
+                with suppress(adbc_driver_manager.Error):
+                    connection.cancel()
+
+    def close(self) -> None:
+        """Close idle connections. Call it when no stream is open."""
+        while self._idle:
+            self._idle.popleft().close()
+        self._opener.shutdown()
+        if self._database.exception() is None:
+            self._database.result().close()
+
+    def _connect(self) -> AdbcConnection:
+        connection = AdbcConnection(self._database.result())
+        try:
+            for statement in self._session_statements():
+                _execute(connection, statement)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _session_statements(self) -> Iterator[str]:
+        yield _SESSION_SETTINGS
+        yield _NO_TIMEOUTS
+        if self._timeout_seconds:
+            yield f"SET statement_timeout = {self._timeout_seconds * 1000:d}"
+        yield _BEGIN
+        yield f"SET TRANSACTION SNAPSHOT {literal(self._name)}"
+
+    def _sqlstate_of_failure(self, connection: AdbcConnection, sql: str, seconds: float) -> str | None:
+        """Return the SQLSTATE of the error that ended a stream, None when the server reported none.
+
+        An Arrow stream carries a message without a SQLSTATE. When the connection survived, the statement runs again in
+        the same snapshot: an error in the data returns, a cancellation or a conflict usually does not. A stream that
+        was cancelled here, or has used up its timeout, is not run again.
+        """
+        with self._lock:
+            if connection in self._cancelled:
+                return None
+        if 0 < self._timeout_seconds <= seconds:
+            return _QUERY_CANCELED
+        try:
+            _execute(connection, "SELECT 1")
+        except adbc_driver_manager.Error as error:
+            if error.sqlstate != _IN_FAILED_TRANSACTION:
+                return error.sqlstate
+        try:
+            with closing(_connect(self._location)) as repeating:
+                for statement in self._session_statements():
+                    repeating.execute(statement.encode())
+                return _sqlstate_of(repeating, sql)
+        except psycopg.Error:
+            # The snapshot is gone, or the server.
+            return None
+
+
+def _sqlstate_of(connection: Connection, sql: str) -> str | None:
+    """Run a SELECT to its end. Return the SQLSTATE of its error, None when it succeeds."""
+    try:
+        with connection.cursor().copy(f"COPY ({sql}) TO STDOUT (FORMAT binary)".encode()) as rows:
+            for _ in rows:
+                pass
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+def _execute(connection: AdbcConnection, sql: str) -> None:
+    with AdbcStatement(connection) as statement:
+        statement.set_sql_query(sql)
+        statement.execute_update()
+
+
+@contextmanager
+def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnapshot]:
+    """Export a snapshot for the duration of the context. A streamed SELECT may take `timeout_seconds`, 0 for the
+    server's own limit. Raises SourceError, SourceUnavailable.
+    """
+    with open_transaction(location) as keeper:
+        with server_faults("The source"):
+            row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
+        if row is None:
+            raise SourceUnavailable("The source exported no snapshot.")
+        with closing(ServerSnapshot(location, keeper, str(row[0]), timeout_seconds)) as snapshot:
+            yield snapshot
+
+
+@contextmanager
+def open_transaction(location: str) -> Iterator[Connection]:
+    """Open a connection in a read-only transaction, in UTC. Raises SourceError, SourceUnavailable."""
+    with server_faults("source.location"):
+        connection = _connect(location)
+    with closing(connection):
+        with server_faults("The source"):
+            connection.execute(_SESSION_SETTINGS)
+            connection.execute(_NO_TIMEOUTS)
+            connection.execute(_BEGIN)
+        yield connection
+
+
+@contextmanager
+def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]:
+    """Convert errors of both drivers by their SQLSTATE: SourceUnavailable when another attempt may succeed, SourceError
+    otherwise. `subject` begins the message.
+
+    A cancelled statement has the same SQLSTATE for every cause, and a message in the server's language: it exceeded
+    its timeout when it took `timeout_seconds` or more.
+    """
+    began = monotonic()
+    try:
+        yield
+    except (psycopg.Error, adbc_driver_manager.Error, StreamFailed) as error:
+        message = f"{subject} (PostgreSQL): {first_line(error)}"
+        sqlstate = error.sqlstate
+        if sqlstate == _QUERY_CANCELED and 0 < timeout_seconds <= monotonic() - began:
+            raise SourceError(f"{message} Raise source.statement_timeout, or add an index on the server.") from error
+        if sqlstate is None or sqlstate.startswith(_TRANSIENT):
+            raise SourceUnavailable(message) from error
+        raise SourceError(message) from error
+
+
+def _connect(location: str) -> Connection:
+    return psycopg.connect(location, autocommit=True, **_missing_parameters(_parameters(location)))
+
+
+def _parameters(location: str) -> dict[str, Any]:
+    """Return the parameters of an address. Raises SourceError without the address, which may contain a password."""
+    try:
+        if not location.startswith(("postgresql://", "postgres://")):
+            raise psycopg.ProgrammingError
+        return conninfo.conninfo_to_dict(location)
+    except psycopg.ProgrammingError:
+        raise SourceError(
+            "source.location is not a PostgreSQL URL. Use postgresql://user@host/database, with libpq parameters after "
+            "a question mark, and percent-encode special characters in names and passwords."
+        ) from None
+
+
+def _missing_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _CONNECTION_PARAMETERS.items() if name not in given}
+
+
+def _adbc_uri(location: str) -> str:
+    """Return the same address for ADBC, which accepts parameters in the URL alone."""
+    parts = urlsplit(location)
+    missing = _missing_parameters(conninfo.conninfo_to_dict(location))
+    query = "&".join(
+        [part for part in [parts.query] if part] + [f"{name}={quote(value)}" for name, value in missing.items()]
+    )
+    return urlunsplit(parts._replace(query=query))

@@ -1,0 +1,220 @@
+"""PostgreSQL as source: the models run in the server, their rows are stored in staging tables.
+
+All nine models read one exported snapshot; a role with read access is enough. The driver decodes rows on one core, so
+the rows of a model that does not aggregate are read in halves over two connections. The embedded engine sorts: a sort
+in the server is slower and loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import duckdb
+import psycopg
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import Model
+from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.domain.errors import SourceError
+from daybreak.export.engine import first_line
+from daybreak.export.referential import referential_faults
+from daybreak.export.resource_export import export_resource
+from daybreak.export.sql import identifier
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.sources.contract import (
+    REPEATED_TERMS,
+    Columns,
+    ModelRejected,
+    check_leader_chain,
+    check_models,
+    check_tables,
+    check_terms,
+)
+from daybreak.sources.dialects import aggregates, transpile
+from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction, server_faults
+from daybreak.sources.postgresql.tables import ServerTables, type_name
+from daybreak.sources.postgresql.timestamps import corrected_value
+from daybreak.sources.staging import OpenStream, StagingTables, open_staging
+
+ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.UUID: ("uuid", "text", "character varying", "character"),
+    ColumnType.TEXT: ("text", "character varying", "character", "USER-DEFINED", "uuid"),
+    ColumnType.BIGINT: ("bigint", "integer", "smallint", "numeric"),
+    ColumnType.BOOLEAN: ("boolean",),
+    ColumnType.DATE: ("date",),
+    ColumnType.TIMESTAMP: ("timestamp with time zone", "timestamp without time zone"),
+}
+
+_STREAMED_AS = {
+    ColumnType.UUID: "uuid",
+    ColumnType.TEXT: "text",
+    ColumnType.BIGINT: "bigint",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "date",
+    ColumnType.TIMESTAMP: "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresqlSource:
+    """A `PlatformSource` over a PostgreSQL database (`postgresql://...`), or a read replica.
+
+    `memory_bytes`, `threads` and `temp_dir` are for the engine with the staging tables. `statement_timeout_seconds`
+    bounds each model; 0 leaves the server's limit.
+    """
+
+    # Not in the repr, which tracebacks and logs show: the address may contain a password.
+    location: str = field(repr=False)
+    models: Mapping[str, Model]
+    _: KW_ONLY
+    memory_bytes: int
+    threads: int
+    temp_dir: Path
+    statement_timeout_seconds: int = 0
+
+    engine: ClassVar[str] = "postgresql"
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[PostgresqlReading]:
+        """Export one snapshot for one reading. Raises SourceError, SourceUnavailable."""
+        with (
+            open_staging(
+                memory_bytes=self.memory_bytes,
+                threads=self.threads,
+                temp_dir=self.temp_dir,
+                value_sql=corrected_value,
+            ) as staging,
+            open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
+        ):
+            yield PostgresqlReading(snapshot, staging, as_of, self.models)
+
+    def query(self, sql: str) -> list[dict[str, object]]:
+        """Return the rows of a query, as `DirectorySource.query` does."""
+        with (
+            open_transaction(self.location) as connection,
+            server_faults("A query under [directory]"),
+            connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
+        ):
+            return cursor.execute(sql.encode()).fetchall()
+
+
+class PostgresqlReading:
+    """One reading of a PostgreSQL source: a `Reading`, and the `EmbeddedRows` it exports."""
+
+    def __init__(
+        self, snapshot: ServerSnapshot, staging: StagingTables, as_of: datetime, models: Mapping[str, Model]
+    ) -> None:
+        self._snapshot = snapshot
+        self._keeper = snapshot.keeper
+        self._tables = ServerTables(snapshot.keeper)
+        self._staging = staging
+        self._as_of = as_of
+        self._models = models
+        self._loaded: dict[str, str] = {}
+        self._leaders: list[str] | None = None
+
+    def check(self) -> None:
+        """Check privileges, tables, models, Leaders and terms."""
+        with server_faults("The source"):
+            grants = self._tables.missing_grants()
+            if grants:
+                raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
+            check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES)
+            check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
+            parents = self._keeper.execute(
+                "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"
+            ).fetchall()
+            repeated = self._keeper.execute(f"{self._tables.with_typed_tables()}{REPEATED_TERMS}".encode()).fetchone()
+        check_leader_chain((row[0], row[1]) for row in parents)
+        check_terms(repeated)
+
+    def leaders(self) -> list[str]:
+        """Return every Leader of table leaders, sorted."""
+        if self._leaders is None:
+            with server_faults("Table leaders"):
+                rows = self._keeper.execute(
+                    "SELECT leader_id::text::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
+                ).fetchall()
+            self._leaders = sorted(str(row[0]) for row in rows)
+        return self._leaders
+
+    def input_bytes(self) -> int:
+        """Return the size of the tables on the server; of views, partitioned and foreign tables the planner's
+        estimate.
+        """
+        with server_faults("The source"):
+            return self._tables.size_bytes()
+
+    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
+        """Export one resource."""
+        return export_resource(self, job, sink, observer)
+
+    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+        """Check the relations between resources."""
+        return referential_faults(self, resources)
+
+    def confirm_unchanged(self) -> None:
+        """Query the keeper once more: its transaction has held the snapshot until now."""
+        with server_faults("The source"):
+            self._keeper.execute("SELECT 1")
+
+    def rows_query(self, resource: str) -> str:
+        """Load the resource's rows into staging tables on first use. Return a SELECT over them."""
+        if resource not in self._loaded:
+            known = resource_named(resource)
+            self._loaded[resource] = self._staging.load(
+                known, self._streams(known), repeatable=True, stop=self._snapshot.cancel
+            )
+        return self._loaded[resource]
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """Open a connection to the engine with the staging tables."""
+        return self._staging.cursor()
+
+    def _streams(self, resource: Resource) -> list[OpenStream]:
+        model = self._models[resource.name]
+        columns = ", ".join(
+            f"CAST({identifier(column.name)} AS {_STREAMED_AS[column.type]}) AS {identifier(column.name)}"
+            for column in resource.columns
+        )
+        select = f"{self._tables.with_typed_tables()}SELECT {columns} FROM ({self._server_sql(model)}) AS model"
+        if aggregates(model):
+            return [partial(self._snapshot.stream, select)]
+        # The server's own hash of an identifier. A NULL equals neither 0 nor 1.
+        half = f"uuid_hash(CAST({identifier(_hashed_column(resource))} AS uuid)) & 1"
+        return [
+            partial(self._snapshot.stream, f"{select} WHERE {half} {condition}", parallel_workers=False)
+            for condition in ("= 0", "IS DISTINCT FROM 0")
+        ]
+
+    def _server_sql(self, model: Model) -> str:
+        sql = model.at(self._as_of)
+        return sql if model.is_portable else transpile(sql, "postgres")
+
+    def _columns_of_model(self, model: Model) -> Columns:
+        sql = self._server_sql(model)
+        try:
+            # A savepoint: a failed statement must not end the transaction that holds the snapshot.
+            with self._keeper.transaction(), self._keeper.cursor() as cursor:
+                cursor.execute(f"{self._tables.with_typed_tables()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
+                described = cursor.description or []
+                kinds = cursor.execute(
+                    "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
+                    "AS described (described_oid, place) JOIN pg_type ON oid = described_oid ORDER BY place",
+                    [[column.type_code for column in described]],
+                ).fetchall()
+        except psycopg.ProgrammingError as error:
+            raise ModelRejected(first_line(error)) from error
+        return [(column.name, type_name(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)]
+
+
+def _hashed_column(resource: Resource) -> str:
+    """A column with many values: an identifier of the key, or else the Leader's."""
+    return next((name for name in resource.key if resource.column(name).type is ColumnType.UUID), "LEADER_ID")

@@ -1,0 +1,127 @@
+"""The source tables on a PostgreSQL server: privileges, columns, sizes, and the SQL that gives them the catalogue's
+types.
+"""
+
+from __future__ import annotations
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.export.sql import identifier
+from daybreak.sources.contract import Columns
+from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
+
+# Tables are found by the role's search_path, which skips schemas that the role may not use. Row-level security that
+# would hide rows is reported too: files must not lack rows unnoticed.
+_MISSING_GRANTS = """
+WITH required AS (
+    SELECT name, column_name, to_regclass(name) AS found FROM unnest(%s::text[], %s::text[]) AS t (name, column_name)
+)
+SELECT format('GRANT SELECT ON %%s TO %%I;', found, current_user) FROM required
+WHERE NOT has_any_column_privilege(found, 'SELECT')
+UNION
+SELECT format('GRANT SELECT (%%I) ON %%s TO %%I;', column_name, found, current_user) FROM required
+JOIN pg_attribute AS a ON a.attrelid = found AND a.attname = column_name AND NOT a.attisdropped
+WHERE has_any_column_privilege(found, 'SELECT') AND NOT has_column_privilege(found, a.attnum, 'SELECT')
+UNION
+SELECT format('ALTER ROLE %%I BYPASSRLS;', current_user) FROM required WHERE row_security_active(found)
+UNION
+SELECT format('GRANT USAGE ON SCHEMA %%I TO %%I;', n.nspname, current_user) FROM required
+JOIN pg_class AS c ON c.relname = name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE found IS NULL AND n.nspname = ANY (string_to_array(translate(current_setting('search_path'), ' "', ''), ','))
+  AND NOT has_schema_privilege(n.oid, 'USAGE')
+ORDER BY 1
+"""
+# The columns that the role may read. A domain counts as its base type.
+_COLUMNS = """
+WITH RECURSIVE kinds AS (
+    SELECT oid AS declared, oid AS kind, typtype, typbasetype FROM pg_type
+    UNION ALL
+    SELECT k.declared, t.oid, t.typtype, t.typbasetype FROM kinds AS k JOIN pg_type AS t ON t.oid = k.typbasetype
+    WHERE k.typtype = 'd'
+)
+SELECT c.relname, a.attname, format_type(k.kind, NULL), k.typtype FROM unnest(%s::text[]) AS name
+JOIN pg_class AS c ON c.oid = to_regclass(name)
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+JOIN kinds AS k ON k.declared = a.atttypid AND k.typtype <> 'd'
+WHERE has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY c.relname, a.attnum
+"""
+_SIZES = """
+SELECT c.relname, CASE WHEN c.relkind IN ('r', 'm') THEN pg_table_size(c.oid) END
+FROM unnest(%s::text[]) AS name JOIN pg_class AS c ON c.oid = to_regclass(name)
+"""
+_TABLE_NAMES = [table.name for table in SOURCE_TABLES]
+
+
+class ServerTables:
+    """The source tables as a connection sees them. Queries raise psycopg's errors, for the caller's `server_faults`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._columns: dict[str, Columns] | None = None
+
+    def missing_grants(self) -> list[str]:
+        """Return the statements that let the role read every column of the source tables."""
+        read = [(table.name, column.name) for table in SOURCE_TABLES for column in table.columns]
+        tables, columns = map(list, zip(*read, strict=True))
+        return [grant for (grant,) in self._connection.execute(_MISSING_GRANTS, [tables, columns]).fetchall()]
+
+    def columns(self) -> dict[str, Columns]:
+        """Return the columns of the source tables that exist, queried once."""
+        if self._columns is None:
+            found: dict[str, list[tuple[str, str]]] = {}
+            with server_faults("The source"):
+                rows = self._connection.execute(_COLUMNS, [_TABLE_NAMES]).fetchall()
+            for table, column, kind, family in rows:
+                found.setdefault(table, []).append((column, type_name(kind, family)))
+            self._columns = dict(found)
+        return self._columns
+
+    def size_bytes(self) -> int:
+        """Return the size of the tables, estimated by the planner for those without storage."""
+        sizes = self._connection.execute(_SIZES, [_TABLE_NAMES]).fetchall()
+        return sum(self._estimated_bytes(name) if size is None else int(size) for name, size in sizes)
+
+    def with_typed_tables(self) -> str:
+        """Return a WITH clause, or "", that replaces tables whose column types differ from the catalogue's.
+
+        The server compares no text with a UUID, an enum only with its own values, and a citext without case. A count
+        becomes a whole number before it is summed. Instants have no time zone, as in every other source.
+        """
+        typed = []
+        for table in SOURCE_TABLES:
+            columns = self.columns().get(table.name, ())
+            types = {column.name: column.type for column in table.columns}
+            casts = [_cast(name, kind, types.get(name)) for name, kind in columns]
+            if any(casts):
+                names = ", ".join(cast or identifier(name) for cast, (name, _) in zip(casts, columns, strict=True))
+                typed.append(f"{table.name} AS NOT MATERIALIZED (SELECT {names} FROM {table.name})")
+        return f"WITH {', '.join(typed)} " if typed else ""
+
+    def _estimated_bytes(self, table: str) -> int:
+        names = ", ".join(identifier(name) for name, _ in self.columns()[table])
+        row = self._connection.execute(f"EXPLAIN (FORMAT json) SELECT {names} FROM {table}".encode()).fetchone()
+        plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
+        return int(plan["Plan Rows"]) * int(plan["Plan Width"])
+
+
+def type_name(kind: str, family: str | bytes) -> str:
+    """Return a type's name. A type that is not built in is USER-DEFINED, as the information schema calls it."""
+    is_base = family in {"b", b"b"}
+    return kind if is_base and kind != "citext" else "USER-DEFINED"
+
+
+def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
+    """A column of a table in the catalogue's type; "" when it has that type already."""
+    if column_type is ColumnType.UUID and kind != "uuid":
+        # Through text, which has no trailing blanks.
+        return f"CAST(CAST({name} AS text) AS uuid) AS {name}"
+    if column_type is ColumnType.TEXT and kind == "USER-DEFINED":
+        return f"CAST({name} AS text) AS {name}"
+    if column_type is ColumnType.BIGINT and kind == "numeric":
+        return f"CAST({name} AS bigint) AS {name}"
+    if column_type is ColumnType.TIMESTAMP and kind == "timestamp with time zone":
+        # Adds nothing to UTC. A cast, or a comparison with the models' literals, would apply the rules of the session's
+        # time zone to every row: a sixth of the time of the nine models.
+        return f"{name} AT TIME ZONE INTERVAL '0' AS {name}"
+    return ""

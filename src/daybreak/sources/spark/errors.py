@@ -1,0 +1,41 @@
+"""Spark's errors in the operator's terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from daybreak.domain.errors import SourceError, SourceUnavailable
+
+_AFTER_TRACEBACK = re.compile(r"\s*(SQLSTATE|JVM stacktrace|Driver stacktrace|at [\w.$]+\()")
+_RAISED_IN_TASK = f"{SourceError.__module__}.{SourceError.__qualname__}: "
+
+
+@contextmanager
+def spark_faults(subject: str) -> Iterator[None]:
+    """Convert Spark's errors: SourceError for SQL that the analyzer rejects and for rows that a task found invalid,
+    SourceUnavailable for any other failed job, which may succeed when repeated. `subject` begins the message.
+    """
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        raise SourceError(f"{subject} (Spark): {error_message(error)}") from error
+    except PySparkException as error:
+        message = error_message(error)
+        if message.startswith(_RAISED_IN_TASK):
+            raise SourceError(f"{subject} (Spark): {message.removeprefix(_RAISED_IN_TASK)}") from error
+        raise SourceUnavailable(f"{subject} (Spark): {message}") from error
+
+
+def error_message(error: Exception) -> str:
+    """Return the first line of an error, or the last line of a traceback from a task's Python."""
+    lines = str(error).strip().splitlines()
+    tracebacks = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if not tracebacks:
+        return lines[0] if lines else type(error).__name__
+    traceback = takewhile(lambda line: not _AFTER_TRACEBACK.match(line), lines[tracebacks[0] + 1 :])
+    return next((line for line in reversed([*traceback]) if line[:1].strip()), lines[0])

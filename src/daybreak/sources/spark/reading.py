@@ -1,0 +1,276 @@
+"""One reading of a Spark source: checks on the driver, exports in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
+import pyarrow as pa
+from pyspark import Accumulator, TaskContext
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.models import Model
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError
+from daybreak.domain.identity import is_id
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.parquet_files import PARQUET
+from daybreak.export.referential import check_queries
+from daybreak.export.sql import literal
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.sources.contract import (
+    REPEATED_TERMS,
+    Columns,
+    ModelRejected,
+    check_leader_chain,
+    check_models,
+    check_tables,
+    check_terms,
+)
+from daybreak.sources.dialects import transpile
+from daybreak.sources.spark.errors import error_message, spark_faults
+from daybreak.sources.spark.placement import repartition_by_leader
+from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
+from daybreak.sources.spark.task import RESULT_SCHEMA, SparkTask
+
+ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.UUID: ("string", "char", "varchar"),
+    ColumnType.TEXT: ("string", "char", "varchar"),
+    ColumnType.BIGINT: ("bigint", "int", "smallint", "tinyint", "decimal"),
+    ColumnType.BOOLEAN: ("boolean",),
+    ColumnType.DATE: ("date",),
+    ColumnType.TIMESTAMP: ("timestamp", "timestamp_ntz"),
+}
+_SPARK_TYPES = {
+    ColumnType.TEXT: "string",
+    ColumnType.BOOLEAN: "boolean",
+    ColumnType.DATE: "date",
+    ColumnType.TIMESTAMP: "timestamp",
+}
+_UUID_LENGTH = 36
+_UNDASHED_UUID = "^[{]?" + "-?".join(f"([0-9a-f]{{{digits}}})" for digits in (8, 4, 4, 4, 12)) + "[}]?$"
+_PROGRESS_INTERVAL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """Limits of each task: the memory of its engine, its threads, and the rows of a partition, which only a larger
+    Leader exceeds.
+    """
+
+    memory_bytes: int
+    threads: int = 1
+    partition_rows: int = 500_000
+
+
+class SparkReading:
+    """One reading of a Spark source: a `Reading` whose files are made by tasks."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        as_of: datetime,
+        models: Mapping[str, Model],
+        tables: Mapping[str, Columns],
+        limits: TaskLimits,
+    ) -> None:
+        self._session = session
+        self._as_of = as_of
+        self._models = models
+        self._limits = limits
+        self._leaders: list[str] | None = None
+        check_tables("The source in Spark", tables, ACCEPTED_TYPES)
+        for table in SOURCE_TABLES:
+            columns = ", ".join(map(_typed, table.columns))
+            session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")
+
+    def query(self, sql: str) -> list[dict[str, object]]:
+        """Return the rows of a query over the source tables, by column name. Raises Spark's errors."""
+        return [row.asDict() for row in self._session.sql(sql).collect()]
+
+    def check(self) -> None:
+        """Check models, Leaders and terms. The tables were checked at opening."""
+        check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
+        with spark_faults("Table leaders"):
+            parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
+        with spark_faults("Table terms"):
+            repeated = self._session.sql(REPEATED_TERMS).first()
+        # Other engines reject these by type. Here such a Leader would have no rows.
+        invalid = next((value for row in parents for value in row if value is not None and not is_id(value)), None)
+        if invalid is not None:
+            raise SourceError(f"Table leaders: {invalid!r} is not a UUID.")
+        check_leader_chain((row[0], row[1]) for row in parents)
+        check_terms(repeated)
+
+    def leaders(self) -> list[str]:
+        """Return every Leader of table leaders, sorted."""
+        if self._leaders is None:
+            with spark_faults("Table leaders"):
+                rows = self._session.sql("SELECT leader_id FROM leaders WHERE leader_id IS NOT NULL").collect()
+            self._leaders = sorted(row[0] for row in rows)
+        return self._leaders
+
+    def input_bytes(self) -> int:
+        """Return 0: the source is not on this machine's disk."""
+        return 0
+
+    def confirm_unchanged(self) -> None:
+        """Do nothing: Spark fails a job whose input files were removed or replaced."""
+
+    def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
+        """Export one resource in tasks. The sink is pickled for them."""
+        context = self._session.sparkContext
+        task = SparkTask(
+            job=replace(job, threads=self._limits.threads, previous={}),
+            sink=sink,
+            memory_bytes=self._limits.memory_bytes,
+            known=context.broadcast((frozenset(self.leaders()), dict(job.previous))),
+        )
+        observer.entries_written([task.write_header_only()])
+        rows_done = context.accumulator(0)
+        with spark_faults(f"Resource {job.resource}"):
+            results = self._collect(self._task_results(task, rows_done), rows_done, observer)
+        reports: list[ResourceReport] = []
+        for kind, body in results:
+            match kind:
+                case "entries":
+                    observer.entries_written(msgspec.json.decode(body, type=list[ManifestEntry]))
+                case "reused":
+                    observer.leaders_reused(msgspec.json.decode(body, type=list[str]))
+                case _:
+                    reports.append(msgspec.json.decode(body, type=ResourceReport))
+        report = _merged(job.resource, reports)
+        observer.rows_done(report.rows)
+        return report
+
+    def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
+        """Check the relations between resources in Spark SQL."""
+        known = self._session.createDataFrame(pa.table({"leader_id": pa.array(self.leaders(), pa.string())}))
+        known.createOrReplaceTempView("known_leaders")
+        for resource in RESOURCES:
+            self._model_rows(resource.name).createOrReplaceTempView(f"model_of_{resource.name}")
+
+        def known_rows(resource: str) -> str:
+            return f'(SELECT r.* FROM model_of_{resource} AS r JOIN known_leaders AS k ON k.leader_id = r."LEADER_ID")'
+
+        faults = []
+        with spark_faults("The referential checks"):
+            for check, query in check_queries(known_rows, resources):
+                row = self._session.sql(transpile(query, "spark")).first()
+                if row is not None and row[0]:
+                    faults.append(ReferentialFault(check, row[0], str(row[1])))
+        return faults
+
+    def _model_rows(self, resource: str) -> DataFrame:
+        """The model's rows, with columns in order and identifiers as text."""
+        return self._session.sql(transpile(self._models[resource].at(self._as_of), "spark"))
+
+    def _columns_of_model(self, model: Model) -> Columns:
+        try:
+            fields = self._model_rows(model.resource).schema.fields
+        except (AnalysisException, ParseException) as error:
+            raise ModelRejected(error_message(error)) from error
+        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+    def _collect(self, frame: DataFrame, rows_done: Accumulator[int], observer: ExportObserver) -> list[Row]:
+        """Run the job, reporting progress meanwhile."""
+        with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as executor:
+            collecting = executor.submit(frame.collect)
+            while not wait([collecting], _PROGRESS_INTERVAL_SECONDS).done:
+                observer.rows_done(rows_done.value)
+            return collecting.result()
+
+    def _task_results(self, task: SparkTask, rows_done: Accumulator[int]) -> DataFrame:
+        """Rows of RESULT_SCHEMA from all tasks."""
+        rows = self._model_rows(task.job.resource)
+        counted = rows.groupBy("LEADER_ID").count().collect()
+        counts: dict[str, int] = {row[0]: row[1] for row in counted if row[0] is not None}
+        # A Parquet file has one writer from its first row on.
+        split = [] if PARQUET in task.job.formats else self._leaders_to_split(counts)
+        whole = {leader: count for leader, count in counts.items() if leader not in split}
+
+        def export(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task.export(batches, rows_done)
+
+        partitioned = repartition_by_leader(self._session, rows, whole, split, self._limits.partition_rows)
+        exported = partitioned.mapInArrow(export, RESULT_SCHEMA)
+        if not split:
+            return exported
+        split_rows = sum(counts[leader] for leader in split)
+        return self._joined_results(task, rows, split, split_rows, rows_done).union(exported)
+
+    def _joined_results(
+        self, task: SparkTask, rows: DataFrame, split: Sequence[str], split_rows: int, rows_done: Accumulator[int]
+    ) -> DataFrame:
+        """Rows of RESULT_SCHEMA of the split Leaders."""
+        places = {leader: place for place, leader in enumerate(split)}
+
+        def encode_range(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            assert context is not None
+            return task.encode_range(batches, places, context.partitionId(), rows_done)
+
+        ranges = -(-split_rows // self._limits.partition_rows)
+        return (
+            rows.where(f.col("LEADER_ID").isin(list(split)))
+            .repartitionByRange(ranges, "LEADER_ID", *_key_order(resource_named(task.job.resource)))
+            .mapInArrow(encode_range, RANGE_SCHEMA)
+            .repartitionById(len(split), "place")
+            .sortWithinPartitions(*RANGE_ORDER)
+            .mapInArrow(task.join, RESULT_SCHEMA)
+        )
+
+    def _leaders_to_split(self, counts: Mapping[str, int]) -> list[str]:
+        """Leaders that would occupy a core when all others are done."""
+        share = sum(counts.values()) // self._session.sparkContext.defaultParallelism
+        max_rows = max(share, 2 * self._limits.partition_rows)
+        return [leader for leader in self.leaders() if counts.get(leader, 0) > max_rows]
+
+
+def _key_order(resource: Resource) -> Iterator[SparkColumn]:
+    """The order of the resource's rows in Spark: identifiers as lower-case text."""
+    for name in resource.key:
+        yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
+
+
+def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
+    """Return the sum of the tasks' reports."""
+    unexpected: dict[str, int] = {}
+    nulls = {column.name: 0 for column in resource_named(resource).columns}
+    for report in reports:
+        for name, count in report.unexpected_values.items():
+            unexpected[name] = unexpected.get(name, 0) + count
+        for name, count in report.null_counts.items():
+            nulls[name] += count
+    return ResourceReport(
+        resource=resource,
+        rows=sum(report.rows for report in reports),
+        leaders=sum(report.leaders for report in reports),
+        reused_leaders=sum(report.reused_leaders for report in reports),
+        unknown_leader_rows=sum(report.unknown_leader_rows for report in reports),
+        unexpected_values=unexpected,
+        null_counts=nulls,
+        bytes_written=sum(report.bytes_written for report in reports),
+    )
+
+
+def _typed(column: Column) -> str:
+    """A column of a source table in the type that the models expect."""
+    if column.type is ColumnType.BIGINT:
+        # Spark's cast of a DECIMAL truncates; the other engines round.
+        return f"CAST(round({column.name}) AS bigint) AS {column.name}"
+    if column.type is not ColumnType.UUID:
+        return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
+    text = f"lower(CAST({column.name} AS string))"
+    # Other engines accept braces and missing dashes, and so do the tasks' engines.
+    dashed = f"regexp_replace({text}, {literal(_UNDASHED_UUID)}, '$1-$2-$3-$4-$5')"
+    return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END AS {column.name}"

@@ -1,0 +1,56 @@
+"""Apache Spark as source: the models run in Spark SQL, tasks make and store the files.
+
+Rows are distributed to tasks by Leader. A task stages its rows in its own embedded engine and runs the same
+export as everywhere else, so the bytes are the same; it stores the files and returns manifest entries alone. A task
+that is retried, or runs twice, writes the same bytes under the same names.
+
+A Leader with more rows than a partition should have gets a dedicated task, and those tasks start first. A Leader so
+large that all others would wait for it is split: several tasks encode ranges of its rows, and one joins them into the
+same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from daybreak.catalogue.models import Model
+from daybreak.sources.spark.errors import spark_faults
+from daybreak.sources.spark.reading import SparkReading, TaskLimits
+from daybreak.sources.spark.session import spark_session
+from daybreak.sources.spark.tables import create_source_views
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSource:
+    """A `PlatformSource` over whatever a Spark session can read.
+
+    `location` is a folder or URL of Parquet (`TABLE.parquet` or `TABLE/` in it), or `catalog:NAME` for a database of
+    the session's catalog (Iceberg, Delta, Hive, JDBC tables). `settings` are Spark's own, such as `spark.master`.
+    `limits` apply to each task.
+    """
+
+    location: str
+    models: Mapping[str, Model]
+    _: KW_ONLY
+    settings: Mapping[str, str]
+    limits: TaskLimits
+
+    engine: ClassVar[str] = "spark"
+
+    @contextmanager
+    def open(self, as_of: datetime) -> Iterator[SparkReading]:
+        """Open a reading in a session with its own views. Raises SourceError."""
+        session = spark_session(self.settings).newSession()
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        with spark_faults("The source"):
+            tables = create_source_views(session, self.location)
+        yield SparkReading(session, as_of, self.models, tables, self.limits)
+
+    def query(self, sql: str) -> list[dict[str, object]]:
+        """Return the rows of a query, as `DirectorySource.query` does."""
+        with self.open(datetime.now(UTC)) as reading, spark_faults("A query under [directory]"):
+            return reading.query(sql)

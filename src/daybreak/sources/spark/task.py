@@ -1,0 +1,160 @@
+"""One Spark task: it stages its Leaders' rows, exports them, stores the files, and returns manifest entries.
+
+For split Leaders some tasks encode ranges of rows and others join them. Tasks run in the executors' Python, where the
+same version of Daybreak must be installed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+import msgspec
+import pyarrow as pa
+from pyspark import Accumulator
+from pyspark.core.broadcast import Broadcast
+
+from daybreak import __version__
+from daybreak.catalogue.resources import resource_named
+from daybreak.domain.errors import RunError
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.key_ranges import join_ranges, range_chunks
+from daybreak.export.resource_export import export_resource
+from daybreak.export.results import ExportResults
+from daybreak.export.text_formats import line_kinds, text_format
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import ExportJob, ResourceReport
+from daybreak.sources.spark.range_rows import lines_row, split_leaders, totals_row
+from daybreak.sources.staging import StagingTables, open_staging
+
+RESULT_SCHEMA = "kind string, body string"
+"""Rows that tasks return: `entries`, `reused` and `report`, with a body in JSON."""
+_ENTRIES_PER_ROW = 1000
+
+KnownLeaders = tuple[frozenset[str], Mapping[str, str]]
+"""The Leaders that get files, and their fingerprints in the previous snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTask:
+    """What a task needs, small enough to send to every executor. `job` is without previous fingerprints."""
+
+    job: ExportJob
+    sink: FileSink
+    memory_bytes: int
+    known: Broadcast[KnownLeaders]
+    version: str = __version__
+
+    def write_header_only(self) -> ManifestEntry:
+        """Write the shared files of Leaders without rows. The driver calls this once."""
+        results = ExportResults()
+        with self._staged_rows([], frozenset()) as rows:
+            export_resource(rows, self.job, self.sink, results)
+        return results.entries[0]
+
+    def export(self, batches: Iterator[pa.RecordBatch], rows_done: Accumulator[int]) -> Iterator[pa.RecordBatch]:
+        """Export whole Leaders: a function for `mapInArrow`, to rows of RESULT_SCHEMA."""
+        first = next(batches, None)
+        if first is None:
+            return
+        known, previous = self.known.value
+        results = ExportResults()
+        with self._staged_rows(_chained(first, batches), known) as rows:
+            report = export_resource(rows, replace(self.job, previous=previous), self.sink, results)
+        rows_done.add(report.rows)
+        # The driver has written the header-only files.
+        results.entries = [entry for entry in results.entries if entry.client_id]
+        yield from _result_rows(results, report)
+
+    def encode_range(
+        self, batches: Iterator[pa.RecordBatch], places: Mapping[str, int], number: int, rows_done: Accumulator[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """Encode range `number` of the split Leaders, which `places` numbers: a function for `mapInArrow`, to rows of
+        RANGE_SCHEMA.
+        """
+        first = next(batches, None)
+        if first is None:
+            return
+        resource = resource_named(self.job.resource)
+        kinds = line_kinds(text_format(resource, name) for name in self.job.formats)
+        with self._staged_rows(_chained(first, batches), frozenset(places)) as rows:
+            for leader_range, chunks in range_chunks(rows, resource, kinds, threads=self.job.threads):
+                place = places[leader_range.totals.client_id]
+                yield totals_row(place, number, leader_range)
+                for position, chunk in enumerate(chunks):
+                    yield lines_row(place, number, position, chunk, kinds)
+                rows_done.add(leader_range.totals.rows)
+
+    def join(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join split Leaders: a function for `mapInArrow`, from rows of `encode_range` in RANGE_ORDER to rows of
+        RESULT_SCHEMA.
+        """
+        _, previous = self.known.value
+        job = replace(self.job, previous=previous)
+        for ranges, chunks in split_leaders(batches):
+            results = ExportResults()
+            report = join_ranges(job, ranges, chunks, self.sink, results)
+            yield from _result_rows(results, report)
+
+    @contextmanager
+    def _staged_rows(self, batches: Iterable[pa.RecordBatch], known: frozenset[str]) -> Iterator[_StagedRows]:
+        """Stage rows in an engine of the task's own. Raises RunError when the executor has another version of Daybreak
+        than the driver, because another version may give other bytes.
+        """
+        if self.version != __version__:
+            raise RunError(
+                f"The driver has daybreak {self.version}, an executor has {__version__}. Install the same version."
+            )
+        with (
+            tempfile.TemporaryDirectory(prefix="daybreak-task-") as folder,
+            open_staging(memory_bytes=self.memory_bytes, threads=self.job.threads, temp_dir=Path(folder)) as staging,
+        ):
+            streams = [lambda: nullcontext(_stream(batches))] if batches else []
+            query = staging.load(resource_named(self.job.resource), streams)
+            yield _StagedRows(staging, query, sorted(known))
+
+
+@dataclass(frozen=True, slots=True)
+class _StagedRows:
+    """The rows of one task, all of one resource: `EmbeddedRows` for the export."""
+
+    staging: StagingTables
+    staged_query: str
+    known: list[str]
+
+    def leaders(self) -> list[str]:
+        return self.known
+
+    def rows_query(self, resource: str) -> str:
+        del resource
+        return self.staged_query
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        return self.staging.cursor()
+
+
+def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from others
+
+
+def _stream(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    iterator = iter(batches)
+    first = next(iterator)
+    return pa.RecordBatchReader.from_batches(first.schema, _chained(first, iterator))
+
+
+def _result_rows(results: ExportResults, report: ResourceReport) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(results.entries), _ENTRIES_PER_ROW):
+        yield _result_row("entries", results.entries[start : start + _ENTRIES_PER_ROW])
+    if results.reused:
+        yield _result_row("reused", results.reused)
+    yield _result_row("report", report)
+
+
+def _result_row(kind: str, value: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"kind": [kind], "body": [msgspec.json.encode(value).decode()]})

@@ -1,0 +1,127 @@
+"""Maps errors of the databases to errors of the service."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import sqlalchemy.exc
+
+from daybreak.domain.errors import Conflict, DaybreakError, Unavailable
+
+# SQLSTATE classes of temporary conditions (PostgreSQL documentation, appendix A): connection exception, transaction
+# rollback, insufficient resources, object state, operator intervention, system error; and 25006, read-only server.
+_TRANSIENT_CLASSES = ("08", "40", "53", "55", "57", "58")
+_READ_ONLY = "25006"
+_RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
+# Permanent: the file is damaged or not a database.
+_CORRUPT = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+# IOERR_SHMSIZE: on a full disk the -shm file cannot grow, before anything is written.
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+_FULL_STATE = "53100"
+_INACCESSIBLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+
+
+def unavailable() -> Unavailable:
+    """Return the error for a state database that does not answer in time."""
+    return Unavailable("The state database does not answer. Try again shortly.", code="state_unavailable")
+
+
+def corrupt() -> Unavailable:
+    """Return the error for a file that is damaged or not a SQLite database."""
+    return Unavailable(
+        "The state database cannot be read: its file is damaged or not a SQLite database. "
+        "Restore it from a backup, or set state.url to another database.",
+        code="state_unavailable",
+    )
+
+
+def inaccessible() -> Unavailable:
+    """Return the error for a file that is missing or that the user of the service may not write."""
+    return Unavailable(
+        "The file of the state database cannot be opened for writing. Check that it exists at state.url, and that the "
+        "user of the service may write the file, its -wal and -shm files, and their folder.",
+        code="state_unavailable",
+    )
+
+
+def full() -> Unavailable:
+    """Return the error for a full disk."""
+    return Unavailable(
+        "The disk of the state database is full. Free some space; the service then continues without a restart.",
+        code="state_unavailable",
+    )
+
+
+def busy() -> Unavailable:
+    """Return the error for too many waiting transactions."""
+    return Unavailable("The service is busy. Try again shortly.", code="busy")
+
+
+def sqlstate_of(error: BaseException) -> str:
+    """Return the SQLSTATE code of a PostgreSQL error, "" if it has none."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Return whether the transaction conflicted with another one and can be repeated."""
+    return sqlstate_of(_cause(error)) in _RETRYABLE
+
+
+def is_disconnect(error: BaseException) -> bool:
+    """Return whether the connection was lost, so that a new one may work."""
+    return isinstance(error, sqlalchemy.exc.DBAPIError) and error.connection_invalidated
+
+
+def _cause(error: BaseException) -> BaseException:
+    if isinstance(error, sqlalchemy.exc.DBAPIError) and error.orig is not None:
+        return error.orig
+    return error
+
+
+def service_error(error: BaseException) -> DaybreakError | None:
+    """Return the service's error for a database error, None for a programming error."""
+    if isinstance(error, TimeoutError | sqlalchemy.exc.TimeoutError):
+        return unavailable()
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.Error):
+        return _service_error_of_sqlite(cause)
+    state = sqlstate_of(cause)
+    if state.startswith("23"):
+        return Conflict("The change conflicts with stored data, or refers to something that does not exist.")
+    if state == _FULL_STATE:
+        return full()
+    if state.startswith(_TRANSIENT_CLASSES) or state == _READ_ONLY:
+        return unavailable()
+    if not state and isinstance(error, sqlalchemy.exc.OperationalError | sqlalchemy.exc.InterfaceError):
+        return unavailable()
+    return None
+
+
+def _service_error_of_sqlite(cause: sqlite3.Error) -> DaybreakError | None:
+    if isinstance(cause, sqlite3.IntegrityError):
+        return Conflict("The change conflicts with stored data, or refers to something that does not exist.")
+    if isinstance(cause, sqlite3.ProgrammingError) or str(cause).startswith(("no such ", "near ")):
+        return None
+    if isinstance(cause, sqlite3.DatabaseError):
+        extended_code = getattr(cause, "sqlite_errorcode", 0)
+        if extended_code in _FULL:
+            return full()
+        code = extended_code & 0xFF  # the primary result code, https://sqlite.org/rescode.html
+        if code in _INACCESSIBLE:
+            return inaccessible()
+        return corrupt() if code in _CORRUPT else unavailable()
+    return None
+
+
+class translated_errors:  # noqa: N801 - used as `with translated_errors():`
+    """Context manager that raises the service's errors in place of the database's."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None and isinstance(error, sqlalchemy.exc.SQLAlchemyError | sqlite3.Error | TimeoutError):
+            translated = service_error(error)
+            if translated is not None:
+                raise translated from error

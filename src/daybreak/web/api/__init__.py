@@ -1,0 +1,1 @@
+"""HTTP API endpoints, one module per group."""

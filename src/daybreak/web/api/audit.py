@@ -1,0 +1,140 @@
+"""The audit trail of an account, as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.access.authorization import require
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.ports.state import Stores
+from daybreak.web.api import examples
+from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
+from daybreak.web.api.examples import field, uuid
+from daybreak.web.api.files import CLIENT_ID
+from daybreak.web.api.operation import FILES, ApiRoute, Operation, Parameter, ResponseType
+from daybreak.web.http.streaming import streamed
+from daybreak.web.services import Services
+
+_PAGE_SIZE = 500
+
+
+class AuditLine(msgspec.Struct, frozen=True):
+    """Event in the audit trail."""
+
+    id: Annotated[int, field("Number of the event. Later events have higher numbers.", 48213)]
+    at: Annotated[datetime, field("When it happened.", "2026-11-24T08:30:12Z")]
+    action: Annotated[str, field("What was done.", "link.issued")]
+    result: Annotated[str, field("`ok`, or the code of the error.", "ok")]
+    actor: Annotated[str, field("Email of the seat, or the part of the service.", "maya@example.org")]
+    seat_id: Annotated[str | None, uuid("The seat, if one acted.", examples.SEAT_ID)]
+    subject: Annotated[str | None, field("Session or API token used.", f"session:{examples.SESSION_ID}")]
+    address: Annotated[str, field("IP address of the client.", "198.51.100.24")]
+    user_agent: Annotated[str, field("`User-Agent` header of the client.", "curl/8.14.1")]
+    request_id: Annotated[str, field("Id of the request.", examples.REQUEST_ID)]
+    details: Annotated[
+        dict[str, Any],
+        field("Details of the action.", {"file": "campaigns.csv.gz", "snapshot_id": examples.SNAPSHOT_ID}),
+    ]
+
+
+SINCE = Parameter("since", "query", "Only events at or after this time.", "2026-11-24T00:00:00Z", datetime)
+UNTIL = Parameter("until", "query", "Only events before this time.", "2026-11-25T00:00:00Z", datetime)
+ACTION = Parameter(
+    "action", "query", "Only events with this action, or with any that starts with it: `token.*`.", "file.fetched"
+)
+READ_AUDIT = Operation(
+    operation_id="readAuditTrail",
+    summary="Read the audit trail",
+    description="Returns the account's events as JSON lines, oldest first.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
+    body=None,
+    response=ResponseType("One event in each line.", AuditLine, ("application/x-ndjson",)),
+)
+
+
+def audit_routes(services: Services) -> list[ApiRoute]:
+    """Return the route /download/v1/audit/{client_id}."""
+
+    async def trail(request: Request) -> Response:
+        principal = await principal_of(request, services)
+        client_id = request.path_params["client_id"].lower()
+        require(principal, "read_audit", client_id)
+        since, until = _instant(request, SINCE), _instant(request, UNTIL)
+        pages = _pages(services, client_id, since, until, ACTION.read(request) or None)
+        # Read the first page before the response starts, so that an unavailable database is a problem response.
+        first = await anext(pages, b"")
+        return streamed(request, _chained(first, pages), media_type=READ_AUDIT.response.media_types[0])
+
+    return [ApiRoute("/download/v1/audit/{client_id}", trail, READ_AUDIT)]
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for page in rest:
+        yield page
+
+
+async def _pages(
+    services: Services,
+    client_id: str,
+    since: datetime | None,
+    until: datetime | None,
+    action: str | None,
+) -> AsyncIterator[bytes]:
+    after: int | None = None
+    encoder = msgspec.json.Encoder()
+    while True:
+        seen = after
+
+        def read(stores: Stores, seen: int | None = seen) -> list[AuditEvent]:
+            return stores.audit.read(
+                AuditQuery(
+                    client_id=client_id, action=action, since=since, until=until, after_id=seen, limit=_PAGE_SIZE
+                )
+            )
+
+        events = await services.state.aread(read)
+        if events:
+            yield encoder.encode_lines([_line(event) for event in events])
+        if len(events) < _PAGE_SIZE:
+            return
+        after = events[-1].event_id
+
+
+def _line(event: AuditEvent) -> AuditLine:
+    return AuditLine(
+        id=event.event_id or 0,
+        at=event.at,
+        action=event.action,
+        result=event.result,
+        actor=event.actor,
+        seat_id=event.seat_id,
+        subject=event.subject,
+        address=event.address,
+        user_agent=event.user_agent,
+        request_id=event.request_id,
+        details=dict(event.details),
+    )
+
+
+def _instant(request: Request, parameter: Parameter) -> datetime | None:
+    text = parameter.read(request)
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidRequest(
+            f"{parameter.name} is not a valid time.",
+            faults=(FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}."),),
+        ) from None

@@ -1,0 +1,242 @@
+"""The authentication endpoints: login, second factor, contexts, logout."""
+
+from __future__ import annotations
+
+from types import NoneType
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.access import enrolment, second_factor, sessions
+from daybreak.access.accounts import run_without_blocking
+from daybreak.access.login import SecondFactorPending, SessionStarted, login
+from daybreak.web.api import examples
+from daybreak.web.api.authentication import PENDING_LOGIN, SESSION, bearer, pending_login_of, session_of
+from daybreak.web.api.operation import AUTHENTICATION, ApiRoute, JsonBody, Operation, Parameter, ResponseType
+from daybreak.web.api.responses import (
+    CodeRequest,
+    ContextList,
+    ContextRequest,
+    EnrolmentResult,
+    EnrolmentView,
+    LoginRequest,
+    LoginResult,
+    PasswordRequest,
+    RecoveryCodesResult,
+    RecoveryCodesView,
+    SwitchResult,
+    SwitchView,
+    context_view,
+)
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+
+DEVICE_ID = Parameter(
+    "X-Device-Id",
+    "header",
+    "`device_id` of an earlier login on this device. A known device has a separate login rate limit.",
+    examples.DEVICE_ID,
+)
+_SESSION_RESULT = LoginResult(
+    examples.SEAT_ID, examples.SESSION_JWT, client_id=examples.CLIENT_ID, device_id=examples.DEVICE_ID
+)
+LOG_IN = Operation(
+    operation_id="logIn",
+    summary="Sign in",
+    description="Returns a session token for the account used last. It is valid for {session_lifetime}. If a second "
+    "factor is required, returns a token that is valid for {pending_login_lifetime} and only for the second factor; "
+    "`client_id` and `device_id` are missing then.",
+    tag=AUTHENTICATION,
+    parameters=(DEVICE_ID,),
+    body=JsonBody(LoginRequest),
+    response=ResponseType(
+        "A session, or a login that waits for its second factor.",
+        LoginResult,
+        examples={
+            "Session": _SESSION_RESULT,
+            "Second factor required": LoginResult(examples.SEAT_ID, examples.PENDING_JWT),
+        },
+    ),
+    problems=("invalid_credentials", "no_active_account", "rate_limited", "busy", "state_unavailable"),
+)
+SEND_CODE = Operation(
+    operation_id="sendSecondFactor",
+    summary="Send the second factor",
+    description="Completes a login that waits for its second factor. A code works once.",
+    tag=AUTHENTICATION,
+    credential=PENDING_LOGIN,
+    parameters=(DEVICE_ID,),
+    body=JsonBody(CodeRequest),
+    response=ResponseType("A session.", LoginResult, examples={"Session": _SESSION_RESULT}),
+    problems=(
+        "invalid_code",
+        "second_factor_not_enrolled",
+        "no_active_account",
+        "rate_limited",
+        "second_factor_unreadable",
+    ),
+)
+LIST_CONTEXTS = Operation(
+    operation_id="listContexts",
+    summary="List accounts",
+    description="Lists the active accounts that the session can switch to.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=None,
+    response=ResponseType("The accounts.", ContextList),
+)
+SWITCH_CONTEXT = Operation(
+    operation_id="switchContext",
+    summary="Switch to an account",
+    description="Returns a session token for another account. Tokens for other accounts stay valid.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=JsonBody(ContextRequest),
+    response=ResponseType("The token for the account.", SwitchResult),
+    problems=("not_your_account", "account_inactive"),
+)
+LOG_OUT = Operation(
+    operation_id="logOut",
+    summary="Log out",
+    description="Ends the session. All its tokens and links stop working.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=None,
+    response=ResponseType("The session has ended.", NoneType, status=204),
+)
+REAUTHENTICATE = Operation(
+    operation_id="reauthenticate",
+    summary="Confirm the password",
+    description="Allows changes of the second factor for {reauthentication_lifetime}. A login allows them as well.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=JsonBody(PasswordRequest),
+    response=ResponseType("The password is confirmed.", NoneType, status=204),
+    problems=("invalid_credentials", "rate_limited"),
+)
+BEGIN_ENROLMENT = Operation(
+    operation_id="beginSecondFactor",
+    summary="Set up a second factor",
+    description="Returns a new key for an authenticator app. The present second factor stays in use until a code "
+    "confirms the new one. Needs a password that was entered within {reauthentication_lifetime}.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=None,
+    response=ResponseType("The key. It is not shown again.", EnrolmentResult),
+    problems=("reauthentication_required",),
+)
+CONFIRM_ENROLMENT = Operation(
+    operation_id="confirmSecondFactor",
+    summary="Confirm a second factor",
+    description="Replaces the second factor by the new one, and ends the seat's other sessions. Needs a password that "
+    "was entered within {reauthentication_lifetime}.",
+    tag=AUTHENTICATION,
+    credential=SESSION,
+    body=JsonBody(CodeRequest),
+    response=ResponseType("Recovery codes. They are not shown again.", RecoveryCodesResult),
+    problems=("reauthentication_required", "invalid_code", "conflict", "rate_limited", "second_factor_unreadable"),
+)
+
+
+def auth_routes(services: Services) -> list[ApiRoute]:
+    """Return the routes below /download/v2/auth."""
+    endpoints = _AuthEndpoints(services)
+    return [
+        ApiRoute("/download/v2/auth/login", endpoints.log_in, LOG_IN, methods=["POST"]),
+        ApiRoute("/download/v2/auth/login/callback/mfa", endpoints.second_factor, SEND_CODE, methods=["POST"]),
+        ApiRoute("/download/v2/auth/context", endpoints.contexts, LIST_CONTEXTS),
+        ApiRoute("/download/v2/auth/context", endpoints.switch, SWITCH_CONTEXT, methods=["PUT"]),
+        ApiRoute("/download/v2/auth/logout", endpoints.log_out, LOG_OUT, methods=["DELETE"]),
+        ApiRoute("/download/v2/auth/reauthenticate", endpoints.reauthenticate, REAUTHENTICATE, methods=["POST"]),
+        ApiRoute("/download/v2/auth/second-factor", endpoints.begin_enrolment, BEGIN_ENROLMENT, methods=["POST"]),
+        ApiRoute(
+            "/download/v2/auth/second-factor/confirm",
+            endpoints.confirm_enrolment,
+            CONFIRM_ENROLMENT,
+            methods=["POST"],
+        ),
+    ]
+
+
+class _AuthEndpoints:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def log_in(self, request: Request) -> Response:
+        sent = await LOG_IN.body.read(request)
+        outcome = await login(
+            self._services.access,
+            email=sent.email,
+            password=sent.password,
+            caller=caller_of(request),
+            device_id=_device_id(request),
+        )
+        return LOG_IN.response.create(_login_result(outcome))
+
+    async def second_factor(self, request: Request) -> Response:
+        # An invalid token is refused before the body is read.
+        await pending_login_of(request, self._services)
+        sent = await SEND_CODE.body.read(request)
+        outcome = await second_factor.complete_login(
+            self._services.access,
+            bearer(request),
+            sent.totp,
+            caller_of(request),
+            device_id=_device_id(request),
+        )
+        return SEND_CODE.response.create(_login_result(outcome))
+
+    async def contexts(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        found = await sessions.contexts(self._services.access, session)
+
+        def response() -> Response:
+            return LIST_CONTEXTS.response.create(ContextList(tuple(context_view(context) for context in found)))
+
+        return await run_without_blocking(len(found), response)
+
+    async def switch(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        sent = await SWITCH_CONTEXT.body.read(request)
+        switched = await sessions.switch(self._services.access, session, sent.context.lower(), caller_of(request))
+        view = SwitchView(switched.client_id, switched.seat_id, switched.token)
+        return SWITCH_CONTEXT.response.create(SwitchResult(view))
+
+    async def log_out(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        await sessions.logout(self._services.access, session, caller_of(request))
+        return LOG_OUT.response.create(None)
+
+    async def reauthenticate(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        sent = await REAUTHENTICATE.body.read(request)
+        await sessions.reauthenticate(self._services.access, session, sent.password, caller_of(request))
+        return REAUTHENTICATE.response.create(None)
+
+    async def begin_enrolment(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        begun = await enrolment.begin(self._services.access, session)
+        view = EnrolmentView(begun.manual_key, begun.otpauth_uri, begun.qr_svg)
+        return BEGIN_ENROLMENT.response.create(EnrolmentResult(view))
+
+    async def confirm_enrolment(self, request: Request) -> Response:
+        session = await session_of(request, self._services)
+        sent = await CONFIRM_ENROLMENT.body.read(request)
+        enrolled = await enrolment.confirm(self._services.access, session, sent.totp, caller_of(request))
+        return CONFIRM_ENROLMENT.response.create(RecoveryCodesResult(RecoveryCodesView(enrolled.recovery_codes)))
+
+
+def _login_result(outcome: SessionStarted | SecondFactorPending) -> LoginResult:
+    if isinstance(outcome, SecondFactorPending):
+        return LoginResult(seat_id=outcome.seat_id, token=outcome.token)
+    return LoginResult(
+        seat_id=outcome.seat_id,
+        token=outcome.token,
+        client_id=outcome.client_id,
+        device_id=outcome.device_id,
+    )
+
+
+def _device_id(request: Request) -> str | None:
+    """Return the device that the client names, None without one."""
+    return (DEVICE_ID.read(request) or "").strip().lower() or None

@@ -1,0 +1,98 @@
+"""Descriptions of the service: columns of the files, OpenAPI document and documentation page."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.table_schema import DataPackage, data_package
+from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, render_docs_page
+from daybreak.web.api.openapi import openapi_document
+from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, ResponseType
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.http.negotiation import accepts_gzip
+
+GET_SCHEMA = Operation(
+    operation_id="getSchema",
+    summary="Get the columns",
+    description="Returns names, types, meanings and known values of all columns, as a Frictionless Data Package.",
+    tag=SERVICE,
+    body=None,
+    response=ResponseType(
+        "The columns.",
+        DataPackage,
+        examples={"One of the nine resources": data_package(resources=(resource_named("communities"),))},
+    ),
+)
+GET_OPENAPI = Operation(
+    operation_id="getOpenApi",
+    summary="Get the OpenAPI document",
+    description="Returns the description of the API for programs: every operation, parameter, type and error.",
+    tag=SERVICE,
+    body=None,
+    response=ResponseType("The document.", dict),
+)
+GET_DOCS = Operation(
+    operation_id="getDocs",
+    summary="Get this page",
+    description="Returns the documentation.",
+    tag=SERVICE,
+    body=None,
+    response=ResponseType("The page.", str, ("text/html",)),
+)
+
+
+def description_routes(dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> list[ApiRoute]:
+    """Return the routes that describe the given routes and themselves."""
+    return _DescriptionEndpoints(dashboard, routes).routes
+
+
+class _DescriptionEndpoints:
+    """Generates each description once: they depend on the settings alone."""
+
+    def __init__(self, dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> None:
+        settings = dashboard.services.settings
+        self.routes = [
+            ApiRoute("/download/v1/schema", self.schema, GET_SCHEMA),
+            ApiRoute("/openapi.json", self.openapi, GET_OPENAPI),
+            ApiRoute("/docs", self.docs, GET_DOCS),
+        ]
+        document = openapi_document(settings, [*routes, *self.routes])
+        self._schema = _Text.of(msgspec.json.encode(data_package(settings.snapshot.formats)), "application/json")
+        self._openapi = _Text.of(msgspec.json.encode(document), "application/json")
+        self._docs = _Text.of(render_docs_page(dashboard, document), "text/html")
+
+    async def schema(self, request: Request) -> Response:
+        return self._schema.response(request)
+
+    async def openapi(self, request: Request) -> Response:
+        return self._openapi.response(request)
+
+    async def docs(self, request: Request) -> Response:
+        return self._docs.response(request, {"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Text in both codings."""
+
+    content: bytes
+    compressed: bytes
+    media_type: str
+
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> _Text:
+        return cls(content, gzip.compress(content, 6, mtime=0), media_type)
+
+    def response(self, request: Request, headers: Mapping[str, str] | None = None) -> Response:
+        sent = {"Vary": "Accept-Encoding", **(headers or {})}
+        if accepts_gzip(request.headers.getlist("accept-encoding")):
+            sent["Content-Encoding"] = "gzip"
+            return Response(self.compressed, headers=sent, media_type=self.media_type)
+        return Response(self.content, headers=sent, media_type=self.media_type)

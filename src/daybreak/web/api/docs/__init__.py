@@ -1,0 +1,1 @@
+"""The documentation page, rendered from the OpenAPI document."""

@@ -1,0 +1,33 @@
+"""Example values of the API description, and the description of fields."""
+
+from __future__ import annotations
+
+from msgspec import Meta
+
+CLIENT_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
+SEAT_ID = "0b9f6c1e-2f4d-4c55-9a4e-3d1f5a7c8e21"
+DEVICE_ID = "c1f0a4de-6f53-4b0e-8d57-2b8f3f1c9a60"
+SNAPSHOT_ID = "5e0a3c9d-7b1f-4f0c-a8de-90c2f4b7d613"
+SESSION_ID = "a2b6f1d4-53c8-4e7a-9f02-6d41c8e7b935"
+REQUEST_ID = "4f9d1c07a3b2e85d6610c4aa"
+AS_OF = "2026-11-24T03:12:07Z"
+PUBLISHED_AT = "2026-11-24T04:00:00Z"
+SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+CONTENT_SHA256 = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
+LINK = (
+    f"https://export.example.org/download/v1/links/{CLIENT_ID}/{SNAPSHOT_ID}/campaigns.csv.gz"
+    "?expires=1795509900&nonce=8d1f0c27a95be364&subject=1a2b6f1d453c84e7a9f026d41c8e7b935&kid=5c90e1ab"
+    "&signature=3b1f...c07e"
+)
+SESSION_JWT = "eyJ0eXAiOiJzZXNzaW9uK2p3dCIs..."
+PENDING_JWT = "eyJ0eXAiOiJtZmErand0Iiwi..."
+
+
+def uuid(description: str, example: str) -> Meta:
+    """Describe a field or parameter that holds an id."""
+    return Meta(description=description, examples=[example], extra_json_schema={"format": "uuid"})
+
+
+def field(description: str, example: object) -> Meta:
+    """Describe a field."""
+    return Meta(description=description, examples=[example])

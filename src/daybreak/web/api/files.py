@@ -1,0 +1,130 @@
+"""Requests for files, which are redirected to signed links, and the manifest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak import downloads
+from daybreak.catalogue.download_paths import download_paths
+from daybreak.domain.errors import NotFound
+from daybreak.downloads import IssuedLink
+from daybreak.web.api import examples
+from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
+from daybreak.web.api.manifest import ManifestView, manifest_view
+from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType, Variant
+from daybreak.web.api.responses import LinkResult, LinkView
+from daybreak.web.metrics import count_event
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+
+CLIENT_ID = Parameter("client_id", "path", "`client_id` of the account.", examples.CLIENT_ID, UUID)
+GET_MANIFEST = Operation(
+    operation_id="getManifest",
+    summary="List files",
+    description="Returns the manifest of the current snapshot: its age, and the rows, sizes and digests of every "
+    "file. `late` is `true` from a minute after {publish_time} until the files of the day are published.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(CLIENT_ID,),
+    body=None,
+    response=ResponseType("The manifest.", ManifestView),
+    problems=("snapshot_not_ready",),
+)
+REQUEST_FILE = Operation(
+    operation_id="requestFile",
+    summary="Request a file",
+    description="Redirects to a signed link to the file, which works for {link_lifetime} and needs no token. Each "
+    "request returns a new link.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(CLIENT_ID, Parameter("file", "path", "Path of the file.", "campaigns.csv.gz")),
+    body=None,
+    response=ResponseType(
+        "The link, in `Location` and in the body.",
+        LinkResult,
+        status=302,
+        headers=(Header("Location", "The link.", examples.LINK),),
+    ),
+    problems=("unknown_file", "snapshot_not_ready"),
+)
+
+
+def file_routes(services: Services) -> list[ApiRoute]:
+    """Return the routes below /download/v1/files."""
+    endpoints = _FileEndpoints(services)
+    request_file = replace(REQUEST_FILE, variants=_file_variants(services.settings.snapshot.formats))
+    return [
+        ApiRoute("/download/v1/files/{client_id}", endpoints.manifest, GET_MANIFEST),
+        ApiRoute("/download/v1/files/{client_id}/{file:path}", endpoints.download, request_file),
+    ]
+
+
+class _FileEndpoints:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def download(self, request: Request) -> Response:
+        principal = await principal_of(request, self._services)
+        require_plain_path(request)
+        named = downloads.file_at(request.path_params["file"], self._services.settings.snapshot.formats)
+        issued = await downloads.issue_link(
+            self._services.downloads,
+            principal,
+            request.path_params["client_id"].lower(),
+            named,
+            caller_of(request),
+        )
+        count_event("link_issued")
+        return REQUEST_FILE.response.create(_link_result(issued), {"Location": issued.url})
+
+    async def manifest(self, request: Request) -> Response:
+        principal = await principal_of(request, self._services)
+        client_id = request.path_params["client_id"].lower()
+        found = await downloads.manifest(self._services.downloads, principal, client_id)
+        view = manifest_view(client_id, found, self._services.settings.snapshot.formats)
+        return GET_MANIFEST.response.create(view)
+
+
+def require_plain_path(request: Request) -> None:
+    """Refuse percent-encoded paths. No path of a file needs the encoding, and it could disguise another path.
+
+    Raises:
+        NotFound: `unknown_file`.
+    """
+    raw = request.scope.get("raw_path") or b""
+    if b"%" in raw:
+        raise NotFound("Unknown file.", code="unknown_file")
+
+
+def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
+    return tuple(
+        Variant(
+            path,
+            f"request{resource.name.title().replace('_', '')}{file_format.name.capitalize()}",
+            resource.title,
+            resource.description,
+        )
+        for path, (resource, file_format) in download_paths(formats).items()
+    )
+
+
+def _link_result(issued: IssuedLink) -> LinkResult:
+    file = issued.file
+    return LinkResult(
+        LinkView(
+            url=issued.url,
+            expires_at=issued.expires_at,
+            snapshot_id=file.snapshot_id,
+            as_of=file.as_of,
+            published_at=file.published_at,
+            resource=file.resource,
+            format=file.format,
+            rows=file.rows,
+            bytes=file.stored.bytes,
+            sha256=file.stored.sha256,
+        )
+    )

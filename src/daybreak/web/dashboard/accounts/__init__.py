@@ -1,0 +1,1 @@
+"""Account switcher: the accounts that a user can open."""

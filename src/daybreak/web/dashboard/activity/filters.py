@@ -1,0 +1,78 @@
+"""Filter of the Activity page, parsed from query parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.errors import InvalidRequest
+from daybreak.domain.identity import MAX_EMAIL_LENGTH
+from daybreak.ports.state import Stores
+from daybreak.web.dashboard.activity.view import ACTION_LABELS
+from daybreak.web.dashboard.page_request import PageRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityFilter:
+    """Action, actor's email, and first and last UTC day; "" or None for no limit."""
+
+    action: str
+    actor: str
+    since: date | None
+    until: date | None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The filter as query parameters, empty ones included."""
+        return {
+            "action": self.action,
+            "actor": self.actor,
+            "since": self.since.isoformat() if self.since else "",
+            "until": self.until.isoformat() if self.until else "",
+        }
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The filter as query parameters without empty ones."""
+        return {name: value for name, value in self.values.items() if value}
+
+    @property
+    def end(self) -> datetime | None:
+        """End of the last day. For `date.max`, which has no next day, its start."""
+        if self.until is None:
+            return None
+        return datetime.combine(min(self.until, date.max - timedelta(days=1)) + timedelta(days=1), time(0), UTC)
+
+    def read(self, stores: Stores, client_id: str, *, before_id: int | None, limit: int) -> list[AuditEvent]:
+        """Return the account's matching events, newest first, older than the event `before_id`."""
+        query = AuditQuery(
+            client_id=client_id,
+            actor=self.actor or None,
+            action=self.action or None,
+            since=datetime.combine(self.since, time(0), UTC) if self.since else None,
+            until=self.end,
+            after_id=before_id,
+            newest_first=True,
+            limit=limit,
+        )
+        return stores.audit.read(query)
+
+
+def parse_filter(page: PageRequest) -> ActivityFilter:
+    """Parse the filter of a request. Raises InvalidRequest."""
+    parameters = page.request.query_params
+    action = parameters.get("action", "")
+    if action and action not in ACTION_LABELS:
+        raise InvalidRequest("Unknown action in the URL.")
+    actor = parameters.get("actor", "").strip()[:MAX_EMAIL_LENGTH]
+    return ActivityFilter(action, actor, _parse_day(parameters.get("since")), _parse_day(parameters.get("until")))
+
+
+def _parse_day(text: str | None) -> date | None:
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequest("Invalid date. Use year-month-day, for example 2026-11-22.") from None

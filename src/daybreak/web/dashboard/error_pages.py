@@ -1,0 +1,116 @@
+"""Errors as pages for browsers and problem documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.formatting import format_duration
+from daybreak.web.dashboard.outcome import PageOutcome, error_headers
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.http.negotiation import weights
+from daybreak.web.http.problems import PROBLEMS, Problem, problem_headers, problem_of, problem_response
+from daybreak.web.request_state import request_id_of
+
+_HEADINGS: Mapping[str, str] = {
+    "cross_site": "Form rejected",
+    "not_found": "Page not found",
+    "rate_limited": "Too many attempts",
+    "state_unavailable": "Temporarily unavailable",
+    "unsupported_media_type": "Form rejected",
+}
+"""Headings of pages that differ from the title of the API's problem document."""
+
+# Authorization is not listed: caches separate responses to authorized requests anyway (RFC 9110 §12.5.5).
+_VARY = {"Vary": "Accept, Accept-Encoding"}
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyState:
+    """Heading and text of a page without content."""
+
+    heading: str
+    text: str
+
+
+def error_state(error: Forbidden) -> EmptyState:
+    """Return what a page shows in place of content that the user may not see."""
+    return EmptyState(PROBLEMS[error.code][1], error.message)
+
+
+def error_page(
+    dashboard: DashboardContext, request: Request, error: DaybreakError, page: PageRequest | None
+) -> Response:
+    """Render an error inside the layout, or alone if the user could not be identified."""
+    problem = _problem(dashboard, request, error)
+    text = problem.detail
+    if isinstance(error, RateLimited):
+        text = f"Try again in {format_duration(error.retry_after_seconds)}."
+    if error.code == "not_your_account":
+        text = "You don't have access to this account, or it doesn't exist."
+    context: dict[str, object] = {
+        **_error_context(problem, text),
+        "actions": _actions(dashboard, request, error),
+        "history_url": f"{dashboard.root}/dashboard/" if request.method == "POST" else "",
+    }
+    outcome = PageOutcome(problem.status, error_headers(error))
+    if page is not None:
+        return render_page(page, "layout/error.html", "", context, outcome)
+    return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
+
+
+def error_page_or_problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Response:
+    """Return an error of a URL outside the dashboard as a page or as a problem document."""
+    if not _prefers_html(request):
+        request_id, base_url = request_id_of(request.scope), dashboard.services.settings.base_url
+        return problem_response(error, request_id=request_id, base_url=base_url, headers=_VARY)
+    problem = _problem(dashboard, request, error)
+    context: dict[str, object] = {
+        **_error_context(problem, problem.detail),
+        "actions": [
+            {"url": f"{dashboard.root}/dashboard/", "text": "Open dashboard"},
+            {"url": f"{dashboard.root}/docs", "text": "API documentation"},
+        ],
+    }
+    outcome = PageOutcome(problem.status, {**problem_headers(error), **_VARY})
+    return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)
+
+
+def _problem(dashboard: DashboardContext, request: Request, error: DaybreakError) -> Problem:
+    base_url = dashboard.services.settings.base_url
+    return problem_of(error, request_id=request_id_of(request.scope), base_url=base_url)
+
+
+def _error_context(problem: Problem, text: str) -> dict[str, object]:
+    return {"heading": _HEADINGS.get(problem.code, problem.title), "text": text, "request_id": problem.request_id}
+
+
+def _actions(dashboard: DashboardContext, request: Request, error: DaybreakError) -> list[dict[str, str]]:
+    files = {"url": f"{dashboard.root}/dashboard/", "text": "Open files"}
+    sign_in = {"url": f"{dashboard.root}/dashboard/sign-in?ended=again", "text": "Sign in again"}
+    if error.transient and request.method == "GET":
+        return [{"url": str(request.url.path), "text": "Try again"}]
+    if error.code == "second_factor_required":
+        return [sign_in, files]
+    if error.code == "no_active_account":
+        return [sign_in]
+    return [files]
+
+
+def _prefers_html(request: Request) -> bool:
+    """Return whether the client prefers HTML to JSON.
+
+    A request with a token comes from a program, even if it accepts HTML, as Java's default does.
+    """
+    if "authorization" in request.headers:
+        return False
+    qualities = weights(request.headers.getlist("accept"))
+    html = qualities.get("text/html", 0.0)
+    return html > max(qualities.get(name, 0.0) for name in ("application/json", "application/problem+json"))

@@ -1,0 +1,1 @@
+"""Files: the published files of one account, with downloads and previews."""

@@ -1,0 +1,108 @@
+"""Published files of an account, read from the state database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from daybreak.access.authorization import require
+from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.domain.errors import NotFound, Unavailable
+from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
+from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
+from daybreak.web.dashboard.page_request import PageRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFiles:
+    """Freshness, the stored snapshots (newest first), and the account's manifest entries.
+
+    `entries` maps a snapshot id and a resource name to the entry.
+    """
+
+    freshness: Freshness
+    snapshots: tuple[Snapshot, ...]
+    entries: dict[str, dict[str, ManifestEntry]]
+
+    def find_snapshot(self, snapshot_id: str) -> Snapshot | None:
+        """Return the snapshot of that id; for "" the published one, if any. Raises NotFound."""
+        if not snapshot_id:
+            return self.freshness.snapshot
+        for snapshot in self.snapshots:
+            if snapshot.snapshot_id == snapshot_id:
+                return snapshot
+        raise NotFound("This snapshot has been deleted. Choose a newer one.", code="file_gone")
+
+    def is_published(self, snapshot: Snapshot) -> bool:
+        """Return whether this is the published snapshot, not an earlier one."""
+        published = self.freshness.snapshot
+        return published is not None and published.snapshot_id == snapshot.snapshot_id
+
+    def entries_of(self, snapshot: Snapshot | None) -> dict[str, ManifestEntry]:
+        """Return the account's entries in a snapshot by resource name."""
+        return self.entries.get(snapshot.snapshot_id, {}) if snapshot is not None else {}
+
+    def previous(self, snapshot: Snapshot) -> Snapshot | None:
+        """Return the snapshot before this one."""
+        pairs = pairwise(self.snapshots)
+        return next((older for newer, older in pairs if newer.snapshot_id == snapshot.snapshot_id), None)
+
+    def row_history(self, resource_name: str) -> list[int]:
+        """Return the resource's row counts in the stored snapshots, oldest first."""
+        return [
+            entries[resource_name].rows
+            for snapshot in reversed(self.snapshots)
+            if resource_name in (entries := self.entries_of(snapshot))
+        ]
+
+
+async def load_published_files(page: PageRequest) -> PublishedFiles:
+    """Read the account's published files in one transaction."""
+
+    def read(stores: Stores) -> PublishedFiles:
+        fresh = freshness(stores.snapshots, page.now, page.dashboard.publish_at)
+        snapshots = tuple(stores.snapshots.served())
+        entries = {
+            snapshot.snapshot_id: {
+                entry.resource: entry for entry in stores.snapshots.manifest(snapshot.snapshot_id, page.client_id)
+            }
+            for snapshot in snapshots
+        }
+        return PublishedFiles(fresh, snapshots, entries)
+
+    return await page.dashboard.services.state.aread(read)
+
+
+async def load_freshness(page: PageRequest) -> Freshness:
+    """Read the freshness of the published files."""
+    publish_at = page.dashboard.publish_at
+    return await page.dashboard.services.state.aread(lambda stores: freshness(stores.snapshots, page.now, publish_at))
+
+
+async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, ManifestEntry]:
+    """Read the manifest entry of the resource in the path, in the snapshot that the query names.
+
+    Raises Forbidden or NotFound.
+    """
+    require(page.principal, "download", page.client_id)
+    try:
+        resource = resource_named(page.request.path_params["resource"])
+    except KeyError:
+        raise unknown_file() from None
+    published = await load_published_files(page)
+    snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
+    entry = published.entries_of(snapshot).get(resource.name)
+    if snapshot is None or entry is None:
+        raise NotFound("This account has no files yet.", code="snapshot_not_ready")
+    return resource, snapshot, entry
+
+
+def unknown_file() -> NotFound:
+    """Return the error for a resource or format that does not exist."""
+    return NotFound("No such file.", code="unknown_file")
+
+
+def files_unavailable() -> Unavailable:
+    """Return the error for files that cannot be read from the file store."""
+    return Unavailable("The files cannot be read now. Try again.", code="files_unavailable")

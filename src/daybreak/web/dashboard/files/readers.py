@@ -1,0 +1,159 @@
+"""Reading of published files: first rows, all rows, and the spreadsheet-safe copy.
+
+Stored gzip streams are read in pieces, so memory does not depend on the size of a file or of a cell.
+These functions block: call them outside the event loop.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import FileDamaged
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.ports.files import FileStore
+from daybreak.web.dashboard.formulas import escape_formulas
+
+PREVIEW_ROWS = 50
+_PREVIEW_BYTES = 4 << 20
+_PIECE_BYTES = 1 << 20
+_MAXIMUM_CELL_CHARACTERS = 64 << 20
+_PIECE_CHARACTERS = 256 * 1024
+
+csv.field_size_limit(_MAXIMUM_CELL_CHARACTERS)
+
+
+def decompress(pieces: Iterable[bytes], *, maximum_bytes: int | None = None) -> Iterator[bytes]:
+    """Yield the content of a gzip stream in pieces of at most 1 MiB, up to `maximum_bytes` in total.
+
+    Raises FileDamaged if the stream is not gzip or ends too early.
+    """
+    decompressor = zlib.decompressobj(wbits=31)
+    remaining = maximum_bytes
+    for piece in pieces:
+        data: bytes = piece
+        while data:
+            try:
+                content = decompressor.decompress(data, _PIECE_BYTES)
+            except zlib.error as fault:
+                raise FileDamaged(f"Stored file is damaged: {fault}") from fault
+            data = decompressor.unconsumed_tail
+            if remaining is not None:
+                content = content[:remaining]
+                remaining -= len(content)
+            if content:
+                yield content
+            if remaining == 0:
+                return
+    if not decompressor.eof:
+        raise FileDamaged("Stored file ends too early")
+
+
+def split_lines(content: Iterable[bytes]) -> Iterator[str]:
+    """Yield lines of UTF-8 text with their line feed. Other line separators do not end a line."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pending: list[str] = []
+    for piece in content:
+        *complete, rest = decoder.decode(piece).split("\n")
+        for line in complete:
+            yield "".join((*pending, line, "\n"))
+            pending = []
+        if rest:
+            pending.append(rest)
+    if pending:
+        yield "".join(pending)
+
+
+def csv_rows(store: FileStore, key: str, *, maximum_bytes: int | None = None) -> Iterator[list[str]]:
+    """Yield the rows of a stored CSV file without its header. NULL and the empty string are both ``."""
+    reader = csv.reader(split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)))
+    next(reader, None)
+    yield from reader
+
+
+def json_records(store: FileStore, key: str, *, maximum_bytes: int) -> Iterator[dict[str, object]]:
+    """Yield the records of a stored JSON file, which has one per line, up to the first incomplete line."""
+    for line in split_lines(decompress(store.read(key), maximum_bytes=maximum_bytes)):
+        text = line.strip().lstrip("[").rstrip("]").rstrip(",") if line[:1] in "[]" else line.rstrip().rstrip(",")
+        if not text:
+            continue
+        try:
+            record = json.loads(text if text.endswith("}") else text.rstrip("]"))
+        except ValueError:
+            return
+        if isinstance(record, dict):
+            yield record
+
+
+def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> list[list[str | None]]:
+    """Return up to 50 rows in column order, from at most 4 MiB of content. None is NULL.
+
+    Reads the JSON file if there is one, because CSV does not distinguish NULL from the empty string.
+    """
+    if "json" in entry.formats:
+        return _first_json_rows(store, resource, entry.formats["json"].key)
+    if "csv" in entry.formats:
+        return _first_csv_rows(store, resource, entry.formats["csv"].key)
+    return []
+
+
+def spreadsheet_safe_csv(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
+    """Yield a copy of a CSV file in which no text cell is evaluated as a formula.
+
+    It starts with a byte-order mark and has CRLF line ends, as spreadsheets expect. Every cell is
+    quoted, because some spreadsheets also split lines at semicolons and tabs.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    text_columns = [index for index, column in enumerate(resource.columns) if column.type is ColumnType.TEXT]
+    buffer.write("\ufeff")
+    writer.writerow(resource.column_names)
+    for row in csv_rows(store, key):
+        writer.writerow(_escape_columns(row, text_columns))
+        if buffer.tell() >= _PIECE_CHARACTERS:
+            yield buffer.getvalue().encode()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue().encode()
+
+
+def cell_text(value: object) -> str | None:
+    """Return a JSON value as CSV writes it; None for NULL."""
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _first_json_rows(store: FileStore, resource: Resource, key: str) -> list[list[str | None]]:
+    rows: list[list[str | None]] = []
+    for record in json_records(store, key, maximum_bytes=_PREVIEW_BYTES):
+        rows.append([cell_text(record.get(name)) for name in resource.column_names])
+        if len(rows) == PREVIEW_ROWS:
+            break
+    return rows
+
+
+def _first_csv_rows(store: FileStore, resource: Resource, key: str) -> list[list[str | None]]:
+    rows: list[list[str | None]] = []
+    try:
+        for row in csv_rows(store, key, maximum_bytes=_PREVIEW_BYTES):
+            if len(row) == len(resource.column_names):
+                rows.append([cell or None for cell in row])
+            if len(rows) == PREVIEW_ROWS:
+                break
+    except csv.Error:
+        return rows
+    return rows
+
+
+def _escape_columns(row: list[str], columns: Sequence[int]) -> list[str]:
+    for index in columns:
+        if index < len(row):
+            row[index] = escape_formulas(row[index])
+    return row

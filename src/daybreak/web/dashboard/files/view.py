@@ -1,0 +1,101 @@
+"""Template variables of the Files pages."""
+
+from __future__ import annotations
+
+from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.web.dashboard.files.queries import PublishedFiles
+from daybreak.web.dashboard.files.trend import row_change, sparkline
+from daybreak.web.dashboard.formatting import make_visible
+from daybreak.web.dashboard.page_request import PageRequest
+
+_MAXIMUM_CELL_LENGTH = 300
+_FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
+
+
+def snapshot_options(published: PublishedFiles, selected: Snapshot | None) -> list[dict[str, object]]:
+    """Return the options of the snapshot menu, newest first."""
+    return [
+        {
+            "snapshot_id": snapshot.snapshot_id,
+            "as_of": snapshot.as_of,
+            "published": published.is_published(snapshot),
+            "selected": selected is not None and snapshot.snapshot_id == selected.snapshot_id,
+        }
+        for snapshot in published.snapshots
+    ]
+
+
+def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[dict[str, object]]:
+    """Return one list item per resource of the snapshot, in catalogue order."""
+    entries = published.entries_of(snapshot)
+    previous = published.entries_of(published.previous(snapshot))
+    query = "" if published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
+    return [
+        {
+            **_resource_item(page, resource, entries[resource.name], query),
+            "change": row_change(
+                entries[resource.name].rows, previous[resource.name].rows if resource.name in previous else None
+            ),
+            "sparkline": sparkline(published.row_history(resource.name)),
+        }
+        for resource in RESOURCES
+        if resource.name in entries
+    ]
+
+
+def preview_context(
+    resource: Resource, snapshot: Snapshot, entry: ManifestEntry, rows: list[list[str | None]]
+) -> dict[str, object]:
+    """Return the variables of a preview table."""
+    preview = {
+        "name": resource.name,
+        "title": resource.title,
+        "description": resource.description,
+        "columns": resource.columns,
+        "rows": [[_preview_cell(cell) for cell in row] for row in rows],
+        "total": entry.rows,
+        "as_of": snapshot.as_of,
+    }
+    return {"preview": preview}
+
+
+def curl_command(page: PageRequest, resource: Resource, file_format: Format, token: str) -> str:
+    """Return a shell command that downloads the newest file of a resource."""
+    base_url = page.dashboard.services.settings.base_url
+    url = f"{base_url}/download/v1/files/{page.client_id}/{resource.path_for(file_format)}"
+    return f'curl -fL -H "Authorization: Bearer {token}" -o {resource.file_name(file_format)} {url}'
+
+
+def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> dict[str, object]:
+    formats = [name for name in page.dashboard.services.settings.snapshot.formats if name in entry.formats]
+    path = f"files/{resource.name}"
+    return {
+        "name": resource.name,
+        "title": resource.title,
+        "description": resource.description,
+        "columns": resource.columns,
+        "rows": entry.rows,
+        "bytes": entry.formats[formats[0]].bytes if formats else None,
+        "bytes_label": f"{_FORMAT_LABELS[formats[0]]}, compressed" if formats else "",
+        "downloads": [
+            {
+                "label": _FORMAT_LABELS[name],
+                "url": page.url(f"{path}/{name}") + query,
+                "bytes": entry.formats[name].bytes,
+                "sha256": entry.formats[name].sha256,
+            }
+            for name in formats
+        ],
+        "preview_url": page.url(f"{path}/preview") + query,
+        "spreadsheet_url": page.url(f"{path}/spreadsheet-safe.csv") + query,
+        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv"), "$DAYBREAK_TOKEN"),
+    }
+
+
+def _preview_cell(cell: str | None) -> str | None:
+    if cell is None:
+        return None
+    text = make_visible(cell[: _MAXIMUM_CELL_LENGTH + 1])
+    return text if len(cell) <= _MAXIMUM_CELL_LENGTH else text[:_MAXIMUM_CELL_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"

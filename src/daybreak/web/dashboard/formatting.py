@@ -1,0 +1,162 @@
+"""Formatting of numbers, sizes, times and durations, in English and UTC. None becomes an en dash."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+
+EN_DASH = "\N{EN DASH}"
+
+_CONTROL = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
+_CONTROL |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F], "\N{REPLACEMENT CHARACTER}")
+_SIZE_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+_BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+
+def format_number(value: float | None) -> str:
+    """Format `12345` as `12,345`."""
+    return EN_DASH if value is None else f"{value:,}"
+
+
+def format_size(size_bytes: int | None) -> str:
+    """Format `1234567` as `1.2 MB`, in decimal units."""
+    if size_bytes is None:
+        return EN_DASH
+    amount = float(size_bytes)
+    for unit in _SIZE_UNITS:
+        if amount < 999.5 or unit == _SIZE_UNITS[-1]:
+            break
+        amount /= 1000
+    if unit == "bytes":
+        return f"{size_bytes} bytes" if size_bytes != 1 else "1 byte"
+    return f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
+
+
+def format_datetime(value: datetime | None) -> str:
+    """Format as `22 Nov 2026, 03:12 UTC`."""
+    return EN_DASH if value is None else f"{value.day} {value:%b %Y, %H:%M} UTC"
+
+
+def format_time(value: datetime | None) -> str:
+    """Format as `03:12 UTC`."""
+    return EN_DASH if value is None else f"{value:%H:%M} UTC"
+
+
+def format_date(value: date | None) -> str:
+    """Format as `22 Nov 2026`."""
+    return EN_DASH if value is None else f"{value.day} {value:%b %Y}"
+
+
+def format_recent_datetime(value: datetime, now: datetime) -> str:
+    """Format as `03:12 UTC` on the day of `now`, else as `yesterday, 03:12 UTC` or `20 Nov, 03:12 UTC`."""
+    if value.date() == now.date():
+        return format_time(value)
+    if value.date() == now.date() - timedelta(days=1):
+        return f"yesterday, {format_time(value)}"
+    return f"{value.day} {value:%b}, {format_time(value)}"
+
+
+def format_duration(value: timedelta | float | None) -> str:
+    """Format a timedelta or a number of seconds as `6 h 12 min`, `48 s` or `3 days`."""
+    if value is None:
+        return EN_DASH
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 0.95:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    if seconds < 600:
+        whole, rest = divmod(round(seconds), 60)
+        return f"{whole} min {rest} s" if rest else f"{whole} min"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{round(hours / 24)} days"
+
+
+def format_countdown(value: datetime, now: datetime) -> str:
+    """Format the time left as `in 6 h 12 min` or `within a minute`."""
+    minutes = int((value - now).total_seconds() // 60)
+    if minutes < 1:
+        return "within a minute"
+    return "in " + (format_duration(minutes * 60.0) if minutes >= 10 else f"{minutes} min")
+
+
+def format_ago(value: datetime | None, now: datetime) -> str:
+    """Format as `just now`, `12 min ago` or `3 days ago`; None as `never`."""
+    if value is None:
+        return "never"
+    seconds = (now - value).total_seconds()
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min ago"
+    if seconds < 48 * 3600:
+        return f"{int(seconds // 3600)} h ago"
+    return f"{int(seconds // 86400)} days ago"
+
+
+def format_percentage(part: float, whole: float) -> str:
+    """Format a share as `12.3 %`; an en dash if the whole is 0."""
+    return EN_DASH if not whole else f"{100 * part / whole:.1f} %"
+
+
+def format_bar_width(part: float, maximum: float) -> str:
+    """Format the width of a bar as an SVG percentage. A part above 0 stays visible."""
+    if not maximum or part <= 0:
+        return "0%"
+    return f"{max(100 * part / maximum, 0.6):.2f}%"
+
+
+def make_visible(text: str) -> str:
+    """Replace control and text-direction characters with visible ones, so that a value cannot hide or reorder text."""
+    return text.translate(_CONTROL)
+
+
+def format_name(name: str) -> str:
+    """Return a name on one line: line breaks and tabs become spaces, other control characters visible."""
+    return make_visible(re.sub(r"[\t\r\n]+", " ", name))
+
+
+def format_initials(name: str) -> str:
+    """Return up to two initials; `?` if the name has no letter or digit."""
+    letters = [word[0] for word in re.findall(r"[^\W_]+", name)]
+    return "".join(letters[:1] + letters[-1:] if len(letters) > 1 else letters[:1]).upper() or "?"
+
+
+def format_user_agent(user_agent: str) -> str:
+    """Shorten a User-Agent header to `Chrome on Linux` or `curl/8.5.0`."""
+    browser = next((name for sign, name in _BROWSERS if sign in user_agent), "")
+    system = next((name for sign, name in _SYSTEMS if sign in user_agent), "")
+    if browser:
+        return f"{browser} on {system}" if system else browser
+    product = user_agent.split(" ", 1)[0][:40]
+    return make_visible(product) if product else "Unknown client"
+
+
+TEMPLATE_FILTERS: Mapping[str, Callable[..., str]] = {
+    "number": format_number,
+    "size": format_size,
+    "datetime": format_datetime,
+    "time": format_time,
+    "date": format_date,
+    "duration": format_duration,
+    "ago": format_ago,
+    "percentage": format_percentage,
+    "bar_width": format_bar_width,
+    "visible": make_visible,
+    "name": format_name,
+    "initials": format_initials,
+}

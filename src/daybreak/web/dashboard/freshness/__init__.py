@@ -1,0 +1,1 @@
+"""Freshness panel, shown on account and operator pages."""

@@ -1,0 +1,1 @@
+"""Insight: charts and figures computed from an account's published files."""

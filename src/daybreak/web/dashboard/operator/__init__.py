@@ -1,0 +1,1 @@
+"""Operator pages: runs, freshness, accounts and seats, nodes."""

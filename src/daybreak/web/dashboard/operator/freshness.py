@@ -1,0 +1,75 @@
+"""Handler of the operator's Freshness page."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from daybreak.domain.snapshot import Freshness, Snapshot
+from daybreak.ports.access_stores import Directory
+from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
+from daybreak.web.dashboard.formatting import format_number
+from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.operator.run_view import lateness
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest
+
+_ACCOUNTS_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Publications:
+    """Freshness, accounts, Leaders of the published snapshot, and Leader counts of the stored ones."""
+
+    freshness: Freshness
+    directory: Directory
+    leaders: set[str]
+    history: list[tuple[Snapshot, int]]
+
+
+async def show_freshness(page: PageRequest) -> Response:
+    """Show which active accounts have files, and how late each publication was."""
+    publish_at = page.dashboard.publish_at
+
+    def read(stores: Stores) -> _Publications:
+        fresh = freshness(stores.snapshots, page.now, publish_at)
+        leaders = set(stores.snapshots.leaders(fresh.snapshot.snapshot_id)) if fresh.snapshot is not None else set()
+        history = [
+            (snapshot, sum(1 for _ in stores.snapshots.leaders(snapshot.snapshot_id)))
+            for snapshot in stores.snapshots.served()
+        ]
+        return _Publications(fresh, stores.directory.load(), leaders, history)
+
+    # Run in a thread: there may be 100,000 accounts.
+    found = await asyncio.to_thread(page.dashboard.services.state.read, read)
+    accounts = found.directory.accounts
+    active = [account for account in accounts if account.active]
+    missing = sorted(
+        (account for account in active if account.client_id not in found.leaders), key=lambda account: account.name
+    )
+    unknown = found.leaders - {account.client_id for account in accounts}
+    figures = {
+        "Leaders with files": len(found.leaders),
+        "Active accounts": len(active),
+        "Accounts without files": len(missing),
+        "Leaders without account": len(unknown),
+    }
+    context: dict[str, object] = {
+        "fresh": freshness_view(found.freshness, page.now),
+        "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
+        "missing": missing[:_ACCOUNTS_SHOWN],
+        "more_missing": max(0, len(missing) - _ACCOUNTS_SHOWN),
+        "history": [
+            {
+                "as_of": snapshot.as_of,
+                "published_at": snapshot.published_at,
+                "leaders": leaders,
+                "lateness": lateness(snapshot, publish_at),
+            }
+            for snapshot, leaders in found.history
+        ],
+    }
+    return render_page(page, "operator/freshness.html", "freshness", context)

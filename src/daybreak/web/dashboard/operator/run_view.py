@@ -1,0 +1,172 @@
+"""Template variables of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.snapshots.freshness import expected_end
+from daybreak.snapshots.report import count, figure, format_share, resources_of, source_warnings
+from daybreak.snapshots.schedule import publication_of
+from daybreak.web.dashboard.formatting import (
+    EN_DASH,
+    format_bar_width,
+    format_datetime,
+    format_duration,
+    format_number,
+    format_size,
+)
+from daybreak.web.dashboard.freshness.view import freshness_view
+
+_REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files carried over"), ("leaders", "Leaders"))
+
+
+def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
+    """Return the variables of the Runs page. `runs` are newest first."""
+    published_id = fresh.snapshot.snapshot_id if fresh.snapshot is not None else None
+    return {
+        "fresh": freshness_view(fresh, now),
+        "held": [
+            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": _findings_summary(run)}
+            for run in runs
+            if run.state is SnapshotState.HELD
+        ],
+        "building": progress_views(runs, now),
+        "runs": [
+            {
+                "snapshot_id": run.snapshot_id,
+                "as_of": run.as_of,
+                "day": run.day,
+                "state": _state(run, now),
+                "current": run.snapshot_id == published_id,
+                "duration": _duration(run),
+                "rows": _total_rows(run),
+                "published_at": run.published_at,
+                "builder": run.builder or EN_DASH,
+            }
+            for run in runs
+        ],
+    }
+
+
+def run_context(run: Snapshot, now: datetime) -> dict[str, object]:
+    """Return the variables of one run's page."""
+    figures = resources_of(run.report)
+    return {
+        "run": {
+            "snapshot_id": run.snapshot_id,
+            "as_of": run.as_of,
+            "state": _state(run, now),
+            "failure": _failure(run, now),
+        },
+        "building": progress_views([run], now),
+        "findings": _findings(run),
+        "oddities": list(source_warnings(run.report)),
+        "details": _details(run),
+        "resources": [
+            {
+                "title": resource.title,
+                "rows": count(figures[resource.name], "rows"),
+                "seconds": figure(figures[resource.name], "seconds"),
+            }
+            for resource in RESOURCES
+            if resource.name in figures
+        ],
+        "longest_seconds": max((figure(entry, "seconds") for entry in figures.values()), default=0),
+    }
+
+
+def progress_views(runs: Sequence[Snapshot], now: datetime) -> list[dict[str, object]]:
+    """Return the progress of each run that is under way."""
+    return [_progress_view(run, now) for run in runs if run.is_running(now)]
+
+
+def lateness(snapshot: Snapshot, publish_at: time) -> str:
+    """Return how late a snapshot was published: `on time`, `12 min late`, `manual run`."""
+    if snapshot.day is None or snapshot.published_at is None:
+        return "manual run"
+    late = snapshot.published_at - publication_of(snapshot.day, publish_at)
+    return "on time" if late < timedelta(minutes=1) else f"{format_duration(late)} late"
+
+
+def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
+    progress = run.progress
+    share = progress.get("share")
+    done = float(share) if isinstance(share, int | float) else None
+    parts = [str(progress.get("phase") or "starting")]
+    if progress.get("resource"):
+        parts.append(f"{progress['resource']} ({progress.get('resource_number')} of {progress.get('resources')})")
+    if "rows" in progress:
+        parts.append(f"{format_number(count(progress, 'rows'))} rows")
+    if "bytes" in progress:
+        parts.append(format_size(count(progress, "bytes")))
+    if done is not None:
+        parts.insert(0, format_share(done))
+    return {
+        "as_of": run.as_of,
+        "started_at": run.started_at,
+        "expected_end": expected_end(run, now),
+        "bar_width": format_bar_width(done if done is not None else 0.0, 1),
+        "text": ", ".join(parts),
+    }
+
+
+def _state(run: Snapshot, now: datetime) -> str:
+    return "lapsed" if run.lapsed(now) else run.state.value
+
+
+def _failure(run: Snapshot, now: datetime) -> str | None:
+    if not run.lapsed(now):
+        return run.failure
+    return (
+        f"Last heartbeat of {run.builder}: {format_datetime(run.heartbeat_at)}. The next run starts from the beginning."
+    )
+
+
+def _details(run: Snapshot) -> list[tuple[str, str]]:
+    details = [
+        ("Publication", "manual run" if run.day is None else run.day.isoformat()),
+        ("Started", format_datetime(run.started_at)),
+        ("Finished", format_datetime(run.finished_at)),
+        ("Duration", format_duration(_duration(run))),
+        ("Published", format_datetime(run.published_at)),
+        ("Builder", run.builder or EN_DASH),
+    ]
+    for name, label in _REPORT_COUNTS:
+        value = run.report.get(name)
+        if isinstance(value, int):
+            details.append((label, format_number(value)))
+    size_bytes = run.report.get("bytes")
+    if isinstance(size_bytes, int):
+        details.append(("Size", format_size(size_bytes)))
+    if run.accepted_reason:
+        details.append(("Reason accepted", run.accepted_reason))
+    return details
+
+
+def _findings(run: Snapshot) -> list[str]:
+    findings = run.report.get("findings")
+    if not isinstance(findings, Sequence) or isinstance(findings, str):
+        return []
+    return [str(entry.get("detail", entry)) if isinstance(entry, Mapping) else str(entry) for entry in findings]
+
+
+def _findings_summary(run: Snapshot) -> str:
+    """Return the first finding and the number of further ones."""
+    findings = _findings(run)
+    if len(findings) < 2:
+        return "".join(findings)
+    return f"{findings[0]} {len(findings) - 1} more."
+
+
+def _duration(run: Snapshot) -> timedelta | None:
+    """Return the duration of a finished run."""
+    return run.finished_at - run.started_at if run.finished_at is not None else None
+
+
+def _total_rows(run: Snapshot) -> int | None:
+    """Return the rows of all resources; None for a report without figures."""
+    figures = resources_of(run.report)
+    return sum(count(entry, "rows") for entry in figures.values()) if figures else None

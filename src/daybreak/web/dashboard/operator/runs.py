@@ -1,0 +1,92 @@
+"""Handlers of the run pages: list, progress, one run, decision on a held snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.responses import Response
+
+from daybreak.domain.errors import NotFound, OperatorError
+from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.publish import accept, discard
+from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
+from daybreak.web.dashboard.page_layout import operator_path, render_page
+from daybreak.web.dashboard.page_request import PageRequest, read_page_form
+from daybreak.web.dashboard.rendering import redirect, render_template
+
+_RUNS_SHOWN = 40
+_MAXIMUM_REASON_LENGTH = 500
+_DECISIONS = {"accept": (accept, "accepted"), "discard": (discard, "discarded")}
+
+
+async def open_operator_start(page: PageRequest) -> Response:
+    """Redirect to the Runs page."""
+    return redirect(page.dashboard, operator_path(page, "runs"))
+
+
+async def list_runs(page: PageRequest) -> Response:
+    """List the 40 most recent runs, with the progress of those under way."""
+    publish_at = page.dashboard.publish_at
+
+    def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
+        return freshness(stores.snapshots, page.now, publish_at), stores.snapshots.recent(_RUNS_SHOWN)
+
+    fresh, runs = await page.dashboard.services.state.aread(read)
+    return render_page(page, "operator/runs.html", "runs", runs_context(fresh, runs, page.now))
+
+
+async def show_progress(page: PageRequest) -> Response:
+    """Return the progress partial, which the page requests every two seconds while a run is under way."""
+    runs = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
+    building = progress_views(runs, page.now)
+    if not building:
+        # The run has ended: reload the whole page.
+        return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
+    return render_template(page.dashboard, page.request, "operator/progress.html", {"building": building})
+
+
+async def show_run(page: PageRequest) -> Response:
+    """Show one run."""
+    return _run_page(page, await _requested_run(page))
+
+
+async def decide_on_run(page: PageRequest) -> Response:
+    """Publish or discard a held snapshot. The reason is recorded in the audit trail."""
+    form = await read_page_form(page)
+    run, reason = await _requested_run(page), form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
+    if not reason:
+        return _run_page(page, run, invalid_field("reason", "Enter a reason."))
+    if run.state is not SnapshotState.HELD:
+        return _redirect(page, run, "decided")
+    decision = form.get("decision", "")
+    if decision not in _DECISIONS:
+        return _run_page(page, run, invalid_field("reason", "Choose Publish or Discard."), reason)
+    decide, done = _DECISIONS[decision]
+    state, actor = page.dashboard.services.state, page.seat.email
+    try:
+        await asyncio.to_thread(decide, state, run.snapshot_id, reason, page.now, actor=actor)
+    except OperatorError as error:
+        return _run_page(page, run, PageOutcome(409, errors={"reason": error.message}), reason)
+    return _redirect(page, run, done)
+
+
+async def _requested_run(page: PageRequest) -> Snapshot:
+    snapshot_id = page.request.path_params["snapshot_id"]
+    run = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.get(snapshot_id))
+    if run is None:
+        raise NotFound("No such run.")
+    return run
+
+
+def _run_page(page: PageRequest, run: Snapshot, outcome: PageOutcome = SUCCESS, reason: str = "") -> Response:
+    context = {**run_context(run, page.now), "reason": reason}
+    if page.request.method == "POST":
+        context["history_url"] = page.dashboard.root + operator_path(page, f"runs/{run.snapshot_id}")
+    return render_page(page, "operator/run.html", "runs", context, outcome)
+
+
+def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:
+    return redirect(page.dashboard, operator_path(page, f"runs/{run.snapshot_id}", done=done))

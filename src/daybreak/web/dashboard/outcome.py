@@ -1,0 +1,88 @@
+"""Messages, status and headers that a page reports about the request that led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from daybreak.domain.errors import DaybreakError, InvalidRequest, RateLimited, Unauthenticated, Unavailable
+from daybreak.web.dashboard.formatting import format_duration
+from daybreak.web.http.problems import problem_headers, status_of
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """A message at the top of a page. `kind` is `good`, `warn` or `bad`."""
+
+    kind: str
+    title: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageOutcome:
+    """Status code, extra headers, flash message, and error messages by form field."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    flash: Flash | None = None
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+SUCCESS = PageOutcome()
+
+FLASH_MESSAGES: Mapping[str, Flash] = {
+    "token-revoked": Flash("good", "Token revoked.", "Scripts using it have stopped working."),
+    "token-exists": Flash(
+        "warn",
+        "This form was already sent.",
+        "Its token was shown once. If you missed it, revoke it and create another.",
+    ),
+    "token-gone": Flash("warn", "This token was already revoked."),
+    "password-changed": Flash("good", "Password changed.", "Your other sessions have ended."),
+    "factor-on": Flash("good", "Second factor turned on."),
+    "codes-exist": Flash(
+        "warn",
+        "This form was already sent.",
+        "Its recovery codes were shown once. If you missed them, create new ones.",
+    ),
+    "session-ended": Flash("good", "Session ended."),
+    "session-gone": Flash("warn", "This session had already ended."),
+    "nothing-saved": Flash("warn", "Nothing was saved.", "Your session had ended. Send the form again."),
+    "accepted": Flash("good", "Snapshot published."),
+    "discarded": Flash("good", "Snapshot discarded.", "The previous snapshot stays published."),
+    "decided": Flash("warn", "A decision on this snapshot was already made."),
+}
+"""Messages that a redirect can show on the page it leads to, by the value of its `done` parameter."""
+
+
+def rejected(error: DaybreakError, field_name: str) -> PageOutcome:
+    """Return the outcome of a form that an error rejected.
+
+    A wrong value is reported at the field `field_name`, anything else at the top of the page.
+    """
+    status, headers = status_of(error), error_headers(error)
+    if isinstance(error, InvalidRequest):
+        message = error.faults[0].detail if error.faults else error.message
+        return PageOutcome(status, headers, errors={field_name: message})
+    if isinstance(error, Unauthenticated):
+        return PageOutcome(status, headers, errors={field_name: error.message})
+    return PageOutcome(status, headers, flash=_error_flash(error))
+
+
+def invalid_field(field_name: str, message: str) -> PageOutcome:
+    """Return the outcome of a form with an invalid field."""
+    return PageOutcome(400, errors={field_name: message})
+
+
+def error_headers(error: DaybreakError) -> dict[str, str]:
+    """Return an error's headers without `WWW-Authenticate`, which would open the browser's own password dialog."""
+    return {name: value for name, value in problem_headers(error).items() if name != "WWW-Authenticate"}
+
+
+def _error_flash(error: DaybreakError) -> Flash:
+    if isinstance(error, RateLimited):
+        return Flash("warn", "Too many attempts.", f"Try again in {format_duration(error.retry_after_seconds)}.")
+    if isinstance(error, Unavailable):
+        return Flash("warn", "Temporarily unavailable.", error.message)
+    return Flash("warn", error.message)

@@ -1,0 +1,116 @@
+"""Wrappers that turn page handlers into route handlers: sign-in, permissions and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.domain.errors import DaybreakError, RequestError
+from daybreak.web.dashboard import csrf
+from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.error_pages import error_page
+from daybreak.web.dashboard.forms import read_form
+from daybreak.web.dashboard.page_request import PageRequest, load_page_request, require_operator
+from daybreak.web.dashboard.rendering import is_partial, local_path, redirect
+
+Handler = Callable[[Request], Awaitable[Response]]
+PageHandler = Callable[[PageRequest], Awaitable[Response]]
+PublicHandler = Callable[[DashboardContext, Request], Awaitable[Response]]
+
+_MAXIMUM_KEPT_LENGTH = 200
+
+
+def account_page(
+    dashboard: DashboardContext, handle: PageHandler, *, return_to: str = "files", kept_fields: Sequence[str] = ()
+) -> Handler:
+    """Wrap a handler for a page on the account in the path.
+
+    A form posted after the session has ended is not processed: after signing in again, the user
+    returns to `return_to` with the form fields named in `kept_fields` filled in.
+    """
+
+    async def handler(request: Request) -> Response:
+        client_id = request.path_params["client_id"]
+        path = f"/dashboard/{client_id}/{return_to}"
+        for name, value in request.path_params.items():
+            path = path.replace("{" + name + "}", str(value))
+        try:
+            return await _handle_page(dashboard, request, client_id, handle)
+        except SignInRequired as required:
+            return await _redirect_to_sign_in(dashboard, request, required, path, kept_fields)
+
+    return handler
+
+
+def operator_page(dashboard: DashboardContext, handle: PageHandler) -> Handler:
+    """Wrap a handler for an operator page, which belongs to no account."""
+
+    async def handle_as_operator(page: PageRequest) -> Response:
+        require_operator(page)
+        return await handle(page)
+
+    async def handler(request: Request) -> Response:
+        try:
+            return await _handle_page(dashboard, request, "", handle_as_operator)
+        except SignInRequired as required:
+            return await _redirect_to_sign_in(dashboard, request, required, "/dashboard/operator/runs", ())
+
+    return handler
+
+
+def public_page(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
+    """Wrap a handler for a page that needs no session."""
+
+    async def handler(request: Request) -> Response:
+        try:
+            return await handle(dashboard, request)
+        except AlreadySignedIn:
+            return redirect(dashboard, "/dashboard/", request)
+        except SignInRequired:
+            return redirect(dashboard, "/dashboard/sign-in?ended=yes", request)
+        except SecondFactorRequired:
+            return redirect(dashboard, "/dashboard/second-factor", request)
+        except DaybreakError as error:
+            return error_page(dashboard, request, error, None)
+
+    return handler
+
+
+async def _handle_page(dashboard: DashboardContext, request: Request, client_id: str, handle: PageHandler) -> Response:
+    page: PageRequest | None = None
+    try:
+        page = await load_page_request(dashboard, request, client_id)
+        return await handle(page)
+    except SecondFactorRequired:
+        return redirect(dashboard, "/dashboard/second-factor", request)
+    except DaybreakError as error:
+        return error_page(dashboard, request, error, page)
+
+
+async def _redirect_to_sign_in(
+    dashboard: DashboardContext,
+    request: Request,
+    required: SignInRequired,
+    return_to: str,
+    kept_fields: Sequence[str],
+) -> Response:
+    if request.method in ("GET", "HEAD"):
+        url = local_path(dashboard, request) + (f"?{request.url.query}" if request.url.query else "")
+        # A partial is not a page to return to.
+        query = {"next": url} if not is_partial(request) else {}
+        if required.had_session:
+            query["ended"] = "yes"
+        return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
+    kept = {"done": "nothing-saved"}
+    if kept_fields and csrf.is_same_origin(request, dashboard.services.settings.base_url):
+        try:
+            form = await read_form(request)
+        except RequestError:
+            form = {}
+        kept.update({name: form[name][:_MAXIMUM_KEPT_LENGTH] for name in kept_fields if form.get(name)})
+    query = {"next": f"{return_to}?{urlencode(kept)}", "ended": "form"}
+    return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)

@@ -1,0 +1,112 @@
+"""Requests of signed-in users.
+
+Each request reads session, seat, account and grant again, so that a revoked right ends with the
+next click. The account is part of the URL: two browser tabs can show two accounts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from starlette.requests import Request
+
+from daybreak.access.accounts import granted_accounts
+from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
+from daybreak.access.sessions import ActiveSession, principal_of
+from daybreak.domain.errors import Forbidden, InvalidRequest
+from daybreak.domain.identity import Caller, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
+from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.forms import read_verified_form
+from daybreak.web.request_state import caller_of, record_subject
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Request of a signed-in user.
+
+    Attributes:
+        client_id: Account in the path; "" on operator pages.
+        accounts: Accounts that the seat has a grant on, inactive ones included, by name.
+    """
+
+    dashboard: DashboardContext
+    request: Request
+    now: datetime
+    caller: Caller
+    client_id: str
+    resolved: ResolvedSession
+    accounts: tuple[GrantedAccount, ...]
+
+    @property
+    def session(self) -> Session:
+        return self.resolved.session
+
+    @property
+    def seat(self) -> Seat:
+        return self.resolved.seat
+
+    @property
+    def active_session(self) -> ActiveSession:
+        """The session as the access services expect it."""
+        return ActiveSession(self.session, self.seat, self.client_id, self.session.device_id or "", self.resolved)
+
+    @property
+    def principal(self) -> Principal:
+        """Principal for the account in the path. Raises Forbidden if the session may not open it."""
+        return principal_of(self.active_session)
+
+    def path(self, path: str) -> str:
+        """Return the path of a page on this account, for redirects."""
+        return f"/dashboard/{self.client_id}/{path}"
+
+    def url(self, path: str) -> str:
+        """Return the path of a page on this account below `base_url`, for links in pages."""
+        return self.dashboard.root + self.path(path)
+
+
+async def load_page_request(dashboard: DashboardContext, request: Request, client_id: str) -> PageRequest:
+    """Read the session of a request and check that it may open the account.
+
+    Raises:
+        SignInRequired: No session, or one that has ended.
+        SecondFactorRequired: The session waits for its second factor.
+        Forbidden: The account is unknown, inactive, or not the seat's.
+    """
+    if client_id and not is_id(client_id):
+        raise not_your_account()
+    resolved = await load_session(dashboard, request, client_id or None)
+    if resolved.session.awaiting_second_factor:
+        raise SecondFactorRequired
+    record_subject(request, f"session:{resolved.session.sid}", client_id)
+    services = dashboard.services
+    accounts = await granted_accounts(services.state, resolved.seat.seat_id)
+    page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts)
+    if client_id:
+        fault = account_fault(resolved.account, resolved.grant, resolved.session)
+        if fault is not None:
+            raise fault
+    return page
+
+
+async def read_page_form(page: PageRequest) -> dict[str, str]:
+    """Read the posted form of a page. Raises Forbidden(cross_site) or InvalidRequest."""
+    return await read_verified_form(page.dashboard, page.request, page.session.sid)
+
+
+def require_operator(page: PageRequest) -> None:
+    """Raise Forbidden unless the seat is an operator. A seat with a second factor must have signed in with it."""
+    if not page.seat.operator:
+        raise Forbidden("Only operators can open this page.", code="not_an_operator")
+    if page.seat.second_factor_enrolled and not has_second_factor(page.session):
+        raise Forbidden("Sign in again with your second factor.", code="second_factor_required")
+
+
+def parse_integer(text: str | None, *, minimum: int, maximum: int, default: int) -> int:
+    """Parse a query parameter; return the default if it is absent. Raises InvalidRequest."""
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or not minimum <= int(text) <= maximum:
+        raise InvalidRequest("Invalid number in the URL.")
+    return int(text)

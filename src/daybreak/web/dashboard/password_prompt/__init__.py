@@ -1,0 +1,1 @@
+"""Password prompt, shown before a secret is created or changed."""

@@ -1,0 +1,71 @@
+"""Responses of the dashboard: rendered templates and redirects."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.http.negotiation import accepts_gzip
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_MINIMUM_GZIP_BYTES = 1400
+
+
+def render_template(
+    dashboard: DashboardContext,
+    request: Request,
+    template: str,
+    context: Mapping[str, object],
+    outcome: PageOutcome = SUCCESS,
+) -> Response:
+    """Render a template to a response that browsers do not store. Compress it if the browser accepts gzip."""
+    text = dashboard.templates.get_template(template).render(
+        {
+            "asset": dashboard.asset_url,
+            "root": dashboard.root,
+            "now": dashboard.services.clock(),
+            "publish_time": dashboard.publish_time,
+            "flash": outcome.flash,
+            "errors": outcome.errors,
+            # Replaces the URL of a page that answers a POST, so that reload and back do not send the form again.
+            "history_url": dashboard.root + local_path(dashboard, request) if request.method == "POST" else "",
+            **context,
+        }
+    )
+    body = text.encode()
+    headers = {
+        "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+        "Cache-Control": "no-store",
+        "Vary": "Accept-Encoding, Cookie, HX-Request",
+        **outcome.headers,
+    }
+    if len(body) >= _MINIMUM_GZIP_BYTES and accepts_gzip(request.headers.getlist("accept-encoding")):
+        body = gzip.compress(body, 6, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return HTMLResponse(body, outcome.status, headers)
+
+
+def redirect(dashboard: DashboardContext, path: str, request: Request | None = None) -> Response:
+    """Redirect to a path of the dashboard (303), or have htmx do so if the request is for a partial."""
+    url = dashboard.root + path
+    if request is not None and is_partial(request):
+        return Response(status_code=200, headers={"HX-Redirect": url, "Cache-Control": "no-store"})
+    return RedirectResponse(url, 303, {"Cache-Control": "no-store"})
+
+
+def is_partial(request: Request) -> bool:
+    """Return whether htmx requests a part of a page."""
+    return request.headers.get("hx-request") == "true"
+
+
+def local_path(dashboard: DashboardContext, request: Request) -> str:
+    """Return the request's path without the path part of `base_url`."""
+    return request.url.path.removeprefix(dashboard.root)

@@ -1,0 +1,170 @@
+"""Handlers of the second step of signing in: the code, or the setup that an account requires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.access import enrolment, second_factor, sessions
+from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.identity import ResolvedSession
+from daybreak.web.dashboard.browser_session import (
+    AlreadySignedIn,
+    SignInRequired,
+    device_id,
+    load_session,
+    set_sign_in_cookies,
+)
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
+from daybreak.web.dashboard.rendering import local_path, redirect, render_template
+from daybreak.web.dashboard.second_factor.enrolment import (
+    MAXIMUM_CODE_LENGTH,
+    enrolment_context,
+    load_pending_enrolment,
+    normalize_code,
+    recovery_codes_context,
+)
+from daybreak.web.request_state import caller_of
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSignIn:
+    """A request of a session that waits for its second factor.
+
+    `next_path` is the path to open after sign-in; "" for the default one.
+    """
+
+    dashboard: DashboardContext
+    request: Request
+    resolved: ResolvedSession
+    token: str
+    next_path: str
+
+
+async def show_code_form(dashboard: DashboardContext, request: Request) -> Response:
+    """Ask for a six-digit code, or for a recovery code."""
+    pending = await _load(dashboard, request)
+    if not pending.resolved.seat.second_factor_enrolled:
+        return redirect(dashboard, f"/dashboard/enrol?{urlencode({'next': pending.next_path})}")
+    return _code_page(pending, recovery=request.query_params.get("kind") == "recovery")
+
+
+async def check_code(dashboard: DashboardContext, request: Request) -> Response:
+    """Complete the sign-in with a code."""
+    pending, form = await _load_with_form(dashboard, request)
+    recovery, code = form.get("kind") == "recovery", form.get("code", "")[:MAXIMUM_CODE_LENGTH].strip()
+    answer = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
+    try:
+        started = await answer(
+            dashboard.services.access,
+            pending.token,
+            code if recovery else normalize_code(code),
+            caller_of(request),
+            device_id=device_id(dashboard, request),
+        )
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        return _code_page(pending, recovery=recovery, outcome=_rejected(error))
+    response = redirect(dashboard, pending.next_path or f"/dashboard/{started.client_id}/files")
+    set_sign_in_cookies(dashboard, response, started)
+    return response
+
+
+async def show_enrolment(dashboard: DashboardContext, request: Request) -> Response:
+    """Show the setup of a second factor that an account requires."""
+    pending = await _load(dashboard, request)
+    if pending.resolved.seat.second_factor_enrolled:
+        return redirect(dashboard, f"/dashboard/second-factor?{urlencode({'next': pending.next_path})}")
+    return await _enrolment_page(pending)
+
+
+async def confirm_enrolment(dashboard: DashboardContext, request: Request) -> Response:
+    """Confirm the setup with a code, complete the sign-in, and show the recovery codes once."""
+    pending, form = await _load_with_form(dashboard, request)
+    try:
+        enrolled = await enrolment.confirm_required(
+            dashboard.services.access,
+            pending.token,
+            normalize_code(form.get("code", "")),
+            caller_of(request),
+            device_id=device_id(dashboard, request),
+        )
+    except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
+        return await _enrolment_page(pending, _rejected(error))
+    started = enrolled.started
+    next_path = pending.next_path or (f"/dashboard/{started.client_id}/files" if started else "/dashboard/")
+    next_url = dashboard.root + next_path
+    context = {
+        **_base_context(pending),
+        **recovery_codes_context(enrolled.recovery_codes),
+        "next_url": next_url,
+        "history_url": next_url,
+    }
+    response = render_template(dashboard, request, "second_factor/recovery_codes.html", context)
+    if started is not None:
+        set_sign_in_cookies(dashboard, response, started)
+    return response
+
+
+async def _load(dashboard: DashboardContext, request: Request) -> PendingSignIn:
+    """Read the session. Raises SignInRequired, or AlreadySignedIn if it waits for nothing."""
+    resolved = await load_session(dashboard, request)
+    if not resolved.session.awaiting_second_factor:
+        raise AlreadySignedIn
+    services = dashboard.services
+    token = sessions.issue_pending_token(services.access, resolved.session, now=services.clock())
+    next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
+    return PendingSignIn(dashboard, request, resolved, token, next_path)
+
+
+async def _load_with_form(dashboard: DashboardContext, request: Request) -> tuple[PendingSignIn, dict[str, str]]:
+    pending = await _load(dashboard, request)
+    form = await read_verified_form(dashboard, request, pending.resolved.session.sid)
+    return replace(pending, next_path=safe_redirect_path(form.get("next"), fallback="")), form
+
+
+def _rejected(error: DaybreakError) -> PageOutcome:
+    if error.code == "session_ended":
+        raise SignInRequired(had_session=True) from None
+    return rejected(error, "code")
+
+
+def _base_context(pending: PendingSignIn) -> dict[str, object]:
+    sid = pending.resolved.session.sid
+    return {"csrf_field": lambda: csrf_field(pending.dashboard, sid), "next": pending.next_path}
+
+
+def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
+    context: dict[str, object] = {**_base_context(pending), "recovery": recovery}
+    query = {"kind": "recovery"} if recovery else {}
+    return _form_page(pending, "second_factor/code.html", context, query, outcome)
+
+
+async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS) -> Response:
+    dashboard, seat = pending.dashboard, pending.resolved.seat
+    enrolment = await load_pending_enrolment(dashboard, seat)
+    if enrolment is None:
+        # Signing in starts an enrolment. If it was removed since, signing in again starts another.
+        raise SignInRequired(had_session=True)
+    landing = await dashboard.services.state.aread(lambda stores: stores.seats.initial_account(seat))
+    context = {
+        **_base_context(pending),
+        **enrolment_context(enrolment),
+        "seat": seat,
+        "required_by_account": landing is not None and landing.second_factor_required,
+    }
+    return _form_page(pending, "second_factor/enrol.html", context, {}, outcome)
+
+
+def _form_page(
+    pending: PendingSignIn, template: str, context: dict[str, object], query: dict[str, str], outcome: PageOutcome
+) -> Response:
+    dashboard, request = pending.dashboard, pending.request
+    if outcome is not SUCCESS:
+        path = f"{local_path(dashboard, request)}?{urlencode({'next': pending.next_path, **query})}"
+        context["history_url"] = dashboard.root + path
+    return render_template(dashboard, request, template, context, outcome)

@@ -1,0 +1,41 @@
+"""Template variables of Settings > Security."""
+
+from __future__ import annotations
+
+from daybreak.credentials import mac
+from daybreak.credentials.passwords import MINIMUM_LENGTH
+from daybreak.domain.identity import Device, Session
+from daybreak.web.dashboard.form_ids import new_form_id
+from daybreak.web.dashboard.formatting import format_user_agent
+from daybreak.web.dashboard.page_request import PageRequest
+
+_PASSWORD_HINT = f"At least {MINIMUM_LENGTH} characters. Several unrelated words work well."
+
+
+def security_context(
+    page: PageRequest, codes_left: int, sessions: list[tuple[Session, Device | None]]
+) -> dict[str, object]:
+    """Return the variables of the page."""
+    return {
+        "password_hint": _PASSWORD_HINT,
+        "codes_left": codes_left,
+        "form_id": new_form_id(page),
+        "sessions": [_session_view(page, session, device) for session, device in sessions],
+    }
+
+
+def session_reference(page: PageRequest, session: Session) -> str:
+    """Return a name for a session that is valid in this session only. The page does not reveal session ids."""
+    return mac.sign(page.session.sid.encode(), session.sid)[:32]
+
+
+def _session_view(page: PageRequest, session: Session, device: Device | None) -> dict[str, object]:
+    return {
+        "reference": session_reference(page, session),
+        "agent": format_user_agent(device.user_agent if device is not None else ""),
+        "address": device.address if device is not None else "",
+        "started_at": session.started_at,
+        "expires_at": session.expires_at,
+        "current": session.sid == page.session.sid,
+        "api": session.kind == "api",
+    }

@@ -1,0 +1,1 @@
+"""Sign-in with email and password, and sign-out."""

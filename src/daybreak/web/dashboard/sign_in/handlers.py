@@ -1,0 +1,145 @@
+"""Handlers of sign-in, sign-out and the start page."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.access import enrolment, sessions
+from daybreak.access.accounts import granted_accounts
+from daybreak.access.login import SecondFactorPending, SessionStarted, login
+from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.identity import MAX_EMAIL_LENGTH
+from daybreak.web.dashboard.account_selection import default_account_id
+from daybreak.web.dashboard.browser_session import (
+    SecondFactorRequired,
+    clear_session_cookie,
+    device_id,
+    find_session,
+    form_binding,
+    set_form_cookie,
+    set_session_cookie,
+    set_sign_in_cookies,
+)
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
+from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, rejected
+from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.request_state import caller_of
+
+_MAXIMUM_PASSWORD_LENGTH = 1024
+_COOKIES_NEEDED = Flash("warn", "This page has expired.", "Sign in again. Your browser must accept cookies.")
+_ENDED_MESSAGES = {
+    "yes": Flash("warn", "Your session has ended.", "Sign in again."),
+    "form": Flash("warn", "Your session has ended. Nothing was saved.", "Sign in to return to the form."),
+    "everywhere": Flash("good", "Signed out everywhere."),
+    "out": Flash("good", "Signed out."),
+}
+"""Messages by the value of the query parameter `ended`."""
+
+
+async def open_start_page(dashboard: DashboardContext, request: Request) -> Response:
+    """Redirect to the files of the default account, or to sign-in."""
+    resolved = await find_session(dashboard, request)
+    if resolved is None:
+        return redirect(dashboard, "/dashboard/sign-in")
+    if resolved.session.awaiting_second_factor:
+        raise SecondFactorRequired
+    accounts = await granted_accounts(dashboard.services.state, resolved.seat.seat_id)
+    client_id = default_account_id(resolved, accounts)
+    if client_id is not None:
+        return redirect(dashboard, f"/dashboard/{client_id}/files")
+    if any(entry.account.active for entry in accounts):
+        raise Forbidden(
+            "All your accounts require a second factor. Sign in again with yours.", code="second_factor_required"
+        )
+    raise Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
+
+
+async def show_sign_in_form(dashboard: DashboardContext, request: Request) -> Response:
+    """Ask for email and password. Redirect a user who is already signed in."""
+    parameters = request.query_params
+    next_path = safe_redirect_path(parameters.get("next"), fallback="")
+    if "ended" not in parameters:
+        resolved = await find_session(dashboard, request)
+        if resolved is not None and not resolved.session.awaiting_second_factor:
+            return redirect(dashboard, next_path or "/dashboard/")
+    flash = _ENDED_MESSAGES.get(parameters.get("ended", ""))
+    return _sign_in_page(dashboard, request, next_path=next_path, outcome=PageOutcome(flash=flash))
+
+
+async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
+    """Check email and password."""
+    binding = form_binding(dashboard, request)
+    if binding is None:
+        # The form cookie expires after an hour, or the browser rejects cookies.
+        return _sign_in_page(dashboard, request, outcome=PageOutcome(403, flash=_COOKIES_NEEDED))
+    form = await read_verified_form(dashboard, request, binding)
+    email, next_path = form.get("email", "")[:MAX_EMAIL_LENGTH], safe_redirect_path(form.get("next"), fallback="")
+    try:
+        result = await login(
+            dashboard.services.access,
+            email=email,
+            password=form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH],
+            caller=caller_of(request),
+            device_id=device_id(dashboard, request),
+            kind="dashboard",
+        )
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        outcome = rejected(error, "password")
+        return _sign_in_page(dashboard, request, next_path=next_path, email=email, outcome=outcome)
+    if isinstance(result, SessionStarted):
+        response = redirect(dashboard, next_path or f"/dashboard/{result.client_id}/files")
+        set_sign_in_cookies(dashboard, response, result)
+        return response
+    return await _continue_with_second_factor(dashboard, result, next_path)
+
+
+async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
+    """End the session, also one that waits for its second factor."""
+    resolved = await find_session(dashboard, request)
+    if resolved is not None:
+        session = resolved.session
+        await read_verified_form(dashboard, request, session.sid)
+        signed_in = sessions.ActiveSession(session, resolved.seat, "", session.device_id or "", resolved)
+        await sessions.logout(dashboard.services.access, signed_in, caller_of(request))
+    response = redirect(dashboard, "/dashboard/sign-in?ended=out")
+    clear_session_cookie(dashboard, response)
+    return response
+
+
+async def _continue_with_second_factor(
+    dashboard: DashboardContext, pending: SecondFactorPending, next_path: str
+) -> Response:
+    access, path = dashboard.services.access, "/dashboard/second-factor"
+    if not pending.enrolled:
+        await enrolment.begin_required(access, pending.token)
+        path = "/dashboard/enrol"
+    query = f"?{urlencode({'next': next_path})}" if next_path else ""
+    response = redirect(dashboard, path + query)
+    lifetime_seconds = sessions.PENDING_LOGIN_LIFETIME.total_seconds()
+    set_session_cookie(dashboard, response, pending.session.sid, lifetime_seconds)
+    return response
+
+
+def _sign_in_page(
+    dashboard: DashboardContext,
+    request: Request,
+    *,
+    next_path: str = "",
+    email: str = "",
+    outcome: PageOutcome = SUCCESS,
+) -> Response:
+    services = dashboard.services
+    binding = form_binding(dashboard, request) or services.random(16).hex()
+    context: dict[str, object] = {
+        "csrf_field": lambda: csrf_field(dashboard, binding),
+        "next": next_path,
+        "email": email,
+        "operator_contact": services.settings.operator_contact,
+    }
+    response = render_template(dashboard, request, "sign_in/page.html", context, outcome)
+    set_form_cookie(dashboard, response, binding)
+    return response

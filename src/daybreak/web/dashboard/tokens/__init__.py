@@ -1,0 +1,1 @@
+"""Settings > API tokens: list, create, revoke."""

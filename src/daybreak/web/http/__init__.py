@@ -1,0 +1,1 @@
+"""HTTP building blocks: ranges, conditional requests, negotiation, problem details, file responses."""

@@ -1,0 +1,102 @@
+"""Request bodies: uncompressed JSON of the expected shape. `BodyLimitsMiddleware` limits size and time."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from daybreak.domain.errors import FieldFault, InvalidRequest, RequestError
+
+T = TypeVar("T")
+MAX_DEPTH = 16
+_MISSING = re.compile(r"missing required field `([^`]*)`")
+_AT = re.compile(r" - at `\$([^`]*)`$")
+# A string, terminated or not, or a bracket. Each byte is scanned once.
+_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_TYPE = re.compile(r"`(\w+)`")
+_JSON_TYPES = {"str": "string", "int": "number", "float": "number", "bool": "boolean"}
+
+
+async def read_json(request: Request, shape: type[T]) -> T:
+    """Read a JSON body of the given shape. Unknown fields are ignored.
+
+    Raises:
+        RequestError: `unsupported_media_type`, or an error of `BodyLimitsMiddleware`.
+        InvalidRequest: names the field at fault.
+    """
+    _check_media_type(request)
+    return parse_json(await read_body(request), shape)
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the whole body.
+
+    Raises:
+        RequestError: `unsupported_media_type` when the body is compressed, or an error of `BodyLimitsMiddleware`.
+    """
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in {"", "identity"}:
+        raise RequestError("Send the body without Content-Encoding.", code="unsupported_media_type")
+    return await request.body()
+
+
+def parse_json(body: bytes, shape: type[T]) -> T:
+    """Parse JSON of the given shape. A leading byte order mark is ignored (RFC 8259 §8.1).
+
+    Raises:
+        InvalidRequest: names the field at fault.
+    """
+    body = body.removeprefix(BOM_UTF8)
+    _check_depth(body)
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as fault:
+        raise _field_fault(str(fault)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidRequest("The body is not valid JSON.") from None
+
+
+def _check_media_type(request: Request) -> None:
+    given = request.headers.get("content-type", "")
+    media_type, *parameters = given.split(";")
+    if media_type.strip().lower() != "application/json":
+        raise RequestError(
+            "Send JSON with the header Content-Type: application/json.",
+            code="unsupported_media_type",
+        )
+    for parameter in parameters:
+        name, _, charset = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset.strip('" ').lower() not in {"utf-8", "utf8"}:
+            raise RequestError("Send JSON in UTF-8.", code="unsupported_media_type")
+
+
+def _check_depth(body: bytes) -> None:
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for found in _STRING_OR_BRACKET.findall(body):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found, 0)
+        if depth > MAX_DEPTH:
+            raise InvalidRequest("The body is nested too deeply.")
+
+
+def _field_fault(text: str) -> InvalidRequest:
+    """Return the error for a message of msgspec, with a JSON pointer (RFC 6901)."""
+    place = _AT.search(text)
+    pointer = "" if place is None else _pointer(place.group(1))
+    detail = text if place is None else text[: place.start()]
+    missing = _MISSING.search(detail)
+    if missing is not None:
+        pointer += f"/{missing.group(1)}"
+        return InvalidRequest(f"The field {pointer[1:]} is missing.", faults=(FieldFault(pointer, "is required"),))
+    message = f"The field {pointer[1:]} is invalid." if pointer else "The body has the wrong shape."
+    detail = _TYPE.sub(lambda found: _JSON_TYPES.get(found[1], found[1]), detail)
+    return InvalidRequest(message, faults=(FieldFault(pointer, detail.replace("`", "'")),))
+
+
+def _pointer(path: str) -> str:
+    return path.replace("[", ".").replace("]", "").replace(".", "/")

@@ -1,0 +1,86 @@
+"""The metrics of all workers, on a separate listener."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+from daybreak.domain.errors import Unavailable
+from daybreak.domain.snapshot import Freshness
+from daybreak.web.listener import TcpAddress
+
+ReadFreshness = Callable[[], Freshness]
+_PARENT_POLL_SECONDS = 1.0
+
+
+def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshness, main_pid: int) -> None:
+    """Serve metrics until SIGTERM, or until the main process is gone. Runs in a separate process.
+
+    Args:
+        address: Where to listen.
+        folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
+        read_freshness: Reads the freshness of the files from the state database.
+        main_pid: The process id of the main process.
+    """
+    # Ctrl-C reaches every process; the main process then sends SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    registry = CollectorRegistry()
+    registry.register(WorkerMetrics(folder))
+    registry.register(FreshnessMetrics(read_freshness))
+    start_http_server(address.port, address.host, registry)
+    pause = threading.Event()
+    while os.getppid() == main_pid:
+        pause.wait(_PARENT_POLL_SECONDS)
+
+
+class WorkerMetrics(Collector):
+    """Metrics summed over all workers, ended ones included."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the files of all workers."""
+        for pid in {int(path.stem.rpartition("_")[2]) for path in self._folder.glob("gauge_live*.db")}:
+            if not _is_alive(pid):
+                mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
+        collector = MultiProcessCollector(None, str(self._folder))  # type: ignore[no-untyped-call]
+        yield from collector.collect()  # type: ignore[no-untyped-call]
+
+
+class FreshnessMetrics(Collector):
+    """How fresh the published files are. Left out while the state database is unavailable."""
+
+    def __init__(self, read_freshness: ReadFreshness) -> None:
+        self._read_freshness = read_freshness
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the state database."""
+        try:
+            fresh = self._read_freshness()
+        except Unavailable:
+            return
+        served = fresh.snapshot
+        yield GaugeMetricFamily("daybreak_files_late", "1 when files that are due are not published.", fresh.late)
+        yield GaugeMetricFamily(
+            "daybreak_files_as_of_timestamp_seconds",
+            "The instant that the published files show, 0 before the first.",
+            served.as_of.timestamp() if served is not None else 0,
+        )
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

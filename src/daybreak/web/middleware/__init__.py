@@ -1,0 +1,1 @@
+"""Pure ASGI middleware, one job per module. `web.app` defines the order."""

@@ -1,0 +1,74 @@
+"""One log line per request."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daybreak.web.request_state import client_of, request_id_of, state_of, user_agent_of
+
+# An API token or a JSON Web Token that a client put into the path.
+_TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
+_PATH_CHARACTERS = 500
+_USER_AGENT_CHARACTERS = 200
+_log = structlog.get_logger("daybreak.web")
+
+
+class AccessLogMiddleware:
+    """Log each request when its response has ended."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        # Binding a logger takes as long as writing a line.
+        self._log = _log.bind()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, length = 0, 0
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status, length
+            if message["type"] == "http.response.start":
+                status, length = message["status"], content_length(message)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            state = state_of(scope)
+            self._log.info(
+                "request",
+                request_id=request_id_of(scope),
+                method=scope["method"],
+                path=logged_path(scope),
+                status=status,
+                length=length,
+                milliseconds=int((time.perf_counter() - started) * 100_000 + 0.5) / 100,
+                address=client_of(scope).address,
+                user_agent=redacted(user_agent_of(scope))[:_USER_AGENT_CHARACTERS],
+                subject=state.get("subject", ""),
+                client_id=state.get("client_id", ""),
+            )
+
+
+def content_length(message: Message) -> int:
+    """Return the Content-Length of an `http.response.start` message, 0 without one."""
+    return next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
+
+
+def logged_path(scope: Scope) -> str:
+    """Return the path without tokens. The query string is never logged: it holds a link's signature."""
+    path: str = scope["path"]
+    # The client may have percent-encoded the question mark.
+    return redacted(path.partition("?")[0])[:_PATH_CHARACTERS]
+
+
+def redacted(text: str) -> str:
+    """Replace tokens in a text that a client sent."""
+    return _TOKEN.sub("[token]", text) if "service_api_" in text or "eyJ" in text else text

@@ -1,0 +1,70 @@
+"""Size and time limits of request bodies."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daybreak.domain.errors import RequestError
+
+
+class BodyLimitsMiddleware:
+    """Limit the size of request bodies, and the time they take to arrive.
+
+    The error is raised where the endpoint reads the body. Its exception handler sends the response.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit_bytes: int, deadline_seconds: float) -> None:
+        self._app = app
+        self._limit_bytes = limit_bytes
+        self._deadline_seconds = deadline_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            receive = _LimitedBody(scope, receive, self._limit_bytes, self._deadline_seconds).receive
+        await self._app(scope, receive, send)
+
+
+class _LimitedBody:
+    def __init__(self, scope: Scope, receive: Receive, limit_bytes: int, deadline_seconds: float) -> None:
+        self._receive = receive
+        self._limit_bytes = limit_bytes
+        self._deadline_seconds = deadline_seconds
+        self._deadline: float | None = None
+        self._declared = _declared_length(scope)
+        self._received = 0
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """Receive the next message.
+
+        Raises:
+            RequestError: `body_too_large` or `request_timeout`.
+        """
+        if self._complete:
+            # From here on the endpoint waits for the client to disconnect.
+            return await self._receive()
+        if self._declared > self._limit_bytes:
+            raise self._too_large()
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._deadline_seconds
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestError("The request body did not arrive in time.", code="request_timeout") from None
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            if self._received > self._limit_bytes:
+                raise self._too_large()
+            self._complete = not message.get("more_body", False)
+        return message
+
+    def _too_large(self) -> RequestError:
+        return RequestError(f"The request body is larger than {self._limit_bytes} bytes.", code="body_too_large")
+
+
+def _declared_length(scope: Scope) -> int:
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(length) if length.isdigit() else 0

@@ -1,0 +1,65 @@
+"""Checks of the request head that the server leaves to the application."""
+
+from __future__ import annotations
+
+import re
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, RequestError
+from daybreak.web.http.problems import problem_response
+from daybreak.web.request_state import request_id_of
+
+# RFC 9110 §4.1 recommends at least 8,000 octets.
+MAX_TARGET_BYTES = 8 * 1024
+MAX_HEADER_BYTES = 64 * 1024
+_HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
+
+
+class HeadCheckMiddleware:
+    """Refuse heads that are too long, or that two servers could read in two ways, and close the connection."""
+
+    def __init__(self, app: ASGIApp, base_url: str) -> None:
+        self._app = app
+        self._base_url = base_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = head_error(scope) if scope["type"] == "http" else None
+        if error is None:
+            await self._app(scope, receive, send)
+            return
+        response = problem_response(
+            error,
+            request_id=request_id_of(scope),
+            base_url=self._base_url,
+            headers={"Connection": "close"},
+        )
+        await response(scope, receive, send)
+
+
+def head_error(scope: Scope) -> DaybreakError | None:
+    """Return what is wrong with the head of a request, None when it is valid."""
+    target_length = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    if target_length > MAX_TARGET_BYTES:
+        return RequestError(f"The URL is longer than {MAX_TARGET_BYTES} bytes.", code="uri_too_long")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        return RequestError(f"The headers are longer than {MAX_HEADER_BYTES} bytes.", code="head_too_large")
+    hosts = _values(scope, b"host")
+    # RFC 9112 §3.2.
+    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
+        return InvalidRequest("Send exactly one Host header with the name of the service.", code="invalid_host")
+    codings = _values(scope, b"transfer-encoding")
+    # RFC 9112 §6.1: any other coding is a compressed body, or leaves the end of the body in doubt.
+    if codings and (len(codings) > 1 or codings[0].lower() != b"chunked"):
+        return InvalidRequest("Use no Transfer-Encoding, or chunked once.")
+    # RFC 9112 §3.2.3 and §3.2.4: this service is not a tunnel and has no resource named `*`.
+    if scope["method"] == "CONNECT" or not scope["path"].startswith("/"):
+        return InvalidRequest("Send the path of a resource as the request target.")
+    if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+        # Databases treat NUL in different ways.
+        return NotFound("No resource has NUL in its URL.")
+    return None
+
+
+def _values(scope: Scope, name: bytes) -> list[bytes]:
+    return [value for found, value in scope["headers"] if found == name]

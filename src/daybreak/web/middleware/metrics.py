@@ -1,0 +1,50 @@
+"""Request metrics."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daybreak.web.metrics import OPEN_REQUESTS, REQUEST_SECONDS, REQUESTS, RESPONSE_BYTES
+from daybreak.web.middleware.access_log import content_length
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
+
+
+class MetricsMiddleware:
+    """Count each request under the path pattern of its route."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, length = 0, 0
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status, length
+            if message["type"] == "http.response.start":
+                status, length = message["status"], content_length(message)
+            await send(message)
+
+        OPEN_REQUESTS.inc()
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            OPEN_REQUESTS.dec()
+            route = _path_pattern(scope)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            REQUESTS.labels(route, method, str(status)).inc()
+            REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
+            RESPONSE_BYTES.labels(route).inc(length)
+
+
+def _path_pattern(scope: Scope) -> str:
+    """Return the pattern of the matched route: never text that a client chose."""
+    route: BaseRoute | None = scope.get("route")
+    return route.path if isinstance(route, Route) else "unmatched"

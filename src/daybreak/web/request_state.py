@@ -1,0 +1,65 @@
+"""State of a request, which middleware records in `scope["state"]` and Starlette exposes as `request.state`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import Scope
+
+from daybreak.domain.identity import Caller
+
+_USER_AGENT_CHARACTERS = 300
+
+
+class Client(msgspec.Struct, frozen=True):
+    """The client behind any trusted proxies.
+
+    Attributes:
+        address: IP address, "" when unknown.
+        secure: Whether the client connected over HTTPS.
+        loopback: Whether the request comes from this machine, not through a proxy.
+        proxied: Whether a trusted proxy sent the request.
+    """
+
+    address: str
+    secure: bool
+    loopback: bool
+    proxied: bool
+
+
+def state_of(scope: Scope) -> dict[str, Any]:
+    """Return the state of a request, creating it for servers that provide none."""
+    state: dict[str, Any] = scope.setdefault("state", {})
+    return state
+
+
+def client_of(scope: Scope) -> Client:
+    """Return the client found by `ClientAddressMiddleware`."""
+    client: Client = scope["state"]["client"]
+    return client
+
+
+def request_id_of(scope: Scope) -> str:
+    """Return the id assigned by `RequestIdMiddleware`."""
+    request_id: str = scope["state"]["request_id"]
+    return request_id
+
+
+def user_agent_of(scope: Scope) -> str:
+    """Return the start of the User-Agent header, "" without one."""
+    agent = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
+    return str(agent[:_USER_AGENT_CHARACTERS], "latin-1")
+
+
+def caller_of(request: Request) -> Caller:
+    """Return what throttles and the audit trail record about the sender of a request."""
+    scope = request.scope
+    return Caller(client_of(scope).address, user_agent_of(scope), request_id_of(scope))
+
+
+def record_subject(request: Request, subject: str, client_id: str = "") -> None:
+    """Record the credential and the account of a request for the access log."""
+    request.state.subject = subject
+    request.state.client_id = client_id

@@ -1,0 +1,137 @@
+"""The HTTP server: Granian's worker processes, started through its public interface."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from starlette.types import ASGIApp
+
+from daybreak.web.listener import ListenAddress, accepts
+
+# Time for running transfers to finish after SIGTERM.
+GRACE_SECONDS = 25
+_BACKLOG = 1024
+HEAD_TIMEOUT_MILLISECONDS = 20_000
+_HEAD_BUFFER_BYTES = 64 * 1024
+_MAX_DESCRIPTORS = 65_536
+# Descriptors that a worker needs besides its connections: databases, log, event loop.
+_OWN_DESCRIPTORS = 40
+# A connection, and the file that it downloads.
+_DESCRIPTORS_PER_CONNECTION = 2
+MAX_CONNECTIONS = 8192
+_READY_POLL_SECONDS = 0.05
+_log = structlog.get_logger("daybreak.web")
+
+
+def _nothing() -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHooks:
+    """Functions that the main process calls: before workers start, and after they have ended."""
+
+    on_start: Callable[[], None] = _nothing
+    on_stop: Callable[[], None] = _nothing
+
+
+def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp], hooks: ServerHooks) -> None:
+    """Serve until SIGTERM or SIGINT, then wait up to `GRACE_SECONDS` for running transfers.
+
+    Granian replaces a worker that dies. It exits with status 1 when one worker dies twice within 5.5 seconds: the init
+    system has to restart the service.
+
+    Args:
+        address: Where to listen, as returned by `claim_address`.
+        workers: Number of worker processes.
+        load_app: Called in each worker to create its application. Picklable.
+        hooks: Functions for the main process.
+
+    Raises:
+        SystemExit: workers died.
+    """
+    target: dict[str, Any] = (
+        {"uds": address, "uds_permissions": 0o660}
+        if isinstance(address, Path)
+        else {"address": address.host, "port": address.port}
+    )
+    server = Granian(
+        "daybreak",
+        **target,
+        interface=Interfaces.ASGI,
+        workers=workers,
+        loop=Loops.asyncio,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MILLISECONDS, max_buffer_size=_HEAD_BUFFER_BYTES),
+        websockets=False,
+        backlog=_BACKLOG,
+        backpressure=_max_connections(),
+        respawn_failed_workers=True,
+        respawn_interval=1.0,
+        workers_kill_timeout=GRACE_SECONDS,
+        # A disconnected client is logged at level info, for each piece of the response.
+        log_level=LogLevels.warning,
+        log_dictconfig=_LOG_CONFIG,
+    )
+
+    server.on_startup(hooks.on_start)
+    server.on_shutdown(hooks.on_stop)
+    server.serve(target_loader=load_app, wrap_loader=False)
+    _log.info("stopped")
+
+
+@asynccontextmanager
+async def announcement(address: ListenAddress) -> AsyncIterator[None]:
+    """Log that this worker has started, and when the service accepts connections."""
+    _log.info("started", process="worker", pid=os.getpid())
+    task = asyncio.create_task(_announce_ready(address))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _announce_ready(address: ListenAddress) -> None:
+    # The server listens only after the start of the application.
+    while not accepts(address):  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(_READY_POLL_SECONDS)
+    _log.info("ready", process="worker", pid=os.getpid())
+
+
+def _max_connections() -> int:
+    """Raise the descriptor limit as far as allowed, and return how many connections a worker may hold.
+
+    Further connections wait in the backlog. Without this bound a worker out of descriptors would spin.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return max(8, min((limit - _OWN_DESCRIPTORS) // _DESCRIPTORS_PER_CONNECTION, MAX_CONNECTIONS))
+
+
+class _StructlogHandler(logging.Handler):
+    """Send the server's own messages to the service's log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write = _log.error if record.levelno >= logging.ERROR else _log.warning
+        write("server", message=self.format(record))
+
+
+_LOG_CONFIG: dict[str, Any] = {
+    "formatters": {},
+    "handlers": {"structlog": {"()": _StructlogHandler}},
+    "loggers": {"_granian": {"handlers": ["structlog"], "propagate": False}},
+}

@@ -1,0 +1,139 @@
+"""Sending parts of stored files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from io import FileIO
+
+from starlette.concurrency import iterate_in_threadpool
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from daybreak.domain.errors import FileDamaged, Unavailable
+from daybreak.ports.files import FileStore
+from daybreak.web.http.files import FileAnswer, Segment
+
+# Larger pieces cost more memory for each client that reads slowly, and delay other requests.
+PIECE_BYTES = 256 * 1024
+# An object store limits the time of one request: a slow client gets a file in several.
+_STORE_REQUEST_BYTES = 4 * 1024 * 1024
+_RETRY_AFTER_SECONDS = 5
+
+
+class TransferLimit:
+    """Limits how many files this worker sends at the same time: a client that reads slowly occupies 2 MB."""
+
+    def __init__(self, maximum: int) -> None:
+        self._maximum = maximum
+        self._running = 0
+
+    @contextmanager
+    def transfer(self) -> Iterator[None]:
+        """Count one transfer.
+
+        Raises:
+            Unavailable: `busy` when the limit is reached.
+        """
+        if self._running >= self._maximum:
+            raise Unavailable(
+                "Too many downloads at the same time. Try again in a few seconds.",
+                code="busy",
+                retry_after_seconds=_RETRY_AFTER_SECONDS,
+            )
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+
+class FileTransfer(StreamingResponse):
+    """Sends a body in pieces, until the client disconnects."""
+
+    def __init__(self, answer: FileAnswer, pieces: AsyncIterator[bytes], resources: ExitStack) -> None:
+        """Create the response.
+
+        Args:
+            answer: Status and headers.
+            pieces: The body.
+            resources: Closed after the transfer.
+        """
+        super().__init__(pieces, answer.status, dict(answer.headers))
+        self._resources = resources
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._resources:
+            await super().__call__(scope, receive, send)
+
+
+def read_segments(file: FileIO, segments: tuple[Segment, ...]) -> bytes:
+    """Read small segments of a file as one body.
+
+    Raises:
+        FileDamaged: the file is shorter than the segments.
+        OSError: the file cannot be read.
+    """
+    return b"".join(segment.prefix + _read(file, segment.start, segment.length) for segment in segments)
+
+
+async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncIterator[bytes]:
+    """Read segments of a file in pieces of at most `PIECE_BYTES`.
+
+    Raises:
+        FileDamaged: the file is shorter than the segments.
+        OSError: the file cannot be read.
+    """
+    for segment in segments:
+        if segment.prefix:
+            yield segment.prefix
+        position, end = segment.start, segment.start + segment.length
+        while position < end:
+            piece = _read(file, position, min(PIECE_BYTES, end - position))
+            position += len(piece)
+            # The kernel reads the next pieces ahead: a read from a slow disk would block the event loop.
+            os.posix_fadvise(file.fileno(), position, 4 * PIECE_BYTES, os.POSIX_FADV_WILLNEED)
+            yield piece
+            # `send` returns immediately once the client has left. The task that waits for that needs its turn.
+            await asyncio.sleep(0)
+
+
+async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]) -> AsyncIterator[bytes]:
+    """Read segments of a file from an object store, in pieces of 256 KiB or a little more.
+
+    Raises:
+        FileDamaged: the object is shorter than the segments.
+        FileStoreError, Unavailable: it cannot be read.
+    """
+    for segment in segments:
+        if segment.prefix:
+            yield segment.prefix
+        end = segment.start + segment.length
+        for start in range(segment.start, end, _STORE_REQUEST_BYTES):
+            missing = min(_STORE_REQUEST_BYTES, end - start)
+            async for piece in iterate_in_threadpool(files.read(key, start, missing)):
+                missing -= len(piece)
+                yield piece
+            if missing:
+                raise FileDamaged(f"The object {key} is shorter than its manifest says.")
+
+
+async def with_first_piece(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Read the first piece, and return all of them. An error in it becomes a response instead of a cut transfer."""
+    first = await anext(pieces, b"")
+
+    async def all_pieces() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return all_pieces()
+
+
+def _read(file: FileIO, start: int, length: int) -> bytes:
+    piece = os.pread(file.fileno(), length, start)
+    if len(piece) != length:
+        raise FileDamaged("A stored file became shorter while it was sent")
+    return piece

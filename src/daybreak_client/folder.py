@@ -1,0 +1,146 @@
+"""Update of a local folder to the published files.
+
+Missing files are downloaded next to the others, compared with their digests, and then renamed one right after the
+other. The folder therefore contains the files of one snapshot, and after an error the files it had before. An
+interrupted download is resumed by the next call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from daybreak_client.errors import Damaged, Unreachable, WrongUse
+from daybreak_client.published import PublishedFile
+
+# (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer breaks off.
+OpenFile = Callable[[PublishedFile, int], AbstractContextManager[tuple[int, Iterator[bytes]]]]
+# Receives a file and the number of its bytes that are on disk. Called from several threads.
+ProgressCallback = Callable[[PublishedFile, int], None]
+
+_MAX_PARALLEL_DOWNLOADS = 4
+_MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
+_FIRST_WAIT_SECONDS = 1.0
+_PARTIAL_SUFFIX = ".part"
+
+
+def update_folder(
+    folder: Path, files: Sequence[PublishedFile], open_file: OpenFile, on_progress: ProgressCallback
+) -> tuple[PublishedFile, ...]:
+    """Download the files that the folder lacks and return them. Either all of them are replaced or none.
+
+    Raises WrongUse when another process updates the folder, Damaged, and what `open_file` raises.
+    """
+    with _locked(folder):
+        missing = tuple(file for file in files if not _is_complete(folder / file.name, file))
+        _download_all(folder, missing, _Downloader(open_file, on_progress))
+        for file in missing:
+            _partial_path(folder, file).replace(folder / file.name)
+        for file in files:
+            for outdated in folder.glob(f".{file.name}.*{_PARTIAL_SUFFIX}"):
+                outdated.unlink()
+    return missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Downloader:
+    """Downloads files until `stop` is set."""
+
+    open_file: OpenFile
+    on_progress: ProgressCallback
+    stop: Event = field(default_factory=Event)
+
+    def download(self, partial: Path, file: PublishedFile) -> None:
+        """Complete a partial file, retrying as long as it grows. A file with another digest is deleted."""
+        failures = damaged = 0
+        while not self.stop.is_set() and not _is_complete(partial, file):
+            size = _size_bytes(partial)
+            if size >= file.size_bytes:
+                partial.unlink()
+                damaged += 1
+                if damaged > 1:
+                    raise Damaged(f"{file.name} was received twice with other content than was published.")
+                size = 0
+            try:
+                self._resume(partial, file, size)
+            except OSError as fault:
+                # A failed write does not name its file.
+                fault.filename = fault.filename or str(partial)
+                raise
+            except Unreachable:
+                failures = 0 if _size_bytes(partial) > size else failures + 1
+                if failures >= _MAX_ATTEMPTS_WITHOUT_PROGRESS:
+                    raise
+                self.stop.wait(_FIRST_WAIT_SECONDS * 2.0**failures)
+
+    def _resume(self, partial: Path, file: PublishedFile, offset: int) -> None:
+        with (
+            self.open_file(file, offset) as (start, chunks),
+            partial.open("r+b" if start else "wb") as target,
+        ):
+            target.seek(start)
+            for chunk in chunks:
+                if self.stop.is_set():
+                    return
+                target.write(chunk)
+                self.on_progress(file, target.tell())
+            target.flush()
+            os.fsync(target.fileno())
+
+
+def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Downloader) -> None:
+    """Download several files in parallel. The first error stops all of them."""
+    with ThreadPoolExecutor(_MAX_PARALLEL_DOWNLOADS, thread_name_prefix="fetch") as threads:
+        downloads = [threads.submit(downloader.download, _partial_path(folder, file), file) for file in files]
+        try:
+            for done in as_completed(downloads):
+                done.result()
+        except BaseException:
+            downloader.stop.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _is_complete(path: Path, file: PublishedFile) -> bool:
+    if _size_bytes(path) != file.size_bytes:
+        return False
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
+
+
+def _size_bytes(path: Path) -> int:
+    """Return the size of a file, 0 when it does not exist. No published file is empty."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _partial_path(folder: Path, file: PublishedFile) -> Path:
+    return folder / f".{file.name}.{file.sha256[:16]}{_PARTIAL_SUFFIX}"
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder. The end of the process releases it."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WrongUse(f"{folder}: another fetch is running in this folder. Wait until it ends.") from None
+        yield
+    finally:
+        os.close(handle)

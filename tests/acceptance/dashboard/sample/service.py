@@ -1,0 +1,104 @@
+"""The service with sample data, for browser tests and screenshots.
+
+    python -m tests.acceptance.dashboard.sample.service FOLDER PORT [HOUR MEMBERS DAYS]
+
+HOUR is the UTC hour of publication. Tests choose one that is hours away, so that no publication falls into a test.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from datetime import time as time_of_day
+from pathlib import Path
+
+from daybreak import downloads
+from daybreak.access.audit_trail import AuditBuffer
+from daybreak.access.hashing import PasswordHashing
+from daybreak.access.services import AccessServices
+from daybreak.credentials import keyring
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.snapshots.schedule import last_due, publication_of
+from daybreak.state.migrate import migrate
+from daybreak.state.sqlite_state import SqliteState
+from daybreak.web.services import Services
+from tests.acceptance.dashboard.sample.directory import write_directory
+from tests.acceptance.dashboard.sample.snapshots import write_snapshots
+from tests.configured import configured
+
+
+def create_sample(folder: Path, now: datetime, *, publish_at: time_of_day, members: int, days: int) -> None:
+    """Create state database, keyring and files in the folder. `members` is the size of the largest account."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ring = keyring.create(folder / "keyring.json", now, os.urandom)
+    migrate(f"sqlite:///{folder / 'state.db'}")
+    state = SqliteState(folder / "state.db")
+    try:
+        write_directory(state, ring, now)
+        due = publication_of(last_due(now, publish_at), publish_at)
+        write_snapshots(state, LocalDisk(folder / "files"), due, members=members, days=days)
+    finally:
+        state.close()
+
+
+def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Services:
+    """Open the services of a web worker on the sample data."""
+    state, ring = SqliteState(folder / "state.db"), keyring.KeyringFile(folder / "keyring.json")
+
+    def clock() -> datetime:
+        return datetime.now(UTC)
+
+    settings = configured(
+        base_url=base_url, operator_contact="data@northlight.example", snapshot={"publish_at": publish_at}
+    )
+    access = AccessServices(settings, state, ring, PasswordHashing(), clock, os.urandom)
+    fetch = downloads.DownloadServices(
+        settings,
+        state,
+        ring,
+        AuditBuffer(state),
+        clock,
+        os.urandom,
+    )
+    return Services(
+        settings=settings, state=state,
+        files=LocalDisk(folder / "files"), keyring=ring, clock=clock, random=os.urandom, access=access, downloads=fetch,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Serve the sample data of the folder; create it first if the folder is empty."""
+    import structlog
+
+    from daybreak.web.app import Application, create_app
+    from daybreak.web.listener import TcpAddress
+    from daybreak.web.server import ServerHooks, announcement, serve
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    hour, members, days = (int(value) for value in (sys.argv[3:6] or ("4", "400", "3")))
+    publish_at = time_of_day(hour)
+    if not (folder / "state.db").exists():
+        create_sample(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days)
+    address = TcpAddress("127.0.0.1", port)
+
+    def load_app() -> Application:
+        services = open_services(folder, f"http://127.0.0.1:{port}", publish_at)
+
+        @asynccontextmanager
+        async def background() -> AsyncIterator[None]:
+            async with announcement(address):
+                yield
+            services.access.hashing.close()
+            await services.downloads.audit_buffer.aclose()
+            await asyncio.to_thread(services.state.close)
+
+        return create_app(services, background)
+
+    serve(address, 1, load_app, ServerHooks())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Sample snapshots: a series of published ones, and runs that failed, are held or are under way."""
+
+import gzip
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.ports.files import FileSink, FileStore
+from daybreak.ports.state import State, Stores
+from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER
+from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_csv, encode_json, sample_rows
+
+_EMPTY_LEADERS = (*AGENCY_IDS, VIEWER, LONG)
+_LEASE_SECONDS = 86400
+
+
+def write_snapshots(state: State, store: FileStore, due: datetime, *, members: int, days: int) -> None:
+    """Write one published snapshot per day, the last one published at `due`, and a failed run.
+
+    `members` is the number of Members of the largest account.
+    """
+    sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:3], 3)}
+    rows = {client_id: sample_rows(client_id, size, due) for client_id, size in sizes.items()}
+    for back in range(days - 1, -1, -1):
+        published_at = due - timedelta(days=back)
+        if back == 1:
+            _write_failed_run(state, published_at - timedelta(hours=5))
+        share = 1 - 0.022 * back - (0.05 if back == 3 else 0)
+        _write_snapshot(state, store, published_at, {key: _first_rows(value, share) for key, value in rows.items()})
+
+
+def add_held(state: State, now: datetime) -> str:
+    """Add a manual run that the guard holds; return its id."""
+    snapshot_id = str(uuid.uuid4())
+    detail = "members: 1,240 rows, down from 2,600 (-52 %, limit 30 %)."
+    report = {
+        "seconds": 1803.0,
+        "resources": {resource.name: {"rows": 1240, "seconds": 120.5} for resource in RESOURCES},
+        "findings": [{"kind": "rows", "resource": "members", "detail": detail, "before": 2600, "now": 1240}],
+    }
+    report["resources"]["members"]["unknown_leader_rows"] = 37  # type: ignore[index]
+    begun = _building(snapshot_id, now, started_at=now - timedelta(minutes=31), builder="north-1")
+
+    def write(stores: Stores) -> None:
+        run = stores.snapshots.begin_manual(begun, now, _LEASE_SECONDS)
+        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.HELD, now, report=report)
+
+    state.write(write)
+    return snapshot_id
+
+
+def add_building(state: State, now: datetime) -> tuple[str, int]:
+    """Add a run that is under way; return its id and fence."""
+    snapshot_id = str(uuid.uuid4())
+    begun = _building(snapshot_id, now, started_at=now - timedelta(minutes=12), builder="north-2")
+    run = state.write(lambda stores: stores.snapshots.begin_manual(begun, now, _LEASE_SECONDS))
+    report_progress(state, snapshot_id, run.fence, now, share=0.4)
+    return snapshot_id, run.fence
+
+
+def report_progress(state: State, snapshot_id: str, fence: int, now: datetime, *, share: float) -> None:
+    """Record progress as a builder does."""
+    progress = {
+        "phase": "writing", "resource": "members", "resource_number": 4, "resources": 9, "rows": int(8_400_000 * share),
+        "bytes": int(1.3e9 * share), "files": 2100, "seconds": 720.0, "rows_per_second": 11_600, "share": share,
+        "expected_end": (now + timedelta(minutes=18)).isoformat(),
+    }  # fmt: skip
+    state.write(lambda stores: stores.snapshots.renew(snapshot_id, fence, now, _LEASE_SECONDS, progress))
+
+
+def _building(snapshot_id: str, as_of: datetime, *, started_at: datetime, builder: str) -> Snapshot:
+    return Snapshot(snapshot_id, SnapshotState.BUILDING, as_of, started_at=started_at, builder=builder)
+
+
+def _first_rows(rows: Rows, share: float) -> Rows:
+    """Return a share of the rows, as if the account had been smaller. Sums over Members stay whole."""
+    whole = ("communities", "outbound_message_type_usage")
+    return {name: part if name in whole else part[: max(1, round(len(part) * share))] for name, part in rows.items()}
+
+
+def _write_snapshot(state: State, store: FileStore, published_at: datetime, rows: Mapping[str, Rows]) -> None:
+    as_of, snapshot_id = published_at - timedelta(minutes=48), str(uuid.uuid4())
+    sink = store.stage(snapshot_id)
+    entries = []
+    resources: dict[str, dict[str, Any]] = {}
+    for number, resource in enumerate(RESOURCES):
+        parts = {client_id: by_resource[resource.name] for client_id, by_resource in rows.items()}
+        entries += [_write_files(sink, client_id, resource, part) for client_id, part in {**parts, "": []}.items()]
+        total = sum(map(len, parts.values()))
+        seconds = round(40 + 1200 * total / 30000 + 31 * number, 1)
+        resources[resource.name] = {"rows": total * 1000, "seconds": seconds, "nulls": {}}
+    sink.commit()
+    begun = Snapshot(
+        snapshot_id, SnapshotState.BUILDING, as_of, started_at=as_of, day=published_at.date(), builder="north-1"
+    )
+    report = {"seconds": 1874.2, "resources": resources}
+
+    def write(stores: Stores) -> None:
+        run = stores.snapshots.claim_day(begun, as_of, _LEASE_SECONDS)
+        assert run is not None
+        stores.snapshots.add_leaders(snapshot_id, run.fence, sorted({*rows, *_EMPTY_LEADERS}))
+        stores.snapshots.add_entries(snapshot_id, run.fence, entries)
+        finished_at = as_of + timedelta(minutes=31, seconds=14)
+        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, finished_at, report=report)
+        stores.snapshots.publish(snapshot_id, run.fence, published_at)
+
+    state.write(write)
+
+
+def _write_files(sink: FileSink, client_id: str, resource: Resource, rows: list[Row]) -> ManifestEntry:
+    formats = {}
+    for name, content in (("csv", encode_csv(resource, rows)), ("json", encode_json(resource, rows))):
+        written = sink.write(client_id, resource.name, name, [gzip.compress(content, 2, mtime=0)])
+        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), written.sha256, written.key)
+    return ManifestEntry(client_id, resource.name, len(rows), "0" * 32, formats)
+
+
+def _write_failed_run(state: State, started_at: datetime) -> None:
+    begun = _building(str(uuid.uuid4()), started_at, started_at=started_at, builder="north-2")
+    failure = "The source closed the connection."
+
+    def write(stores: Stores) -> None:
+        run = stores.snapshots.begin_manual(begun, started_at, _LEASE_SECONDS)
+        finished_at = started_at + timedelta(minutes=3)
+        stores.snapshots.finish(
+            run.snapshot_id, run.fence, SnapshotState.FAILED, finished_at, report={}, failure=failure
+        )
+
+    state.write(write)

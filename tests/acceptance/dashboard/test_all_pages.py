@@ -1,0 +1,293 @@
+"""Properties of every page: accessibility, content security policy, size, and use without JavaScript."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Response, ViewportSize, expect
+
+from daybreak.credentials import totp
+from daybreak.domain.snapshot import SnapshotState
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
+from tests.acceptance.dashboard.sample import directory, snapshots
+
+MAXIMUM_BYTES = 100_000
+VISUAL_RULES = (
+    "color-contrast",
+    "scrollable-region-focusable",
+    "target-size",
+    "link-name",
+    "button-name",
+    "link-in-text-block",
+)
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+ACCOUNT_PAGES = (
+    "files", "files/members/preview", "insight", "activity", "accounts?q=a", "settings/tokens",
+    "settings/tokens/new", "settings/security", "confirm",
+)  # fmt: skip
+OPERATOR_PAGES = ("runs", "freshness", "people", "nodes")
+
+
+@pytest.fixture
+def held_run(service: Service) -> Iterator[str]:
+    """The id of a held run, while another run is under way."""
+    now = datetime.now(UTC)
+    building, fence = snapshots.add_building(service.state, now)
+    held = snapshots.add_held(service.state, now)
+    yield held
+    service.state.write(
+        lambda stores: stores.snapshots.finish(building, fence, SnapshotState.FAILED, now, report={}, failure="ended")
+    )
+    service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
+
+
+@pytest.fixture
+def open_with_axe(open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
+    """A function that opens a page with axe, without transitions so that axe measures final colors."""
+
+    def open_one() -> Page:
+        page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+        page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+        return page
+
+    return open_one
+
+
+def test_pages_are_accessible_and_load_nothing_external(
+    open_with_axe: Callable[[], Page], service: Service, held_run: str
+) -> None:
+    page = open_with_axe()
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', event => console.error('CSP: ' + event.violatedDirective));"
+    )
+    loaded: list[Response] = []
+
+    def keep(response: Response) -> None:
+        loaded.append(response)
+
+    page.on("response", keep)
+    page.goto(f"{service.base}/dashboard/sign-in")
+    violations = _violations(page, "sign-in")
+    sign_in(page, service, directory.OPERATOR)
+    page.wait_for_url("**/files")
+    addresses = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
+    addresses += [service.operator(path) for path in (*OPERATOR_PAGES, f"runs/{held_run}")]
+    addresses.append(f"{service.base}/docs")
+    for address in addresses:
+        loaded.clear()
+        response = page.goto(address)
+        assert response is not None
+        assert response.status == 200, address
+        # Check collapsed parts too; one of nine equal ones is enough.
+        page.evaluate(
+            "() => document.querySelectorAll('.switcher, .resource:first-child details, .docs details')"
+            ".forEach(part => { part.open = true; })"
+        )
+        violations += _violations(page, address)
+        weight = sum(_response_bytes(response) for response in loaded)
+        assert weight < MAXIMUM_BYTES, f"{address}: {weight} bytes"
+        assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}
+    assert violations == []
+
+
+def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
+    page = open_with_axe()
+    service.reset_seat(directory.NEWCOMER)
+    sign_in(page, service, directory.NEWCOMER)
+    expect(page.get_by_role("heading", name="Set up second factor")).to_be_visible()
+    violations = _violations(page, "enrolment")
+    manual_key = page.locator("#manual-key").inner_text()
+    page.get_by_label("Six-digit code").fill(totp.code_at(directory.seed_of(manual_key), int(time.time()) // 30))
+    page.get_by_role("button", name="Confirm").click()
+    expect(page.get_by_role("heading", name="Save your recovery codes")).to_be_visible()
+    violations += _violations(page, "recovery codes")
+
+    waiting = open_with_axe()
+    sign_in(waiting, service, directory.CAREFUL)
+    expect(waiting.get_by_role("heading", name="Enter your code")).to_be_visible()
+    violations += _violations(waiting, "second factor")
+    waiting.get_by_role("link", name="Use recovery code").click()
+    expect(waiting.get_by_label("Recovery code")).to_be_visible()
+    violations += _violations(waiting, "recovery code")
+
+    owner = open_with_axe()
+    sign_in(owner, service, directory.OWNER)
+    owner.wait_for_url("**/files")
+    owner.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    name = unique("accessible")
+    owner.get_by_label("Name").fill(name)
+    owner.get_by_role("button", name="Create token").click()
+    expect(owner.locator("#token-value")).to_contain_text("service_api_")
+    violations += _violations(owner, "token created")
+    owner.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
+    owner.get_by_role("link", name=f"Revoke {name}").click()
+    expect(owner.get_by_role("button", name="Revoke token")).to_be_visible()
+    violations += _violations(owner, "revoke token")
+    assert violations == []
+
+
+def test_unknown_url_links_to_dashboard_and_docs(
+    open_with_axe: Callable[[], Page], service: Service, console_messages: list[str]
+) -> None:
+    page = open_with_axe()
+    page.goto(f"{service.base}/dashbord/files")
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    assert _violations(page, "not found") == []
+    page.get_by_role("link", name="API documentation").click()
+    page.wait_for_url("**/docs")
+    page.go_back()
+    page.get_by_role("link", name="Open dashboard").click()
+    page.wait_for_url("**/dashboard/sign-in*")
+    ignore_failed_loads(console_messages, 404)
+
+
+def _violations(page: Page, where: str) -> list[str]:
+    """Return axe violations: all rules on a wide light page, the visual ones on a dark phone."""
+    found = _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)
+    found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
+    overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    assert overflow <= 0, f"{where} overflows a phone by {overflow} px"
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(WIDE)
+    return found
+
+
+def _axe(page: Page, where: str, options: str) -> list[str]:
+    violations: list[dict[str, Any]] = page.evaluate(
+        f"() => axe.run(document, {options}).then(done => done.violations)"
+    )
+    return [
+        f"{where}: {violation['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for violation in violations
+        for node in violation["nodes"]
+    ]
+
+
+def test_first_load_is_under_100_kb(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    loaded: list[Response] = []
+
+    def keep(response: Response) -> None:
+        loaded.append(response)
+
+    page.on("response", keep)
+    for path in ("files", "insight?days=365"):
+        loaded.clear()
+        page.goto(service.account(directory.NORTHLIGHT, path), wait_until="networkidle")
+        assert any("htmx" in response.url for response in loaded)
+        assert all(response.headers.get("content-encoding") == "gzip" for response in loaded if ".js" in response.url)
+        assert sum(_response_bytes(response) for response in loaded) < MAXIMUM_BYTES
+
+
+def test_dashboard_works_without_javascript(open_page: Callable[..., Page], service: Service) -> None:
+    page = open_page(java_script_enabled=False)
+    sign_in(page, service, directory.OWNER)
+    page.goto(service.account(directory.ODD))
+    expect(page.locator(".switcher summary")).to_contain_text("<img src=x onerror=alert(1)>")
+    page.goto(service.account(directory.NORTHLIGHT))
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Download Communities as CSV").click()
+    assert downloading.value.suggested_filename == "communities.csv.gz"
+    row = page.locator(".resource", has_text="Member Details")
+    row.locator("summary").first.click()
+    row.get_by_role("link", name="Show first rows").click()
+    expect(page.get_by_role("heading", name="Member Details")).to_be_visible()
+    expect(page.locator("table.data tbody tr")).to_have_count(50)
+    page.get_by_role("link", name="Back to Files").click()
+    page.locator(".switcher summary").click()
+    page.get_by_label("Search accounts").fill("kita")
+    page.get_by_label("Search accounts").press("Enter")
+    page.locator(".account-grid").get_by_role("link", name="Kita").click()
+    expect(page.locator(".switcher summary")).to_contain_text("Kita")
+    page.goto(service.account(directory.KITA, "insight"))
+    page.get_by_text("Show table").first.click()
+    expect(page.locator("#messages-table tbody tr")).to_have_count(30)
+    page.goto(service.account(directory.NORTHLIGHT, "activity"))
+    page.get_by_label("Action").select_option("file.fetched")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("tbody tr").first).to_contain_text("File downloaded")
+    assert page.locator("tbody th", has_text="Sign-in").count() == 0
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="JSON Lines").click()
+    assert '"file.fetched"' in downloading.value.path().read_text()
+    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    name = unique("plain")
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create token").click()
+    expect(page.locator("#token-value")).to_contain_text("service_api_")
+    page.get_by_role("link", name="Done").click()
+    page.get_by_role("link", name=f"Revoke {name}").click()
+    page.get_by_role("button", name="Revoke token").click()
+    expect(page.get_by_text("Token revoked.")).to_be_visible()
+
+
+def test_documentation_page_works_with_the_keyboard(open_page: Callable[..., Page], service: Service) -> None:
+    page = open_page(java_script_enabled=False, viewport=PHONE)
+    page.goto(f"{service.base}/docs")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="OpenAPI document", exact=True)).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    contents = page.get_by_role("navigation", name="Contents")
+    contents.get_by_role("link", name="Switch to an account").press("Enter")
+    expect(page.get_by_role("heading", name="Switch to an account")).to_be_in_viewport()
+
+
+def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.LONG_EMAIL, viewport=PHONE)
+    for path in ("files", "insight", "activity", "accounts", "settings/tokens", "settings/security"):
+        page.goto(service.account(directory.LONG, path))
+        for size in (PHONE, WIDE):
+            page.set_viewport_size(size)
+            overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+            assert overflow <= 0, f"{path} overflows {size} by {overflow} px"
+
+
+def test_current_link_is_visible_on_phone(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.OPERATOR, viewport=PHONE)
+    for path in OPERATOR_PAGES:
+        page.goto(service.operator(path))
+        expect(page.locator(".nav [aria-current]")).to_be_in_viewport(ratio=1)
+
+
+def test_local_time_is_shown_next_to_utc(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(timezone_id="Asia/Kathmandu")
+    line = page.locator(".freshness-headline")
+    instant = datetime.fromisoformat(line.locator("time").get_attribute("datetime") or "")
+    own = instant + timedelta(hours=5, minutes=45)
+    expect(line).to_contain_text(f"{instant:%H:%M} UTC")
+    expect(line.locator(".local")).to_have_text(f"{own:%a %H:%M} local time")
+    page.goto(service.account(directory.NORTHLIGHT, "activity"))
+    expect(page.locator("tbody time").first).to_have_attribute("title", re.compile("UTC; .*local time"))
+    page = sign_in_as(timezone_id="UTC")
+    expect(page.locator(".freshness-headline")).to_contain_text("UTC")
+    expect(page.locator(".local")).to_have_count(0)
+
+
+def test_first_tab_stop_skips_to_content(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    page.goto(service.account(directory.NORTHLIGHT))
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to content")
+    expect(skip).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("Snapshot", exact=True)).to_be_focused()
+
+
+def _response_bytes(response: Response) -> int:
+    sizes = response.request.sizes()
+    return sizes["responseBodySize"] + sizes["responseHeadersSize"]

@@ -1,0 +1,91 @@
+"""Cross-site forms."""
+
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
+from tests.acceptance.dashboard.sample import directory
+
+
+@pytest.fixture
+def foreign_page() -> Iterator[Callable[[str], str]]:
+    """A function that serves a page on another origin and returns its URL."""
+    pages: dict[str, str] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages.get(self.path, "").encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Log nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+
+    def serve(body: str) -> str:
+        pages["/page"] = body
+        return f"http://127.0.0.1:{server.server_port}/page"
+
+    yield serve
+    server.shutdown()
+    server.server_close()
+    thread.join(30)
+
+
+def test_cross_site_form_is_rejected(
+    sign_in_as: Callable[..., Page],
+    service: Service,
+    foreign_page: Callable[[str], str],
+    console_messages: list[str],
+) -> None:
+    page = sign_in_as()
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    token = page.locator("form[action$='tokens/new'] [name=csrf]").input_value()
+    form_id = page.locator("[name=form_id]").input_value()
+    address = service.account(directory.NORTHLIGHT, "settings/tokens/new")
+    # A form with a valid token is rejected by its origin. The origin is same-site, so the browser sends the cookie.
+    fields = {"csrf": token, "form_id": form_id, "name": "stolen", "expiry": "30"}
+    inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
+    attack = foreign_page(
+        f'<link rel="icon" href="data:,"><form method="post" action="{address}">{inputs}</form>'
+        "<script>document.forms[0].submit()</script>"
+    )
+    page.goto(attack)
+    expect(page.get_by_role("heading", name="Form rejected")).to_be_visible()
+    # A form from our origin is rejected if its token is altered.
+    form: dict[str, Any] = {
+        "csrf": token[:-1] + ("0" if token[-1] != "0" else "1"),
+        "form_id": form_id,
+        "name": "stolen",
+        "expiry": "never",
+    }
+    assert page.request.post(address, form=form).status == 403
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        assert page.request.post(address, form={**form, "csrf": token}, headers=headers).status == 403
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
+    assert page.get_by_text("stolen").count() == 0
+    ignore_failed_loads(console_messages, 403)
+
+
+def test_get_has_no_side_effects(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    for path in (
+        "settings/security/sign-out-everywhere",
+        "settings/security/password",
+        "settings/security/recovery-codes",
+    ):
+        response = page.request.get(service.account(directory.NORTHLIGHT, path))
+        assert (response.status, response.headers["allow"]) == (405, "POST")
+    assert page.request.get(f"{service.base}/dashboard/sign-out").status == 405
+    page.reload()
+    expect(page.get_by_role("heading", name="Files", exact=True)).to_be_visible()

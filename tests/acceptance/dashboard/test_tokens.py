@@ -1,0 +1,121 @@
+"""API tokens and the password prompt."""
+
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from daybreak.ports.state import Stores
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, unique
+from tests.acceptance.dashboard.sample import directory
+
+
+def _create(page: Page, service: Service, name: str, client_id: str = directory.NORTHLIGHT) -> str:
+    page.goto(service.account(client_id, "settings/tokens/new"))
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create token").click()
+    return page.locator("#token-value").inner_text().strip()
+
+
+def test_token_is_shown_once_and_can_be_revoked(
+    sign_in_as: Callable[..., Page], service: Service, tmp_path: Path
+) -> None:
+    page = sign_in_as()
+    nightly = unique("Nightly")
+    secret = _create(page, service, f"{nightly} {directory.HOSTILE[:40]}")
+    assert re.fullmatch(r"service_api_[0-9A-Za-z]{38}", secret)
+    curl = page.locator("#token-curl").inner_text()
+    assert secret in curl
+    address = re.search(r"http://\S+", curl)
+    assert address is not None
+    request = urllib.request.Request(address[0], headers={"Authorization": f"Bearer {secret}"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.read(2) == b"\x1f\x8b"
+    lines = page.locator("#token-client").inner_text()
+    command = f"{sys.executable} -m daybreak_client.command"
+    done = subprocess.run(
+        ["bash", "-euc", lines.replace("daybreak fetch", f"{command} fetch")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "exports").iterdir())) == 9
+    page.reload()
+    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
+    assert secret not in page.content()
+    row = page.get_by_role("row", name=re.compile(nightly))
+    expect(row).to_contain_text(f"…{secret[-4:]}")
+    expect(row).to_contain_text(directory.OWNER)
+    expect(row).to_contain_text("just now")
+    page.go_back()
+    assert secret not in page.content(), "the token was shown again"
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
+    page.get_by_role("link", name=re.compile(f"Revoke {nightly}")).click()
+    page.get_by_role("button", name="Revoke token").click()
+    expect(page.get_by_text("Token revoked.")).to_be_visible()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(request, timeout=60)
+
+
+def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    twice, again = unique("Twice"), unique("Sent again")
+    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    page.get_by_label("Name").fill(twice)
+    page.get_by_role("button", name="Create token").dblclick()
+    expect(page.locator("#token-value")).to_be_visible()
+    # Without the script, the server rejects the second submission.
+    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    form: dict[str, Any] = {
+        name: page.locator(f"form[action$='tokens/new'] [name={name}]").input_value() for name in ("csrf", "form_id")
+    } | {"name": again, "expiry": "30"}
+    address = service.account(directory.KITA, "settings/tokens/new")
+    first = page.request.post(address, form=form)
+    second = page.request.post(address, form=form)
+    assert "service_api_" in first.text()
+    assert "service_api_" not in second.text()
+    assert "This form was already sent" in second.text()
+    page.goto(service.account(directory.KITA, "settings/tokens"))
+    expect(page.get_by_role("rowheader", name=twice)).to_have_count(1)
+    expect(page.get_by_role("rowheader", name=again)).to_have_count(1)
+
+
+def test_password_is_required_before_a_secret(
+    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
+) -> None:
+    page = sign_in_as()
+    earlier = datetime.now(UTC) - timedelta(minutes=11)
+
+    def age_password_check(stores: Stores) -> None:
+        for session, _ in stores.sessions.list_open(directory.id_of(directory.OWNER), datetime.now(UTC)):
+            stores.sessions.mark_reauthenticated(session.sid, earlier)
+
+    service.state.write(age_password_check)
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new?name=kept"))
+    expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("The password is wrong.")).to_be_visible()
+    page.get_by_label("Password").fill(directory.PASSWORD)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_label("Name")).to_have_value("kept")
+    page.get_by_label("Name").fill("")
+    page.locator("#f-name").evaluate("field => { field.required = false; }")
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_text("Use 1 to 80 characters")).to_be_visible()
+    ignore_failed_loads(console_messages, 400, 401)
+
+
+def test_missing_permission_names_the_operator(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.ANALYST)
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
+    expect(page.get_by_text("No Async REST API access")).to_be_visible()
+    expect(page.get_by_text("Contact: data@northlight.example")).to_be_visible()
+    assert page.get_by_role("link", name="Create token").count() == 0

@@ -1,0 +1,295 @@
+"""Accounts, seats and files of the acceptance tests."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import gzip
+import hashlib
+import io
+import json
+import os
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.credentials import api_token, keyring, passwords, totp
+from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
+from daybreak.state.database import open_state, sqlite_path
+from daybreak.state.migrate import migrate
+from daybreak.state.schema import sessions
+
+PASSWORD = "nine green bicycles uphill"
+SEED = b"twenty octets of it!"
+
+
+def _id(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"acceptance:{name}"))
+
+
+NORTH, SOUTH, CLOSED, VAULT, FOREIGN, NOT_EXPORTED, UNKNOWN = (
+    _id(name) for name in ("north", "south", "closed", "vault", "foreign", "not exported", "unknown")
+)
+ACCOUNTS = {
+    NORTH: Account(
+        NORTH, "North", "Light", "+12125550100", "toll_free", api_tokens_enabled=True,
+        campaign_messages_monthly_threshold=1000, campaign_messages_monthly_used=25,
+        billing=BillingState(billing_provided=True, billing_required=True, trial_length_days=14, trial_started=True),
+    ),
+    SOUTH: Account(SOUTH, "South", "Wind", "+12125550101", "long_code", api_tokens_enabled=True),
+    CLOSED: Account(CLOSED, "Closed", "House", "+12125550102", "long_code", active=False, api_tokens_enabled=True),
+    VAULT: Account(VAULT, "Vault", "", "+12125550103", "short_code", second_factor_required=True),
+    FOREIGN: Account(FOREIGN, "Foreign", "Land", "+12125550104", "long_code", api_tokens_enabled=True),
+    NOT_EXPORTED: Account(NOT_EXPORTED, "Not", "Exported", "+12125550105", "long_code"),
+}  # fmt: skip
+# Accounts in the snapshot. The others have no files.
+LEADERS = (NORTH, SOUTH, CLOSED, VAULT, FOREIGN)
+
+MAYA = "maya@example.org"  # all permissions on two active accounts and a closed one
+VIC = "vic@example.org"  # a grant without Data Export
+CARL = "carl@example.org"  # a second factor, which one of the accounts requires
+TWIN = "twin@example.org"  # a second factor; each step works once, so tests do not share a seat
+GUESS = "guess@example.org"  # a second factor, for tests that guess codes
+TRACE = "trace@example.org"  # a second factor, for tests of the audit trail
+NEWT = "newt@example.org"  # needs a second factor and has none
+IVAN = "ivan@example.org"  # a grant on a closed account only
+FREYA = "freya@example.org"  # a grant on the foreign account
+DREW = "drew@example.org"  # for tests that revoke permissions
+SEATS = (MAYA, VIC, CARL, TWIN, GUESS, TRACE, NEWT, IVAN, FREYA, DREW)
+_GRANTS = (
+    (MAYA, NORTH, True), (MAYA, SOUTH, True), (MAYA, CLOSED, True), (MAYA, NOT_EXPORTED, True),
+    (VIC, NORTH, False),
+    (CARL, VAULT, True), (CARL, NORTH, True),
+    (TWIN, NORTH, True),
+    (GUESS, NORTH, True),
+    (TRACE, NORTH, True), (TRACE, SOUTH, True),
+    (NEWT, VAULT, True),
+    (IVAN, CLOSED, True),
+    (FREYA, FOREIGN, True),
+    (DREW, NORTH, True), (DREW, SOUTH, True),
+)  # fmt: skip
+LARGE_ROWS = 4_000
+
+
+def seat_id(email: str) -> str:
+    """Return the seat_id of an email."""
+    return _id(email)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A folder with a keyring and files, and a state database at `state_url`. The files may be in a bucket.
+
+    `large_rows` is the number of rows of North's members; all other files are small.
+    """
+
+    folder: Path
+    state_url: str
+    bucket: FileStore | None = None
+    large_rows: int = LARGE_ROWS
+
+    @property
+    def keyring_file(self) -> Path:
+        return self.folder / "keyring.json"
+
+    @property
+    def files_folder(self) -> Path:
+        return self.folder / "files"
+
+    def state(self) -> State:
+        """Open the state database. The caller closes it."""
+        return open_state(self.state_url)
+
+    def create(self) -> None:
+        """Create the folder, the state database and a published snapshot."""
+        self.folder.mkdir(parents=True)
+        now = datetime.now(UTC)
+        ring = keyring.create(self.keyring_file, now, os.urandom)
+        migrate(self.state_url)
+        state = self.state()
+        try:
+            self._add_directory(state, ring, now)
+            self.publish_snapshot(state, seed=1)
+        finally:
+            state.close()
+
+    def create_token(self, email: str, client_id: str, *, expires_at: datetime | None = None) -> tuple[str, str]:
+        """Create an API token; return its secret and its id."""
+        secret = api_token.generate(os.urandom)
+        token = ApiToken(
+            token_id=str(uuid.uuid4()), digest=api_token.digest(secret), seat_id=seat_id(email), client_id=client_id,
+            name="test", last_four=secret[-4:], created_at=datetime.now(UTC), expires_at=expires_at,
+        )  # fmt: skip
+        self.change(lambda stores: stores.api_tokens.add(token))
+        return secret, token.token_id
+
+    def change(self, work: Callable[[Stores], object]) -> None:
+        """Change the state database, as another process does while the service runs."""
+        state = self.state()
+        try:
+            state.write(work)
+        finally:
+            state.close()
+
+    def reset_attempts(self, *emails: str) -> None:
+        """Reset the rate limits, and the used codes of these seats, so that a test can use them up."""
+        now, ring = datetime.now(UTC), keyring.load(self.keyring_file)
+
+        def work(stores: Stores) -> None:
+            stores.throttle.delete_expired(now + timedelta(days=3))
+            for email in emails:
+                stores.seats.reset_second_factor(seat_id(email))
+                _enrol(stores, email, ring, now)
+
+        self.change(work)
+
+    def expire_sessions(self, email: str) -> None:
+        """Let all sessions of a seat expire."""
+        path = sqlite_path(self.state_url)
+        driver = (
+            "postgresql+psycopg" + self.state_url.removeprefix("postgresql") if path is None else f"sqlite:///{path}"
+        )
+        engine = sa.create_engine(driver)
+        with engine.begin() as connection:
+            expired = sa.update(sessions).where(sessions.c.seat_id == seat_id(email))
+            connection.execute(expired.values(expires_at=datetime.now(UTC)))
+        engine.dispose()
+
+    def publish_snapshot(self, state: State, *, seed: int) -> str:
+        """Publish files for every Leader and return the snapshot_id. Another seed creates other rows."""
+        now = datetime.now(UTC)
+        snapshot_id = str(uuid.uuid4())
+        store = self.bucket or LocalDisk(self.files_folder)
+        sink = store.stage(snapshot_id)
+        entries = []
+        for client_id in LEADERS:
+            for resource in RESOURCES:
+                count, fingerprint, contents = _contents(resource, client_id, seed, self.large_rows)
+                formats = {}
+                for name, (content, digest, compressed) in contents.items():
+                    written = sink.write(client_id, resource.name, name, [compressed])
+                    formats[name] = StoredFormat(written.bytes, written.sha256, content, digest, written.key)
+                entries.append(ManifestEntry(client_id, resource.name, count, fingerprint, formats))
+        sink.commit()
+
+        def work(stores: Stores) -> None:
+            begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
+            stores.snapshots.add_leaders(snapshot_id, begun.fence, LEADERS)
+            stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
+            stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
+            stores.snapshots.publish(snapshot_id, begun.fence, now)
+
+        state.write(work)
+        return snapshot_id
+
+    def _add_directory(self, state: State, ring: keyring.Keyring, now: datetime) -> None:
+        hashed = passwords.hash_password(PASSWORD)
+
+        def work(stores: Stores) -> None:
+            for account in ACCOUNTS.values():
+                stores.directory.put_accounts(account)
+            for email in SEATS:
+                stores.directory.put_seats(Seat(seat_id(email), email, hashed))
+            for email, client_id, data_export in _GRANTS:
+                stores.directory.put_grants(
+                    Grant(seat_id(email), client_id, ("owner",), data_export=data_export, async_rest_api=True)
+                )
+            for email in (CARL, TWIN, GUESS, TRACE):
+                _enrol(stores, email, ring, now)
+
+        state.write(work)
+
+
+def _enrol(stores: Stores, email: str, ring: keyring.Keyring, now: datetime) -> None:
+    """Enrol the seat with SEED. The step that confirmed it is long past."""
+    encrypted = totp.encrypt_seed(SEED, seat_id=seat_id(email), keyring=ring, random=os.urandom)
+    stores.seats.begin_second_factor(seat_id(email), encrypted, now)
+    stores.seats.confirm_second_factor(seat_id(email), 1, [], now)
+
+
+def totp_code(*, ahead: int = 0, at: datetime | None = None) -> str:
+    """Return the code of an instant, by default now, or of `ahead` steps later."""
+    seconds = int((at or datetime.now(UTC)).timestamp())
+    return totp.code_at(SEED, seconds // totp.STEP_SECONDS + ahead)
+
+
+@functools.cache
+def _contents(
+    resource: Resource, client_id: str, seed: int, large_rows: int
+) -> tuple[int, str, dict[str, tuple[int, str, bytes]]]:
+    """Return the number of rows, their fingerprint, and by format: size and digest of the content, and the file."""
+    rows = list(_rows(resource, client_id, seed, large_rows))
+    files = {
+        name: (len(content), hashlib.sha256(content).hexdigest(), gzip.compress(content, 1, mtime=0))
+        for name, content in (("csv", _csv(resource, rows)), ("json", _json(resource, rows)))
+    }
+    return len(rows), hashlib.sha256(repr(rows).encode()).hexdigest(), files
+
+
+def _rows(resource: Resource, client_id: str, seed: int, large_rows: int) -> Iterator[list[object]]:
+    draw = random.Random(f"{resource.name} {client_id} {seed}")
+    if client_id == SOUTH and resource.name == "campaigns":
+        return
+    large = client_id == NORTH and resource.name == "members"
+    count = large_rows if large else 3
+    moment = datetime(2026, 11, 1, tzinfo=UTC)
+    for number in range(count):
+        row: list[object] = []
+        for column in resource.columns:
+            if column.name == "LEADER_ID":
+                row.append(client_id)
+            elif column.nullable and number % 3 == 1:
+                row.append(None)
+            elif column.type is ColumnType.UUID:
+                row.append(str(uuid.UUID(int=draw.getrandbits(128), version=4)))
+            elif column.type is ColumnType.BIGINT:
+                row.append(draw.randrange(10**6))
+            elif column.type is ColumnType.BOOLEAN:
+                row.append(draw.random() < 0.5)
+            elif column.type is ColumnType.DATE:
+                row.append(f"{moment + timedelta(days=number % 20):%Y-%m-%d}")
+            elif column.type is ColumnType.TIMESTAMP:
+                row.append(f"{moment + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S.%fZ}")
+            elif column.allowed:
+                row.append(column.allowed[0])
+            else:
+                row.append(f'{draw.randbytes(60 if large else 6).hex()} says "hé, 🌅"\nand goes')
+        yield row
+
+
+def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
+    out = io.StringIO()
+    out.write(",".join(f'"{name}"' for name in resource.column_names) + "\n")
+    for row in rows:
+        cells = []
+        for column, value in zip(resource.columns, row, strict=True):
+            text = column.type in {ColumnType.TEXT, ColumnType.UUID}
+            if value is None:
+                cells.append("")
+            elif text:
+                cells.append('"' + str(value).replace('"', '""') + '"')
+            else:
+                cells.append(str(value).lower() if isinstance(value, bool) else str(value))
+        out.write(",".join(cells) + "\n")
+    return out.getvalue().encode()
+
+
+def _json(resource: Resource, rows: list[list[object]]) -> bytes:
+    records = [json.dumps(dict(zip(resource.column_names, row, strict=True)), ensure_ascii=False) for row in rows]
+    return ("[" + ",\n".join(records) + "]").encode()
+
+
+def rows_of_csv(content: bytes) -> list[list[str]]:
+    """Return the records of a CSV file, header first."""
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))

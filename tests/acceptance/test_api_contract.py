@@ -1,0 +1,333 @@
+"""Every response in the OpenAPI document occurs. `Service.request` checks that no other one does."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import json
+import os
+import re
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from daybreak.credentials import keyring, session_jwt, signed_link, totp
+from daybreak.credentials.session_jwt import Claims, TokenType
+from daybreak.credentials.signed_link import LinkTarget
+from daybreak.domain.identity import Grant
+from daybreak.web.api import examples
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import (
+    CARL,
+    CLOSED,
+    DREW,
+    FOREIGN,
+    FREYA,
+    GUESS,
+    IVAN,
+    MAYA,
+    NEWT,
+    NORTH,
+    NOT_EXPORTED,
+    PASSWORD,
+    TWIN,
+    VIC,
+    seat_id,
+)
+from tests.acceptance.service import AUTH, Service, serving
+
+# These need a fault of the machine, a slow client or a proxy. Other tests provoke them.
+FAULTS = {
+    "busy",
+    "file_store_fault",
+    "files_unavailable",
+    "internal_error",
+    "request_timeout",
+    "second_factor_unreadable",
+    "state_unavailable",
+}
+# Raised by middleware, before the route is known: one path stands for all.
+ANY_PATH = {"invalid_host", "head_too_large", "uri_too_long", "not_found", "invalid_request"}
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose limits, accounts and files these tests use up."""
+    settings = {"access.login_per_seat": "8/5m"}
+    with serving(new_installation(Path(tmp_path_factory.mktemp("contract"))), settings=settings, workers=1) as found:
+        yield found
+
+
+def test_commands_of_the_documentation_page_work(own: Service, tmp_path: Path) -> None:
+    token = own.token(MAYA, NORTH)
+    panels = re.findall(r"<pre><code>(.*?)</code></pre>", own.get("/docs").text, re.DOTALL)
+    save_token, *commands = [unescape(panel) for panel in panels if panel.startswith(("umask", "curl"))]
+    run(save_token, tmp_path, DAYBREAK_TOKEN=token)
+    assert (tmp_path / "daybreak-token.txt").stat().st_mode & 0o777 == 0o600
+    run(save_token.replace("token.txt", "login.txt"), tmp_path, DAYBREAK_TOKEN=own.log_in(CARL).json()["token"])
+    link = own.link(token, NORTH)
+    failed = []
+    # The session is needed until the end.
+    for command in sorted(commands, key=lambda command: "logout" in command):
+        replaced = re.sub(r"'http[^']*/links/[^']*'", f"'{link}'", command).replace(examples.CLIENT_ID, NORTH)
+        replaced = replaced.replace("maya@example.org", MAYA).replace("quiet lantern over seven rivers", PASSWORD)
+        done = run(replaced, tmp_path)
+        if done.returncode != 0:
+            assert (done.returncode, "curl: (22)" in done.stderr) == (22, True), command
+            failed.append(json.loads(done.stdout)["code"])
+    assert failed == ["invalid_code", "invalid_code"]
+    assert gzip.decompress((tmp_path / "campaigns.csv.gz").read_bytes()).startswith(b'"CAMPAIGN_ID"')
+
+
+def run(command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=90
+    )
+
+
+def test_every_described_response_occurs(own: Service) -> None:
+    contract = own.contract
+    assert contract is not None
+    for scenario in (
+        use_service,
+        use_session,
+        use_second_factor,
+        set_up_second_factor,
+        use_files,
+        use_link,
+        send_wrong_credentials,
+        send_wrong_api_tokens,
+        send_wrong_bodies,
+        send_wrong_heads,
+        exceed_rates,
+    ):
+        scenario(own)
+    missing = {
+        (operation, outcome)
+        for operation, outcome in contract.described - contract.occurred
+        if outcome not in FAULTS | ANY_PATH and (operation, outcome) != ("getReadiness", "503")
+    }
+    assert missing == set()
+    assert {outcome for _, outcome in contract.occurred} >= ANY_PATH
+
+
+def operations(service: Service) -> dict[str, Call]:
+    """Return a function for each operation with a token. It sends a valid request with that token."""
+    request, files = service.request, f"/download/v1/files/{NORTH}"
+
+    def sending(method: str, path: str, **options: Any) -> Call:
+        return functools.partial(request, method, path, **options)
+
+    return {
+        "sendSecondFactor": sending("POST", f"{AUTH}/login/callback/mfa", json={"totp": "000000"}),
+        "listContexts": sending("GET", f"{AUTH}/context"),
+        "switchContext": sending("PUT", f"{AUTH}/context", json={"context": NORTH}),
+        "logOut": sending("DELETE", f"{AUTH}/logout"),
+        "reauthenticate": sending("POST", f"{AUTH}/reauthenticate", json={"password": PASSWORD}),
+        "beginSecondFactor": sending("POST", f"{AUTH}/second-factor"),
+        "confirmSecondFactor": sending("POST", f"{AUTH}/second-factor/confirm", json={"totp": "000000"}),
+        "getManifest": sending("GET", files),
+        "requestFile": sending("GET", f"{files}/campaigns.csv.gz"),
+        "readAuditTrail": sending("GET", f"/download/v1/audit/{NORTH}"),
+    }
+
+
+FILE_OPERATIONS = ("getManifest", "requestFile", "readAuditTrail")
+
+
+def use_service(service: Service) -> None:
+    for path in ("/healthz", "/readyz", "/download/v1/schema", "/openapi.json", "/docs"):
+        assert service.get(path).status_code == 200
+
+
+def use_session(service: Service) -> None:
+    token, calls = service.token(MAYA, NORTH), operations(service)
+    for client_id in (FOREIGN, CLOSED):
+        service.request("PUT", f"{AUTH}/context", token=token, json={"context": client_id})
+    calls["listContexts"](token=token)
+    calls["reauthenticate"](token=token)
+    service.log_in(IVAN)
+    calls["logOut"](token=token)
+    for call in calls.values():
+        assert call(token=token).json()["code"] in {"session_ended", "invalid_token"}
+
+
+def use_second_factor(service: Service) -> None:
+    send = operations(service)["sendSecondFactor"]
+    pending = service.log_in(CARL).json()["token"]
+    assert service.answer_second_factor(pending).status_code == 200
+    assert send(token=pending).json()["code"] == "session_ended"
+    send(token=service.log_in(NEWT).json()["token"])
+    pending = service.log_in(TWIN).json()["token"]
+    service.installation.change(lambda stores: stores.directory.remove_grants(Grant(seat_id(TWIN), NORTH)))
+    assert service.answer_second_factor(pending).json()["code"] == "no_active_account"
+
+
+def set_up_second_factor(service: Service) -> None:
+    token, calls = service.token(DREW, NORTH), operations(service)
+    assert calls["confirmSecondFactor"](token=token).json()["code"] == "conflict"
+    key = calls["beginSecondFactor"](token=token).json()["data"]["manual_key"]
+    seed = base64.b32decode(key + "=" * (-len(key) % 8))
+    code = totp.code_at(seed, int(time.time()) // totp.STEP_SECONDS)
+    wrong = f"{(int(code) + 1) % 1_000_000:06}"
+    confirm = functools.partial(service.request, "POST", f"{AUTH}/second-factor/confirm", token=token)
+    assert confirm(json={"totp": wrong}).json()["code"] == "invalid_code"
+    assert confirm(json={"totp": code}).status_code == 200
+    sid, yesterday = claims_of(service, token).sid, datetime.now(UTC) - timedelta(days=1)
+    service.installation.change(lambda stores: stores.sessions.mark_reauthenticated(sid, yesterday))
+    for name in ("beginSecondFactor", "confirmSecondFactor"):
+        assert calls[name](token=token).json()["code"] == "reauthentication_required"
+
+
+def use_files(service: Service) -> None:
+    token, calls = service.token(MAYA, NORTH), operations(service)
+    for name in FILE_OPERATIONS:
+        assert calls[name](token=token).status_code in {200, 302}
+    service.get(f"/download/v1/audit/{NORTH}?since=soon", token=token)
+    service.get(f"/download/v1/files/%20{NORTH}/campaigns.csv.gz", token=token)
+    elsewhere = service.switch_account(token, NOT_EXPORTED)
+    for file in ("", "/campaigns.csv.gz"):
+        found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=elsewhere)
+        assert found.json()["code"] == "snapshot_not_ready"
+    for name in FILE_OPERATIONS:
+        assert calls[name](token=elsewhere).json()["code"] == "not_your_account"
+
+
+def use_link(service: Service) -> None:
+    token = service.token(MAYA, NORTH)
+    link = service.link(token, NORTH)
+    whole = service.get(link)
+    for headers in (
+        {"Range": "bytes=0-9"},
+        {"Range": "bytes=0-1,5-6"},
+        {"Range": "bytes=99999999-"},
+        {"If-None-Match": whole.headers["ETag"]},
+        {"If-Match": '"another"'},
+        {"Accept": "text/csv", "Accept-Encoding": "gzip"},
+    ):
+        assert service.request("HEAD", link, headers=headers).status_code in {200, 304, 412}
+        service.get(link, headers=headers)
+    service.get(f"{link}0")
+    service.get(link.replace("campaigns", "passwords"))
+    snapshot = link.split("/")[7]
+    now = int(time.time())
+    for snapshot_id, expires, code in ((snapshot, now - 1, "link_expired"), (str(uuid.uuid4()), now + 60, "file_gone")):
+        assert service.get(signed(service, token, snapshot_id, expires)).json()["code"] == code
+    (path,) = (service.installation.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.campaigns.csv.gz")
+    path.write_bytes(path.read_bytes()[:-1])
+    assert service.get(link).json()["code"] == "file_damaged"
+    operations(service)["logOut"](token=token)
+    assert service.get(link).json()["code"] == "link_revoked"
+
+
+def send_wrong_credentials(service: Service) -> None:
+    session, calls = service.token(MAYA, NORTH), operations(service)
+    pending = service.log_in(CARL).json()["token"]
+    api_token, _ = service.installation.create_token(MAYA, NORTH)
+    for name, call in calls.items():
+        assert call().json()["code"] == "missing_token"
+        assert call(token="x").json()["code"] == "invalid_token"
+        past = expired(service, pending) if name == "sendSecondFactor" else expired(service, session)
+        assert call(token=past).json()["code"] == "token_expired"
+        if name != "sendSecondFactor":
+            assert call(token=pending).json()["code"] == "second_factor_required"
+            if name not in FILE_OPERATIONS:
+                assert call(token=api_token).json()["code"] == "session_required"
+
+
+def send_wrong_api_tokens(service: Service) -> None:
+    calls = operations(service)
+    revoked, revoked_id = service.installation.create_token(MAYA, NORTH)
+    service.installation.change(lambda stores: stores.api_tokens.revoke(revoked_id, datetime.now(UTC), "test"))
+    without_export, _ = service.installation.create_token(VIC, NORTH)
+    for token, code in (
+        (revoked, "token_revoked"),
+        (without_export, "data_export_required"),
+        (service.installation.create_token(MAYA, CLOSED)[0], "account_inactive"),
+        (service.installation.create_token(MAYA, NOT_EXPORTED)[0], "api_tokens_disabled"),
+    ):
+        for name in FILE_OPERATIONS:
+            assert calls[name](token=token).json()["code"] == code
+    without_api = Grant(seat_id(VIC), NORTH, ("owner",), data_export=True, async_rest_api=False)
+    service.installation.change(lambda stores: stores.directory.put_grants(without_api))
+    for name in FILE_OPERATIONS:
+        assert calls[name](token=without_export).json()["code"] == "async_rest_api_required"
+
+
+def send_wrong_bodies(service: Service) -> None:
+    """Leave out each described field: a described body is the one that the operation reads."""
+    document = service.get("/openapi.json").json()
+    schemas, tokens = document["components"]["schemas"], {"pending_login": service.log_in(CARL).json()["token"]}
+    tokens["session"] = service.token(MAYA, NORTH)
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" not in operation:
+                continue
+            send = functools.partial(service.request, method.upper(), path)
+            if operation["security"]:
+                send = functools.partial(send, token=tokens[next(iter(operation["security"][0]))])
+            content = operation["requestBody"]["content"]["application/json"]
+            for name in schemas[content["schema"]["$ref"].rpartition("/")[2]]["properties"]:
+                body = {field: value for field, value in content["example"].items() if field != name}
+                assert send(json=body).json()["errors"][0]["pointer"] == f"/{name}"
+            assert send(data=b"x").status_code == 415
+            large = {"Content-Type": "application/json"}
+            assert send(data=b" " * 20_000, headers=large).status_code == 413
+
+
+def send_wrong_heads(service: Service) -> None:
+    service.get("/healthz", headers={"Host": "a b"})
+    service.get("/healthz?" + "a" * 9000)
+    service.get("/healthz?%00")
+    service.get("/healthz", headers={f"X-{number}": "a" * 7000 for number in range(10)})
+
+
+def exceed_rates(service: Service) -> None:
+    calls = operations(service)
+    session = service.token(MAYA, NORTH)
+    enrolling = service.token(FREYA, FOREIGN)
+    pending = service.log_in(GUESS).json()["token"]
+
+    def until_limited(send: Call) -> None:
+        statuses = [send().status_code for _ in range(9)]
+        assert set(statuses) == {401, 429}
+        assert statuses[-1] == 429
+
+    until_limited(lambda: service.log_in("flood@example.org"))
+    until_limited(lambda: service.request("POST", f"{AUTH}/reauthenticate", token=session, json={"password": "x"}))
+    until_limited(lambda: calls["sendSecondFactor"](token=pending))
+    calls["beginSecondFactor"](token=enrolling)
+    until_limited(lambda: calls["confirmSecondFactor"](token=enrolling))
+
+
+def claims_of(service: Service, token: str) -> Claims:
+    ring = keyring.load(service.installation.keyring_file)
+    return session_jwt.decode(
+        token, "session+jwt", "mfa+jwt", keyring=ring, issuer=service.base_url, now_seconds=time.time()
+    )
+
+
+def expired(service: Service, token: str) -> str:
+    """Return the same token, past its end."""
+    past = replace(claims_of(service, token), expires_at=int(time.time()) - 1)
+    ring = keyring.load(service.installation.keyring_file)
+    kind: TokenType = "session+jwt" if past.client_id else "mfa+jwt"
+    return session_jwt.encode(past, typ=kind, keyring=ring, issuer=service.base_url)
+
+
+def signed(service: Service, token: str, snapshot_id: str, expires: int) -> str:
+    """Return a link with a valid signature."""
+    target = LinkTarget(NORTH, snapshot_id, "campaigns", f"session:{claims_of(service, token).sid}", expires)
+    query = signed_link.sign(target, keyring=keyring.load(service.installation.keyring_file), random=os.urandom)
+    return f"/download/v1/links/{NORTH}/{snapshot_id}/campaigns.csv.gz?{query}"

@@ -1,0 +1,191 @@
+"""Shell and Python blocks of README.md and docs/ run against a demo.
+
+The blocks of a page run in order, in one shell and one empty folder. A block that cannot run has a comment before it:
+`<!-- not run: REASON -->`. Addresses and tokens of the examples are replaced by those of the demo.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.settings.reference import setting_rows
+from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 240
+ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
+RUN = {"sh", "python"}
+SHOWN = {"caddyfile", "crontab", "html", "ini", "json", "nginx", "sql", "text", "toml", "yaml"}
+# What a page promises in words or comments, and its blocks must print.
+PRINTED = {
+    "docs/how-to/fetch-with-curl.md": [
+        "members.csv.gz: OK\n",
+        "200\n304\n",
+        '"COMMUNITY_ID","COMMUNITY_NAME"',
+        "204\n",
+        "session_ended",
+    ],
+    "docs/how-to/load-into-postgresql.md": ["opted_out"],
+    "docs/tutorial/first-files.md": [
+        "exports/members.csv.gz",
+        '"MEMBER_ID","LEADER_ID"',
+        "SUBSCRIPTION_STATE",
+        "exports/member_term_accepts.csv.gz",
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Fenced block of a page. `reason` says why it does not run."""
+
+    place: str
+    language: str
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Running demo service and its folder."""
+
+    address: str
+    folder: Path
+
+
+def pages() -> list[Path]:
+    found = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return sorted(path for path in found if not path.is_symlink())
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    lines = page.read_text("utf-8").splitlines()
+    number = 0
+    while number < len(lines):
+        fence = re.match(r"( *)```(.*)$", lines[number])
+        if fence:
+            end = next(at for at in range(number + 1, len(lines)) if lines[at].strip() == "```")
+            above = lines[number - 1].strip() if number else ""
+            marker = re.fullmatch(r"<!-- not run: (.+) -->", above)
+            text = "\n".join(line.removeprefix(fence[1]) for line in lines[number + 1 : end])
+            place = f"{page.name}:{number + 1}"
+            yield Block(place, fence[2].strip(), text, marker[1] if marker else "")
+            number = end
+        number += 1
+
+
+def runs(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language in RUN and not block.reason]
+
+
+def script_of(page: Path) -> str:
+    # Without pipefail, as in a reader's shell: `gunzip ... | head` ends early on purpose.
+    parts = ["set -eu"]
+    for block in runs(page):
+        parts.append(f"echo 'running {block.place}' >&2")
+        parts.append(block.text if block.language == "sh" else f"python - <<'END_OF_BLOCK'\n{block.text}\nEND_OF_BLOCK")
+    return "\n".join(parts) + "\n"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    folder, port = tmp_path_factory.mktemp("documentation") / "demo", free_port()
+    sizes = ["--leaders", "9", "--members", "600", "--messages", "2000"]
+    command = [sys.executable, "-m", "daybreak.cli.main", "demo", str(folder), *sizes, "--port", str(port)]
+    with running(command, environment={"PYTHONUNBUFFERED": "1"}) as program:
+        program.wait_for_log("Daybreak is running", PATIENCE_SECONDS)
+        yield Demo(f"http://127.0.0.1:{port}", folder)
+
+
+def new_token(demo: Demo, environment: dict[str, str]) -> str:
+    command = ["daybreakd", "token", "create", "--seat", "owner@demo.example", "--account", ACCOUNT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    (token,) = re.findall(r"service_api_\w{38}", done.stdout)
+    return str(token)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=lambda page: str(page.relative_to(ROOT)))
+def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
+    database = postgresql_server.fresh_database()
+    programs = [Path(sys.executable).parent, postgresql_server.binaries]
+    environment = {
+        "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+        "HOME": str(tmp_path),
+        "LC_ALL": "C.UTF-8",
+        "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml"),
+        "DATABASE_URL": postgresql_server.url(database),
+        "WAIT_MINUTES": "0",
+    }
+    script = script_of(page)
+    for example, real in (
+        ("http://127.0.0.1:8400", demo.address),
+        ("https://export.example.org", demo.address),
+        ("service_api_...", new_token(demo, environment)),
+    ):
+        script = script.replace(example, real)
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "daybreak-demo").symlink_to(demo.folder)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=work,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    missing = [text for text in PRINTED.get(page.relative_to(ROOT).as_posix(), []) if text not in done.stdout]
+    assert missing == [], done.stdout
+
+
+def test_every_block_names_its_language() -> None:
+    unknown = [block.place for page in pages() for block in blocks(page) if block.language not in RUN | SHOWN]
+    assert unknown == []
+
+
+def test_blocks_that_do_not_run_parse() -> None:
+    """JSON may leave out values as `...` in strings only."""
+    known = {tuple(row.key.split(".")) for row in setting_rows()}
+    for page in pages():
+        for block in blocks(page):
+            if block.language == "json":
+                json.loads(block.text)
+            elif block.language == "toml":
+                assert unknown_settings(tomllib.loads(block.text), known) == [], block.place
+
+
+def unknown_settings(values: dict[str, Any], known: set[tuple[str, ...]]) -> list[str]:
+    found = []
+    for name, value in values.items():
+        if (name,) in known:
+            continue
+        inner = value if isinstance(value, dict) else {}
+        found += [f"{name}.{key}" for key in inner if (name, key) not in known] if inner else [name]
+    return found
+
+
+def test_unknown_settings_are_recognised() -> None:
+    known: set[tuple[str, ...]] = {("state", "url")}
+    assert unknown_settings({"state": {"url": "", "color": ""}, "shape": 1}, known) == ["state.color", "shape"]
+
+
+def test_markers_and_languages_are_recognised(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```sh\nls\n```\n\n<!-- not run: a reason -->\n```python\n1\n```\n\n1. A\n\n   ```sh\n   if x\n     y\n   ```\n"
+    )
+    found = [(block.language, block.text, block.reason) for block in blocks(page)]
+    assert found == [("sh", "ls", ""), ("python", "1", "a reason"), ("sh", "if x\n  y", "")]

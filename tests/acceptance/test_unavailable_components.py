@@ -1,0 +1,175 @@
+"""Unavailable or damaged components: the error, no wrong content, and the recovery."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.installation import MAYA, NORTH, Installation
+from tests.acceptance.service import Service, serving
+from tests.acceptance.test_dashboard_posts import Browser
+from tests.acceptance.test_headers import check_headers
+from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Return a service whose files and database the tests may damage."""
+    settings = {"state.wait": "1s"}
+    with serving(new_installation(Path(tmp_path_factory.mktemp("broken"))), settings=settings, workers=1) as found:
+        yield found
+
+
+def _path_of(service: Service, token: str, file: str) -> tuple[str, Path]:
+    """Return a link to a file and its path on disk."""
+    link = service.link(token, NORTH, file)
+    snapshot = link.split("/")[7]
+    (found,) = (service.installation.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.{file}")
+    return link, found
+
+
+@pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
+@pytest.mark.parametrize("served_before", [False, True])
+def test_damaged_file_is_not_served(own: Service, file: str, served_before: bool) -> None:
+    token = own.token(MAYA, NORTH)
+    link, path = _path_of(own, token, file)
+    if served_before:
+        assert own.get(link).status_code == 200
+    content = path.read_bytes()
+    try:
+        path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+        for method in ("GET", "HEAD"):
+            found = own.request(method, link)
+            assert found.status_code == 500
+            check_headers(found)
+        assert own.get(link).json()["code"] == "file_damaged"
+        assert str(path) not in own.get(link).text
+        assert own.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
+        path.write_bytes(content[:-1])
+        assert own.get(link).json()["code"] == "file_damaged"
+    finally:
+        path.write_bytes(content)
+    assert own.get(link).content == content
+
+
+@pytest.mark.parametrize(("resource", "fits_in_one_chunk"), [("communities", True), ("members", False)])
+def test_damaged_file_fails_the_spreadsheet_download(own: Service, resource: str, fits_in_one_chunk: bool) -> None:
+    _, path = _path_of(own, own.token(MAYA, NORTH), f"{resource}.csv.gz")
+    browser = Browser(own)
+    with browser.session:
+        assert browser.sign_in(MAYA).status_code == 303
+        content = path.read_bytes()
+        try:
+            for damaged in (content[:-9], content[:-8] + bytes([content[-8] ^ 1]) + content[-7:]):
+                path.write_bytes(damaged)
+                if fits_in_one_chunk:
+                    found = browser.get(f"/dashboard/{NORTH}/files/{resource}/spreadsheet-safe.csv")
+                    assert (found.status_code, "Files unavailable" in found.text) == (503, True)
+                else:
+                    with pytest.raises(requests.exceptions.ChunkedEncodingError):
+                        browser.get(f"/dashboard/{NORTH}/files/{resource}/spreadsheet-safe.csv")
+        finally:
+            path.write_bytes(content)
+
+
+def test_missing_file_is_unavailable(own: Service) -> None:
+    token = own.token(MAYA, NORTH)
+    link, path = _path_of(own, token, "communities.csv.gz")
+    aside = path.with_suffix(".aside")
+    path.rename(aside)
+    try:
+        found = own.get(link)
+        assert found.status_code == 503
+        check_headers(found)
+        assert int(found.headers["Retry-After"]) >= 1
+        assert own.link(token, NORTH, "campaigns.csv.gz")
+    finally:
+        aside.rename(path)
+    assert own.get(link).status_code == 200
+
+
+def test_unwritable_files_make_the_service_not_ready(own: Service) -> None:
+    staging = own.installation.files_folder / "staging"
+    aside = staging.with_name("aside")
+    answers = []
+
+    def not_ready() -> bool:
+        answers.append(own.get("/readyz"))
+        return answers[-1].status_code == 503
+
+    staging.rename(aside)
+    try:
+        # The result of a successful check is cached for a second.
+        wait_until(not_ready, what="a check of the files")
+        parts = answers[-1].json()["parts"]
+        assert parts["state"] == "ok"
+        assert parts["files"] != "ok"
+        assert own.get("/healthz").status_code == 200
+    finally:
+        aside.rename(staging)
+    assert own.get("/readyz").status_code == 200
+
+
+def test_locked_state_database_is_503_and_never_401(own: Service) -> None:
+    token = own.token(MAYA, NORTH)
+    holder = sqlite3.connect(own.installation.folder / "state.db", isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        found = own.log_in(MAYA)
+        assert (found.status_code, found.json()["code"]) == (503, "state_unavailable")
+        assert int(found.headers["Retry-After"]) >= 1
+        assert own.request_file(token, NORTH).status_code == 302, "reads continue"
+        holder.execute("ROLLBACK")
+    finally:
+        holder.close()
+    assert own.log_in(MAYA).status_code == 200
+
+
+def test_service_recovers_after_a_postgresql_outage(
+    postgresql_server: PostgreSQLServer, postgresql_url: str, tmp_path: Path
+) -> None:
+    installation = Installation(tmp_path / "installation", postgresql_url)
+    installation.create()
+    database = postgresql_url.rpartition("/")[2]
+    with serving(installation, settings={"state.wait": "1s"}) as service:
+        token = service.token(MAYA, NORTH)
+        link = service.link(token, NORTH)
+        secret, _ = installation.create_token(MAYA, NORTH)
+        postgresql_server.execute(
+            f"ALTER DATABASE {database} WITH ALLOW_CONNECTIONS false",
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'",
+        )
+        try:
+            for _ in range(3):
+                for found in (
+                    service.request_file(token, NORTH),
+                    service.request_file(secret, NORTH),
+                    service.get(link),
+                    service.log_in(MAYA),
+                    service.get("/readyz"),
+                ):
+                    assert found.status_code == 503, found.text
+                    assert int(found.headers["Retry-After"]) >= 1
+            assert service.get("/healthz").status_code == 200
+            metrics = service.metrics()
+            assert "daybreak_http_requests_open" in metrics
+            assert "daybreak_files_late" not in metrics
+        finally:
+            postgresql_server.execute(f"ALTER DATABASE {database} WITH ALLOW_CONNECTIONS true")
+        wait_until(
+            lambda: service.request_file(token, NORTH).status_code == 302,
+            60,
+            what="the service to use the database again",
+        )
+        assert service.get(link).status_code == 200
+
+
+def test_files_are_served_without_the_source(own: Service) -> None:
+    # The platform's database does not exist: see `source.location` in `serving`.
+    assert not os.path.lexists(own.installation.folder / "platform.duckdb")
+    assert own.get("/readyz").status_code == 200

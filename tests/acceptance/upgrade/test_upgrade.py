@@ -1,0 +1,178 @@
+"""An instance of an earlier version starts on this one; credentials and links already issued keep working."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.upgrade.record import (
+    AUTH,
+    INSTANCES,
+    OWNER,
+    PATIENCE_SECONDS,
+    RECORDED_AT,
+    Client,
+    published_files,
+)
+from tests.parts.moved_clock import MovedClock
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+# Issued links live for 15 minutes, a login waits ten minutes for its second factor.
+UPGRADED_AT = RECORDED_AT + timedelta(minutes=2)
+DAYBREAKD = (sys.executable, "-m", "daybreak.cli.main")
+
+
+@dataclass(frozen=True)
+class Upgraded:
+    """A recorded instance that this version serves."""
+
+    client: Client
+    recorded: dict[str, Any]
+    clock: MovedClock
+    configuration: Path
+    environment: dict[str, str]
+
+    @property
+    def client_id(self) -> str:
+        """The account that recorded tokens and links belong to."""
+        return str(self.recorded["members_file"].split("/")[4])
+
+    def daybreakd(self, *arguments: str) -> str:
+        """Run an operator command at the time of the service; return its output."""
+        done = subprocess.run(
+            [*DAYBREAKD, *arguments, "--config", str(self.configuration)],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module", params=sorted(path.name for path in INSTANCES.iterdir() if path.is_dir()))
+def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upgraded]:
+    """Each recorded instance, served by this version minutes after the recording."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    recorded = _restore(INSTANCES / request.param, folder / "instance")
+    clock = MovedClock(folder / "offset")
+    clock.move_to(UPGRADED_AT)
+    port = free_port()
+    environment = {
+        **clock.environment,
+        "DAYBREAK_LISTEN": f"127.0.0.1:{port}",
+        "DAYBREAK_LOG_FORMAT": "json",
+        "DAYBREAK_SNAPSHOT__SCHEDULE": "false",
+    }
+    configuration = folder / "instance" / "daybreak.toml"
+    with running([*DAYBREAKD, "serve", "--config", configuration], environment=environment) as program:
+        program.wait_for_log('"ready"', PATIENCE_SECONDS)
+        yield Upgraded(Client(port), recorded, clock, configuration, environment)
+
+
+def _restore(instance: Path, folder: Path) -> dict[str, Any]:
+    """Write a recorded instance to a new folder; return what its clients hold."""
+    shutil.copytree(instance, folder)
+    (folder / "configuration.toml").rename(folder / "daybreak.toml")
+    (folder / "keyring.json").chmod(0o600)
+    with closing(sqlite3.connect(folder / "state.db")) as database:
+        database.executescript((folder / "state.sql").read_text("utf-8"))
+    recorded: dict[str, Any] = json.loads((folder / "record.json").read_text("utf-8"))
+    return recorded
+
+
+def test_password_from_before_the_upgrade_logs_in(upgraded: Upgraded) -> None:
+    logged_in = upgraded.client.log_in(OWNER, upgraded.recorded["passwords"][OWNER])
+    assert logged_in.status_code == 200
+    switched = upgraded.client.switch(logged_in.json()["token"], upgraded.client_id)
+    assert upgraded.client.link(switched, upgraded.recorded["members_file"])
+
+
+def test_login_started_before_the_upgrade_completes(upgraded: Upgraded) -> None:
+    waiting = upgraded.recorded["token_waiting_for_second_factor"]
+    assert upgraded.client.request("GET", f"{AUTH}/context", token=waiting).status_code == 403
+    seed = upgraded.recorded["second_factor_seed"]
+    completed = upgraded.client.answer_second_factor(waiting, seed, upgraded.clock.now())
+    assert completed.status_code == 200, completed.text
+
+
+@pytest.mark.parametrize("name", ["session_token", "session_token_after_second_factor"])
+def test_issued_session_token_is_accepted(upgraded: Upgraded, name: str) -> None:
+    token = upgraded.recorded[name]
+    contexts = upgraded.client.request("GET", f"{AUTH}/context", token=token)
+    assert contexts.status_code == 200
+    (current,) = [each["client_id"] for each in contexts.json()["data"]][:1]
+    assert published_files(upgraded.client, upgraded.client.switch(token, current), current)
+
+
+@pytest.mark.parametrize("name", ["session_token", "api_token"])
+def test_issued_token_downloads_the_recorded_bytes(upgraded: Upgraded, name: str) -> None:
+    path = upgraded.recorded["members_file"]
+    answer = upgraded.client.request("GET", upgraded.client.link(upgraded.recorded[name], path))
+    assert answer.status_code == 200
+    assert hashlib.sha256(answer.content).hexdigest() == upgraded.recorded["sha256"][path]
+
+
+@pytest.mark.parametrize("name", ["link_of_session", "link_of_api_token"])
+def test_issued_link_serves_the_recorded_bytes(upgraded: Upgraded, name: str) -> None:
+    answer = upgraded.client.request("GET", upgraded.recorded[name])
+    assert answer.status_code == 200
+    assert hashlib.sha256(answer.content).hexdigest() == upgraded.recorded["sha256"][upgraded.recorded["members_file"]]
+
+
+def test_every_file_has_its_recorded_digest(upgraded: Upgraded) -> None:
+    login = upgraded.client.log_in(OWNER, upgraded.recorded["passwords"][OWNER]).json()["token"]
+    fetched = {}
+    for client_id in upgraded.recorded["accounts"]:
+        token = upgraded.client.switch(login, client_id)
+        for path in published_files(upgraded.client, token, client_id):
+            answer = upgraded.client.request("GET", upgraded.client.link(token, path))
+            fetched[path] = hashlib.sha256(answer.content).hexdigest()
+    assert fetched == upgraded.recorded["sha256"]
+
+
+def test_dashboard_cookie_stays_signed_in(upgraded: Upgraded) -> None:
+    page = upgraded.client.request(
+        "GET", f"/dashboard/{upgraded.client_id}/files", cookies=upgraded.recorded["dashboard_cookies"]
+    )
+    assert page.status_code == 200
+    assert "members" in page.text
+
+
+def test_ended_session_and_its_link_stay_refused(upgraded: Upgraded) -> None:
+    token = upgraded.recorded["ended_session_token"]
+    assert upgraded.client.request("GET", f"{AUTH}/context", token=token).status_code == 401
+    assert upgraded.client.request("GET", upgraded.recorded["link_of_ended_session"]).status_code == 403
+
+
+def test_new_run_carries_unchanged_files_over(upgraded: Upgraded) -> None:
+    """Links issued before the run still serve the earlier snapshot."""
+    upgraded.daybreakd("snapshot", "run")
+    newest, recorded = json.loads(upgraded.daybreakd("snapshot", "list", "--json"))
+    assert (newest["state"], recorded["state"]) == ("published", "retired")
+    assert newest["report"]["carried_from"] == recorded["snapshot_id"]
+    assert newest["report"]["files_carried"] > 0
+    login = upgraded.client.log_in(OWNER, upgraded.recorded["passwords"][OWNER]).json()["token"]
+    after: dict[str, str] = {}
+    for client_id in upgraded.recorded["accounts"]:
+        after |= published_files(upgraded.client, upgraded.client.switch(login, client_id), client_id)
+    before = upgraded.recorded["sha256"]
+    assert after.keys() == before.keys()
+    changed = [path for path in before if after[path] != before[path]]
+    assert [path for path in changed if "member_term_accepts" not in path] == []
+    assert upgraded.client.request("GET", upgraded.recorded["link_of_session"]).status_code == 200

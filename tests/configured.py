@@ -1,0 +1,21 @@
+"""Settings for tests, without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from daybreak.settings import Settings
+
+DEFAULTS = Settings.model_validate({"source": {"location": "platform"}})
+
+
+def configured(settings: Settings = DEFAULTS, **changes: object) -> Settings:
+    """Return settings with other values: `base_url="..."`, or `snapshot={"keep": 1}` within a section.
+
+    The values are not validated: tests may use some that the configuration file may not hold.
+    """
+    update = {
+        name: getattr(settings, name).model_copy(update=dict(value)) if isinstance(value, Mapping) else value
+        for name, value in changes.items()
+    }
+    return settings.model_copy(update=update)

@@ -1,0 +1,77 @@
+"""Changes by imports and syncs, and the limit on removals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as changed_to
+
+from daybreak.access.directory.changes import check_removals, compare_directories
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports.access_stores import Directory
+
+ACCOUNT = Account("a" * 8 + "-0000-4000-8000-000000000001", "Ada", "Lo", "+15550100", "long_code")
+OTHER = changed_to(ACCOUNT, client_id="a" * 8 + "-0000-4000-8000-000000000002", first_name="Bo")
+SEAT = Seat("b" * 8 + "-0000-4000-8000-000000000001", "ada@example.org")
+GRANT = Grant(SEAT.seat_id, ACCOUNT.client_id, ("owner",), data_export=True)
+EMPTY = Directory((), (), ())
+FULL = Directory((ACCOUNT, OTHER), (SEAT,), (GRANT,))
+
+
+def test_first_sync_adds_all_and_the_next_changes_nothing() -> None:
+    changes = compare_directories(EMPTY, FULL, complete=True)
+    assert (changes.added_accounts, changes.added_seats, changes.added_grants) == (
+        FULL.accounts,
+        FULL.seats,
+        FULL.grants,
+    )
+    assert compare_directories(FULL, FULL, complete=True).is_empty
+
+
+def test_sync_removes_what_is_missing_and_import_does_not() -> None:
+    wanted = Directory((ACCOUNT,), (), ())
+    synced = compare_directories(FULL, wanted, complete=True)
+    assert [account.client_id for account in synced.deactivated_accounts] == [OTHER.client_id]
+    assert [seat.email for seat in synced.disabled_seats] == [SEAT.email]
+    assert synced.removed_grants == (GRANT,)
+    assert compare_directories(FULL, wanted, complete=False).is_empty
+
+
+def test_import_of_a_seat_replaces_its_grants() -> None:
+    changes = compare_directories(FULL, Directory((), (SEAT,), ()), complete=False)
+    assert changes.removed_grants == (GRANT,)
+
+
+def test_operator_role_and_second_factor_stay_unchanged() -> None:
+    current = replace(FULL, seats=(changed_to(SEAT, operator=True, second_factor_enrolled=True, password_hash="x"),))
+    assert compare_directories(current, FULL, complete=True).is_empty
+
+
+def test_explicit_deactivations_count_as_removals() -> None:
+    wanted = Directory((changed_to(ACCOUNT, active=False), OTHER), (changed_to(SEAT, disabled=True),), (GRANT,))
+    changes = compare_directories(FULL, wanted, complete=True)
+    assert len(changes.deactivated_accounts) == len(changes.disabled_seats) == 1
+    assert not changes.changed_accounts
+    assert not changes.changed_seats
+
+
+def test_sync_that_removes_too_much_is_refused() -> None:
+    changes = compare_directories(FULL, Directory((ACCOUNT,), (SEAT,), (GRANT,)), complete=True)
+    check_removals(changes, FULL, 0.5)
+    with pytest.raises(OperatorError, match="1 of 2 accounts"):
+        check_removals(changes, FULL, 0.49)
+
+
+def test_monthly_message_counts_are_a_separate_change() -> None:
+    counted = changed_to(ACCOUNT, campaign_messages_monthly_used=7)
+    changes = compare_directories(FULL, replace(FULL, accounts=(counted, OTHER)), complete=True)
+    assert changes.usage_changed_accounts == (counted,)
+    assert not changes.changed_accounts
+    assert not changes.is_empty
+    assert list(changes.lines()) == ["~ messages sent this month, of 1 accounts"]
+    renamed = changed_to(counted, first_name="Ann")
+    changes = compare_directories(FULL, replace(FULL, accounts=(renamed, OTHER)), complete=True)
+    assert changes.changed_accounts == (renamed,)
+    assert not changes.usage_changed_accounts

@@ -1,0 +1,124 @@
+"""Validation of accounts, seats and grants, the same for documents and for rows of a database."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from daybreak.access.directory.document import read_directory
+from daybreak.access.directory.platform_rows import directory_from_rows
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.identity import Account, BillingState, Grant, Seat
+from daybreak.ports.access_stores import Directory
+
+CLIENT = "aaaaaaaa-0000-4000-8000-000000000001"
+SEAT = "bbbbbbbb-0000-4000-8000-000000000001"
+ACCOUNT: dict[str, Any] = {
+    "client_id": CLIENT, "first_name": "Ada", "last_name": "Lo", "phone_number": "+15550100",
+    "phone_number_type": "long_code",
+}  # fmt: skip
+SEAT_FIELDS: dict[str, Any] = {"seat_id": SEAT, "email": "ada@example.org"}
+ACCESS: dict[str, Any] = {"client_id": CLIENT}
+
+
+def from_document(account: dict[str, Any], seat: dict[str, Any], access: dict[str, Any]) -> Directory:
+    """Read a directory document."""
+    document = {"accounts": [account], "seats": [seat | {"access": [access]}]}
+    return read_directory(json.dumps(document)).directory
+
+
+def from_rows(account: dict[str, Any], seat: dict[str, Any], access: dict[str, Any]) -> Directory:
+    """Read rows of the platform's database."""
+    return directory_from_rows([account], [seat], [access | {"seat_id": SEAT}])
+
+
+FORMS = pytest.mark.parametrize("read", [from_document, from_rows])
+
+
+@FORMS
+def test_optional_fields_have_defaults(read: Any) -> None:
+    assert read(ACCOUNT, SEAT_FIELDS, ACCESS) == Directory(
+        (Account(CLIENT, "Ada", "Lo", "+15550100", "long_code", billing=BillingState()),),
+        (Seat(SEAT, "ada@example.org"),),
+        (Grant(SEAT, CLIENT),),
+    )
+
+
+@FORMS
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("account", "client_id", "nonsense"),
+        ("account", "client_id", f"{{{CLIENT}}}"),
+        ("account", "client_id", 7),
+        ("account", "first_name", "x" * 201),
+        ("account", "last_name", "nul\0"),
+        ("account", "phone_number", "15550100"),
+        ("account", "phone_number", "+٣٣٣٣٣٣٣"),
+        ("account", "phone_number_type", "carrier_pigeon"),
+        ("account", "status", "gone"),
+        ("account", "campaign_messages_monthly_used", -1),
+        ("account", "campaign_messages_monthly_used", 2**53),
+        ("account", "campaign_messages_monthly_used", True),
+        ("account", "api_tokens_enabled", "yes"),
+        ("account", "second_factor_required", 1),
+        ("seat", "seat_id", "nonsense"),
+        ("seat", "email", "nobody"),
+        ("seat", "email", "two words@example.org"),
+        ("seat", "email", f"{'x' * 250}@example.org"),
+        ("seat", "disabled", 0),
+        ("access", "client_id", SEAT),
+        ("access", "roles", "king"),
+        ("access", "roles", ["owner", "owner"]),
+        ("access", "roles", [["owner"]]),
+        ("access", "data_export", "true"),
+        ("access", "async_rest_api", 1),
+    ],
+)
+def test_invalid_values_are_refused(read: Any, part: str, field: str, value: object) -> None:
+    fields = {"account": ACCOUNT, "seat": SEAT_FIELDS, "access": ACCESS}
+    fields[part] = fields[part] | {field: value}
+    with pytest.raises(OperatorError) as caught:
+        read(**fields)
+    assert caught.value.code == "directory_faults"
+    assert field in caught.value.message or "is not listed" in caught.value.message
+
+
+@FORMS
+def test_ids_are_normalized_and_short_codes_accepted(read: Any) -> None:
+    account = ACCOUNT | {"client_id": CLIENT.upper().replace("-", ""), "phone_number": "+172727"}
+    assert read(account, SEAT_FIELDS, ACCESS).accounts[0] == Account(CLIENT, "Ada", "Lo", "+172727", "long_code")
+
+
+def test_rows_may_use_other_spellings_and_types() -> None:
+    account = {name.upper(): value for name, value in ACCOUNT.items()}
+    account |= {"CLIENT_ID": UUID(CLIENT), "STATUS": None, "TRIAL_LENGTH_DAYS": 14, "MORE": "is ignored"}
+    read = from_rows(account, SEAT_FIELDS, ACCESS | {"roles": "owner, admin", "data_export": True})
+    assert read.accounts[0].active
+    assert read.accounts[0].billing == BillingState(trial_length_days=14)
+    assert read.grants == (Grant(SEAT, CLIENT, ("owner", "admin"), data_export=True),)
+
+
+def test_faults_of_rows_name_the_row() -> None:
+    with pytest.raises(OperatorError) as caught:
+        directory_from_rows(
+            [{"client_id": "nonsense", "first_name": "A", "last_name": None, "phone_number": "1"}],
+            [SEAT_FIELDS | {"email": "x"}, SEAT_FIELDS, SEAT_FIELDS | {"email": "ADA@example.org"}],
+            [{"seat_id": CLIENT, "client_id": SEAT, "roles": "king"}],
+        )
+    for part in (
+        "accounts row 1: client_id must be a UUID, not 'nonsense'",
+        "accounts row 1: last_name is missing",
+        "accounts row 1: phone_number must be a number such as +15550100000, not '1'",
+        "accounts row 1: phone_number_type is missing: it must be one of long_code",
+        "seats row 1: email must be an email address, not 'x'",
+        f"seats: seat_id {SEAT} appears twice",
+        "seats: email ada@example.org appears twice",
+        "access row 1: roles must be",
+        f"names the account {SEAT}, which is not listed",
+        f"names the seat {CLIENT}, which is not listed",
+    ):
+        assert part in caught.value.message

@@ -1,0 +1,66 @@
+"""The buffer of audit events: batched writes, and no loss while the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from daybreak.access import audit_trail
+from daybreak.access.audit_trail import AuditBuffer, EventOrigin
+from daybreak.domain.errors import Unavailable
+from tests.unit.access.instance import CALLER, ROSA, Instance
+
+
+def test_events_are_written_in_batches_and_on_close(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes = []
+    real = instance.state.awrite
+
+    async def counted(work: Any) -> Any:
+        writes.append(work)
+        return await real(work)
+
+    monkeypatch.setattr(instance.state, "awrite", counted)
+    origin = EventOrigin(instance.now[0], CALLER, instance.seat(ROSA))
+
+    async def scenario() -> None:
+        buffer = AuditBuffer(instance.state)
+        for _ in range(50):
+            await buffer.record(origin.event("link.issued", "ok"))
+        for _ in range(600):
+            if instance.audit():
+                break
+            await asyncio.sleep(0.1)
+        assert len(instance.audit()) == 50
+        await buffer.record(origin.event("file.fetched", "ok"))
+        await buffer.aclose()
+
+    instance.run(scenario())
+    assert len(instance.audit()) == 51
+    assert len(writes) == 2
+
+
+def test_full_buffer_refuses_events_while_database_is_away(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = instance.state.awrite
+    monkeypatch.setattr(audit_trail, "_MAX_PENDING", 3)
+
+    async def away(work: Any) -> Any:
+        raise Unavailable("away", code="state_unavailable")
+
+    def one() -> Any:
+        return EventOrigin(instance.now[0], CALLER).event("file.fetched", "ok")
+
+    async def scenario() -> None:
+        buffer = AuditBuffer(instance.state)
+        monkeypatch.setattr(instance.state, "awrite", away)
+        for _ in range(3):
+            await buffer.record(one())
+        with pytest.raises(Unavailable):
+            await buffer.record(one())
+        monkeypatch.setattr(instance.state, "awrite", real)
+        await buffer.record(one())
+        await buffer.aclose()
+
+    instance.run(scenario())
+    assert len(instance.audit()) == 4

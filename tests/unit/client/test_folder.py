@@ -1,0 +1,186 @@
+"""Update of a folder: complete files of one snapshot, and no loss on errors."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak_client import folder as folder_module
+from daybreak_client.errors import Damaged, Unreachable, WrongUse
+from daybreak_client.folder import OpenFile, update_folder
+from daybreak_client.published import PublishedFile
+
+CONTENT = bytes(range(256)) * 40
+
+
+@pytest.fixture(autouse=True)
+def without_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "_FIRST_WAIT_SECONDS", 0.0001)
+
+
+def published(resource: str, content: bytes = CONTENT) -> PublishedFile:
+    name = f"{resource}.csv.gz"
+    digest = hashlib.sha256(content).hexdigest()
+    return PublishedFile(resource, resource, "csv", name, f"/files/{name}", 1, len(content), digest)
+
+
+def serving(*transfers: Callable[[int], Iterator[bytes]]) -> OpenFile:
+    """Serve each download with the next transfer, and all others with the last one."""
+    left = list(transfers)
+
+    @contextmanager
+    def open_file(_file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        yield offset, (left.pop(0) if len(left) > 1 else left[0])(offset)
+
+    return open_file
+
+
+def everything(offset: int) -> Iterator[bytes]:
+    yield CONTENT[offset:]
+
+
+def broken_after(count: int) -> Callable[[int], Iterator[bytes]]:
+    def transfer(offset: int) -> Iterator[bytes]:
+        yield CONTENT[offset : offset + count]
+        raise Unreachable("broke off")
+
+    return transfer
+
+
+def quiet(_file: PublishedFile, _size_bytes: int) -> None:
+    pass
+
+
+def test_existing_files_are_not_downloaded_again(tmp_path: Path) -> None:
+    files = [published("members"), published("campaigns")]
+    assert update_folder(tmp_path, files, serving(everything), quiet) == tuple(files)
+
+    def never(_file: PublishedFile, _offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        raise AssertionError("no file is missing")
+
+    assert update_folder(tmp_path, files, contextmanager(never), quiet) == ()
+    (tmp_path / "members.csv.gz").write_bytes(CONTENT[::-1])
+    assert update_folder(tmp_path, files, serving(everything), quiet) == (files[0],)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "members.csv.gz": CONTENT,
+        "campaigns.csv.gz": CONTENT,
+    }
+
+
+@given(st.lists(st.integers(1, 3000), max_size=12))
+def test_interrupted_transfer_is_resumed(tmp_path_factory: pytest.TempPathFactory, counts: list[int]) -> None:
+    folder, sizes = tmp_path_factory.mktemp("folder"), list[int]()
+    open_file = serving(*map(broken_after, counts), everything)
+    update_folder(folder, [published("members")], open_file, lambda _file, size_bytes: sizes.append(size_bytes))
+    assert (folder / "members.csv.gz").read_bytes() == CONTENT
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == len(CONTENT)
+
+
+def test_next_call_resumes_a_transfer(tmp_path: Path) -> None:
+    offsets: list[int] = []
+
+    def recorded(offset: int) -> Iterator[bytes]:
+        offsets.append(offset)
+        yield CONTENT[offset:]
+
+    with pytest.raises(KeyboardInterrupt):
+        update_folder(tmp_path, [published("members")], serving(broken_after(700)), interrupt)
+    update_folder(tmp_path, [published("members")], serving(recorded), quiet)
+    assert offsets == [700]
+    assert [path.name for path in tmp_path.iterdir()] == ["members.csv.gz"]
+
+
+def interrupt(_file: PublishedFile, _size_bytes: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_server_may_ignore_the_offset(tmp_path: Path) -> None:
+    offsets: list[int] = []
+
+    @contextmanager
+    def whole(_file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        offsets.append(offset)
+        yield 0, iter([CONTENT] if offset else [CONTENT[:9]])
+
+    update_folder(tmp_path, [published("members")], whole, quiet)
+    assert offsets == [0, 9]
+    assert (tmp_path / "members.csv.gz").read_bytes() == CONTENT
+
+
+def test_no_progress_gives_up_and_keeps_files(tmp_path: Path) -> None:
+    (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
+    attempts: list[int] = []
+
+    def nothing(offset: int) -> Iterator[bytes]:
+        attempts.append(offset)
+        yield from ()
+        raise Unreachable("the store is away")
+
+    with pytest.raises(Unreachable, match="the store is away"):
+        update_folder(tmp_path, [published("members")], serving(nothing), quiet)
+    assert attempts == [0] * 5
+    assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
+
+
+def test_files_are_replaced_together(tmp_path: Path) -> None:
+    names = ("campaigns", "members", "communities")
+    for name in names:
+        (tmp_path / f"{name}.csv.gz").write_bytes(b"of yesterday")
+
+    @contextmanager
+    def all_but_one(file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        if file.resource == "communities":
+            raise Unreachable("the store is away")
+        yield offset, everything(offset)
+
+    with pytest.raises(Unreachable):
+        update_folder(tmp_path, [published(name) for name in names], all_but_one, quiet)
+    assert {(tmp_path / f"{name}.csv.gz").read_bytes() for name in names} == {b"of yesterday"}
+
+
+def test_wrong_digest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
+    with pytest.raises(Damaged, match=r"members\.csv\.gz"):
+        update_folder(tmp_path, [published("members", CONTENT[::-1])], serving(everything), quiet)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("members.csv.gz", b"of yesterday")]
+
+
+def test_damaged_partial_file_is_downloaded_again(tmp_path: Path) -> None:
+    file = published("members")
+    (tmp_path / f".members.csv.gz.{file.sha256[:16]}.part").write_bytes(b"?" * 100)
+    update_folder(tmp_path, [file], serving(everything), quiet)
+    assert (tmp_path / "members.csv.gz").read_bytes() == CONTENT
+
+
+def test_outdated_partial_files_are_deleted(tmp_path: Path) -> None:
+    (tmp_path / ".members.csv.gz.0123456789abcdef.part").write_bytes(CONTENT[:9])
+    (tmp_path / ".members.csv.gz.notes").write_bytes(b"another program's")
+    update_folder(tmp_path, [published("members")], serving(everything), quiet)
+    assert {path.name for path in tmp_path.iterdir()} == {"members.csv.gz", ".members.csv.gz.notes"}
+
+
+def test_parallel_update_of_a_folder_is_refused(tmp_path: Path) -> None:
+    started, resume = threading.Event(), threading.Event()
+
+    def slow(offset: int) -> Iterator[bytes]:
+        started.set()
+        resume.wait(60)
+        yield CONTENT[offset:]
+
+    files = [published("members")]
+    first = threading.Thread(target=update_folder, args=(tmp_path, files, serving(slow), quiet))
+    first.start()
+    assert started.wait(60)
+    with pytest.raises(WrongUse, match="another fetch"):
+        update_folder(tmp_path, files, serving(everything), quiet)
+    resume.set()
+    first.join()
+    assert update_folder(tmp_path, files, serving(everything), quiet) == ()

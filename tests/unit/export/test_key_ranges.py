@@ -1,0 +1,113 @@
+"""A Leader's rows split into ranges, encoded apart and joined: the bytes, digests and figures of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from daybreak.catalogue.resources import resource_named
+from daybreak.domain.errors import RunError, SourceError
+from daybreak.export import leader_files
+from daybreak.export.key_ranges import LeaderRange, join_ranges, range_chunks
+from daybreak.export.leader_chunks import LeaderChunk
+from daybreak.export.resource_export import export_resource
+from daybreak.export.results import ExportResults
+from daybreak.export.text_formats import line_kinds, text_format
+from daybreak.ports.sources import ResourceReport
+from tests.parts.export_rows import MemorySink, export_job, naughty_strings, sample_rows
+
+CUSTOM = "custom_member_data"
+LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
+FORMATS = ("csv", "json", "ndjson")
+Row = tuple[str, str, str | None, str | None]
+
+
+def shuffled_rows(count: int) -> list[Row]:
+    random = Random(5)
+    texts = [None, *naughty_strings()]
+    return [
+        (f"{random.getrandbits(32):08x}-0000-4000-8000-{number:012x}", LEADER, random.choice(texts), "value")
+        for number in range(count)
+    ]
+
+
+def whole(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, ExportResults, ResourceReport]:
+    sink, results = MemorySink(), ExportResults()
+    with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
+        report = export_resource(sample, export_job(CUSTOM, FORMATS), sink, results)
+    return sink, results, report
+
+
+def encoded_range(folder: Path, rows: Sequence[Row]) -> tuple[LeaderRange, list[LeaderChunk]]:
+    """Encode the rows of one range."""
+    resource = resource_named(CUSTOM)
+    kinds = line_kinds(text_format(resource, name) for name in FORMATS)
+    with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
+        [(leader_range, chunks)] = [
+            (one, [_copied(chunk) for chunk in chunks])
+            for one, chunks in range_chunks(sample, resource, kinds, threads=1)
+        ]
+    return leader_range, chunks
+
+
+def _copied(chunk: LeaderChunk) -> LeaderChunk:
+    lines = {kind: memoryview(bytes(view)) for kind, view in chunk.lines.items()}
+    return LeaderChunk(chunk.ordinal, chunk.rows, lines, None)
+
+
+def join(
+    ranges: Sequence[tuple[LeaderRange, list[LeaderChunk]]], previous: dict[str, str] | None = None
+) -> tuple[MemorySink, ExportResults, ResourceReport]:
+    sink, results = MemorySink(), ExportResults()
+    job = export_job(CUSTOM, FORMATS, previous=previous)
+    report = join_ranges(job, [one for one, _ in ranges], [c for _, own in ranges for c in own], sink, results)
+    return sink, results, report
+
+
+def split(rows: Sequence[Row], parts: int) -> list[list[Row]]:
+    """Split rows by key into ranges of about the same size."""
+    ordered = sorted(rows, key=lambda row: row[0])
+    size = -(-len(ordered) // parts)
+    return [ordered[start : start + size] for start in range(0, len(ordered), size)]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_joined_ranges_give_the_files_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+    monkeypatch.setattr(leader_files, "PART_BYTES", 10_000)
+    rows = shuffled_rows(400)
+    sink, results, report = whole(tmp_path, rows)
+    ranges = [encoded_range(tmp_path, part) for part in split(rows, parts)]
+    joined_sink, joined_results, joined_report = join(ranges)
+    assert joined_sink.files == {key: stored for key, stored in sink.files.items() if key[0]}
+    assert joined_results.entries == [entry for entry in results.entries if entry.client_id]
+    assert joined_report.rows == report.rows
+    assert joined_report.null_counts == report.null_counts
+
+
+def test_unchanged_leader_is_reused(tmp_path: Path) -> None:
+    rows = shuffled_rows(100)
+    _, results, _ = whole(tmp_path, rows)
+    previous = {entry.client_id: entry.fingerprint for entry in results.entries}
+    ranges = [encoded_range(tmp_path, part) for part in split(rows, 3)]
+    sink, joined, report = join(ranges, previous)
+    assert (sink.files, joined.entries, joined.reused) == ({}, [], [LEADER])
+    assert (report.reused_leaders, report.bytes_written) == (1, 0)
+
+
+def test_overlapping_ranges_are_rejected(tmp_path: Path) -> None:
+    first, second = split(shuffled_rows(100), 2)
+    ranges = [
+        encoded_range(tmp_path, [*first[:-1], second[-1]]),
+        encoded_range(tmp_path, [*second[:-1], first[-1]]),
+    ]
+    with pytest.raises(SourceError, match="overlap"):
+        join(ranges)
+
+
+def test_missing_lines_are_an_error(tmp_path: Path) -> None:
+    first, second = (encoded_range(tmp_path, part) for part in split(shuffled_rows(100), 2))
+    with pytest.raises(RunError, match=f"has 100 rows in {CUSTOM}, but 50 came"):
+        join([first, (second[0], [])])

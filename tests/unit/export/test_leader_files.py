@@ -1,0 +1,158 @@
+"""The file writer: parts, missing rows, and sinks that fail or are slow."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from daybreak.domain.errors import FileStoreError, RunError
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export import leader_files
+from daybreak.export.leader_chunks import LeaderChunk
+from daybreak.export.leader_files import LeaderFileWriter
+from daybreak.export.survey import SurveyedLeader
+from daybreak.ports.files import FileSink, WrittenFile
+from tests.parts.export_rows import MemorySink, export_job
+
+CUSTOM = "custom_member_data"
+HEADER = b'"MEMBER_ID","LEADER_ID","CUSTOM_FIELD_NAME","CUSTOM_FIELD_VALUE"\n'
+
+
+def chunk(lines: Sequence[bytes], ordinal: int = 0) -> LeaderChunk:
+    content = {"csv": memoryview(b"".join(lines)), "json": memoryview(b"".join(b",\n{%d}" % len(one) for one in lines))}
+    return LeaderChunk(ordinal, len(lines), content, None)
+
+
+def leader(client_id: str, rows: int) -> SurveyedLeader:
+    return SurveyedLeader(client_id, rows, f"fingerprint of {client_id}", 0)
+
+
+def write(sink: FileSink, leaders: dict[str, list[Sequence[bytes]]]) -> list[ManifestEntry]:
+    """Write the chunks of each Leader, two formats of two kinds of line."""
+    with LeaderFileWriter(export_job(CUSTOM), sink) as files:
+        for client_id, chunks in leaders.items():
+            files.begin(leader(client_id, sum(map(len, chunks))))
+            for lines in chunks:
+                files.add(chunk(lines))
+        files.finish()
+        files.flush()
+    return files.finished_entries()
+
+
+@pytest.mark.parametrize("excess", [-1, 0, 1])
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_content_is_whole_at_every_part_boundary(monkeypatch: pytest.MonkeyPatch, excess: int, parts: int) -> None:
+    lines = [b"a line of some length %d\n" % number for number in range(50)]
+    expected = HEADER + b"".join(lines)
+    monkeypatch.setattr(leader_files, "PART_BYTES", (len(expected) + excess) // parts)
+    sink = MemorySink()
+    [entry] = write(sink, {"one": [lines[:7], lines[7:]]})
+    assert gzip.decompress(sink.files["one", CUSTOM, "csv"]) == expected
+    assert entry.formats["csv"].content_bytes == len(expected)
+    assert gzip.decompress(sink.files["one", CUSTOM, "json"])[:1] == b"["
+
+
+def test_entries_are_complete_and_in_format_order() -> None:
+    sink = MemorySink()
+    entries = write(sink, {f"leader {number}": [[b"line\n"] * number] for number in range(1, 300)})
+    assert sorted(entry.rows for entry in entries) == list(range(1, 300))
+    assert {tuple(entry.formats) for entry in entries} == {("csv", "json")}
+    assert all(entry.fingerprint == f"fingerprint of {entry.client_id}" for entry in entries)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_wrong_row_count_is_an_error(rows: int) -> None:
+    with LeaderFileWriter(export_job(CUSTOM), MemorySink()) as files:
+        files.begin(leader("one", 2))
+        files.add(chunk([b"line\n"] * rows))
+        with pytest.raises(RunError, match=f"has 2 rows in {CUSTOM}, but {rows} came"):
+            files.finish()
+
+
+class FullSink(MemorySink):
+    """Fails after a number of files."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._left = after
+        self._count = threading.Lock()
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        with self._count:
+            self._left -= 1
+            if self._left < 0:
+                raise FileStoreError("No space left.")
+        return super().write(client_id, resource, format, pieces)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("part_bytes", [2_000, 1 << 20], ids=["large files", "small files"])
+def test_sink_failure_is_raised_and_threads_end(monkeypatch: pytest.MonkeyPatch, after: int, part_bytes: int) -> None:
+    monkeypatch.setattr(leader_files, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(leader_files, "MAX_WAITING_BYTES", 10_000)
+    threads = threading.active_count()
+    with pytest.raises(FileStoreError, match="No space left"):
+        write(FullSink(after), {f"leader {number}": [[b"x" * 99 + b"\n"] * 200] for number in range(50)})
+    assert threading.active_count() == threads
+
+
+def test_caller_error_ends_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_files, "PART_BYTES", 1_000)
+    threads = threading.active_count()
+
+    def interrupted() -> None:
+        with LeaderFileWriter(export_job(CUSTOM), MemorySink()) as files:
+            files.begin(leader("one", 1_000))
+            files.add(chunk([b"x" * 99 + b"\n"] * 100))
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert threading.active_count() == threads
+
+
+class BlockedSink(MemorySink):
+    """Takes the pieces of a file once it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = threading.Event()
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        self.released.wait()
+        return super().write(client_id, resource, format, pieces)
+
+
+def test_blocked_sink_bounds_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_files, "PART_BYTES", 1_000)
+    monkeypatch.setattr(leader_files, "MAX_WAITING_BYTES", 20_000)
+    sink, backlogs = BlockedSink(), list[int]()
+    full = threading.Event()
+    add = leader_files._Backlog.add
+
+    def watched(backlog: leader_files._Backlog, size_bytes: int) -> None:
+        if backlog._waiting_bytes + size_bytes > leader_files.MAX_WAITING_BYTES:
+            full.set()
+        add(backlog, size_bytes)
+        backlogs.append(backlog._waiting_bytes)
+
+    monkeypatch.setattr(leader_files._Backlog, "add", watched)
+
+    def read() -> None:
+        with LeaderFileWriter(export_job(CUSTOM, ("csv",)), sink) as files:
+            files.begin(leader("one", 5_000))
+            for _ in range(500):
+                files.add(chunk([b"x" * 99 + b"\n"] * 10))
+            files.finish()
+            files.flush()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert full.wait(60), "the reader never had to wait"
+    sink.released.set()
+    reader.join()
+    assert max(backlogs) <= 20_000
+    assert len(gzip.decompress(sink.files["one", CUSTOM, "csv"])) == len(HEADER) + 500_000

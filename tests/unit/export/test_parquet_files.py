@@ -1,0 +1,87 @@
+"""Parquet files: typed columns, the rows of the text formats, the same bytes every time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from daybreak.export.resource_export import export_resource
+from daybreak.export.results import ExportResults
+from tests.parts.export_rows import MemorySink, export_job, sample_rows
+
+LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in (0x0A, 0x7F, 0x80, 0xFF)]
+CHANGES = "member_state_changes"
+CUSTOM = "custom_member_data"
+
+
+def member(number: int) -> str:
+    return f"{number:08x}-1111-4111-8111-111111111111"
+
+
+def export(
+    folder: Path, resource: str, rows: Sequence[Sequence[object]], formats: Sequence[str], *, threads: int = 2
+) -> tuple[MemorySink, ExportResults]:
+    sink, results = MemorySink(), ExportResults()
+    with sample_rows(folder, {resource: rows}, LEADERS, threads=threads) as sample:
+        export_resource(sample, export_job(resource, formats, threads=threads), sink, results)
+    return sink, results
+
+
+def read_parquet(stored: bytes, folder: Path) -> tuple[list[str], list[list[object]]]:
+    """Return the columns as `NAME TYPE`, and the rows as text."""
+    path = folder / "read.parquet"
+    path.write_bytes(stored)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        described = connection.execute(f"DESCRIBE SELECT * FROM '{path}'").fetchall()
+        text = ", ".join(f'CAST("{row[0]}" AS VARCHAR)' for row in described)
+        rows = connection.execute(f"SELECT {text} FROM '{path}'").fetchall()
+    return [f"{row[0]} {row[1]}" for row in described], [list(row) for row in rows]
+
+
+@pytest.mark.parametrize("formats", [("csv", "parquet", "json"), ("parquet",)])
+def test_columns_are_typed_and_rows_complete(tmp_path: Path, formats: tuple[str, ...]) -> None:
+    rows = [
+        (member(number), LEADERS[number % 2], state, datetime(2026, 1, 1, 0, 0, 0, number))
+        for number, state in enumerate(["live", None, "", 'he said "no"', "\x00", "\U0001f600"])
+    ]
+    sink, results = export(tmp_path, CHANGES, rows, formats)
+    assert [list(entry.formats) for entry in results.entries] == [list(formats)] * 3
+    assert results.rows == len(rows)
+    for entry in results.entries:
+        stored = sink.files[entry.client_id, CHANGES, "parquet"]
+        assert entry.formats["parquet"].sha256 == hashlib.sha256(stored).hexdigest()
+        assert entry.formats["parquet"].content_sha256 == entry.formats["parquet"].sha256
+        columns, found = read_parquet(stored, tmp_path)
+        assert columns == [
+            "MEMBER_ID UUID",
+            "LEADER_ID UUID",
+            "SUBSCRIPTION_STATE VARCHAR",
+            "STATE_CHANGED_AT TIMESTAMP WITH TIME ZONE",
+        ]
+        own = [row for row in rows if row[1] == entry.client_id]
+        assert found == [
+            [r[0], r[1], r[2], f"{r[3]:%Y-%m-%d %H:%M:%S}{f'.{r[3]:%f}'.rstrip('0').rstrip('.')}+00"] for r in own
+        ]
+
+
+def test_bytes_do_not_depend_on_threads(tmp_path: Path) -> None:
+    rows = [
+        (member(number * 7919 % 1_000_003), LEADERS[number % 4], f"field {number % 5}", "x" * (number % 97))
+        for number in range(5000)
+    ]
+    one, _ = export(tmp_path, CUSTOM, rows, ("parquet",), threads=1)
+    rows.reverse()
+    three, _ = export(tmp_path, CUSTOM, rows, ("parquet",), threads=3)
+    assert one.files == three.files
+    assert len(one.files) == 5
+
+
+def test_temporary_files_are_removed(tmp_path: Path) -> None:
+    export(tmp_path, CUSTOM, [(member(1), LEADERS[0], "field", "value")], ("parquet",))
+    assert list(tmp_path.iterdir()) == []

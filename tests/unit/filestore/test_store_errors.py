@@ -1,0 +1,243 @@
+"""Error messages of stores: every operation names the setting or the permission that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.errors import FileStoreError, OperatorError, Unavailable
+from daybreak.filestore.bucket import RequestLimits
+from daybreak.filestore.object_store import ObjectStore
+from daybreak.settings import FilesSettings
+from tests.parts.certificates import own_certificate
+
+KEY = "snapshots/00000000-0000-4000-8000-000000000001/empty/members.csv.gz"
+LIMITS = RequestLimits(retry_seconds=0.2)
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "eu-west-1",
+    "GOOGLE_BEARER_TOKEN": "token",
+    "AZURE_STORAGE_ACCOUNT_NAME": "account",
+    "AZURE_STORAGE_ACCOUNT_KEY": "a2V5",
+}
+
+
+@dataclass
+class ErrorServer:
+    """Server that answers every request with one status. It sends each body once, then repeats the last one."""
+
+    url: str = ""
+    status: int = 403
+    bodies: list[str] = field(default_factory=list)
+    requests: int = 0
+
+
+@pytest.fixture
+def server() -> Iterator[ErrorServer]:
+    with error_server() as found:
+        yield found
+
+
+@contextmanager
+def error_server(certificate: Path | None = None) -> Iterator[ErrorServer]:
+    found = ErrorServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            body = found.bodies[min(found.requests, len(found.bodies) - 1)].encode()
+            found.requests += 1
+            self.send_response(found.status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - names of the base class
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http_server:
+        found.url = f"http{'s' if certificate else ''}://127.0.0.1:{http_server.server_port}"
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
+        thread = threading.Thread(target=http_server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            http_server.shutdown()
+            thread.join()
+
+
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+def s3_store_at(server: ErrorServer) -> ObjectStore:
+    return ObjectStore(FilesSettings(url="s3://bucket/prefix", endpoint=server.url, path_style=True), LIMITS)
+
+
+def google_store_at(server: ErrorServer) -> ObjectStore:
+    return ObjectStore(FilesSettings(url="gs://bucket/prefix", endpoint=server.url), LIMITS)
+
+
+def azure_store_at(server: ErrorServer) -> ObjectStore:
+    return ObjectStore(FilesSettings(url="az://container/prefix", endpoint=f"{server.url}/account"), LIMITS)
+
+
+def error_body(code: str, message: str) -> str:
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'
+
+
+OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
+    "s3:PutObject": lambda store: store.put(KEY, b"rows", {}),
+    "s3:GetObject": lambda store: b"".join(store.read(KEY)),
+    "s3:ListBucket": lambda store: store.snapshot_ids(),
+}
+
+
+@pytest.mark.parametrize("permission", OPERATIONS)
+def test_denied_operation_names_its_permission(server: ErrorServer, permission: str) -> None:
+    server.bodies = [error_body("AccessDenied", "User: arn:aws:iam::1:user/x is not authorized")]
+    with pytest.raises(FileStoreError) as caught:
+        OPERATIONS[permission](s3_store_at(server))
+    assert f"lack {permission} (S3)" in caught.value.message
+    assert "arn:aws:iam::1:user/x is not authorized" in caught.value.message
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
+        (400, "AuthorizationHeaderMalformed", "Check files.region"),
+        (301, "PermanentRedirect", "Check files.region"),
+        (403, "InvalidAccessKeyId", "Check AWS_ACCESS_KEY_ID"),
+        (403, "SignatureDoesNotMatch", "Check AWS_SECRET_ACCESS_KEY"),
+        (403, "RequestTimeTooSkewed", "Set the clock"),
+        (400, "ExpiredToken", "have expired"),
+    ],
+)
+def test_permanent_s3_error_names_its_cause(
+    server: ErrorServer, operation: str, status: int, code: str, message: str
+) -> None:
+    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    with pytest.raises(FileStoreError) as caught:
+        OPERATIONS[operation](s3_store_at(server))
+    assert message in caught.value.message
+    # obstore drops the body of a redirect.
+    assert "words of the store" in caught.value.message or status == 301
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (404, "ContainerNotFound", "the bucket does not exist. Check files.url"),
+        (404, "ResourceNotFound", "the bucket does not exist. Check files.url"),
+        (400, "InvalidResourceName", "the bucket does not exist. Check files.url"),
+        (400, "OutOfRangeInput", "the bucket does not exist. Check files.url"),
+        (403, "AuthenticationFailed", "does not accept the credentials"),
+        (403, "AuthorizationFailure", "network rules"),
+        (403, "KeyBasedAuthenticationNotPermitted", "does not permit account keys"),
+        (403, "AuthorizationPermissionMismatch", "the credentials lack s3:"),
+    ],
+)
+def test_permanent_azure_error_names_its_cause(
+    server: ErrorServer, operation: str, status: int, code: str, message: str
+) -> None:
+    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    with pytest.raises(FileStoreError) as caught:
+        OPERATIONS[operation](azure_store_at(server))
+    assert message in caught.value.message
+    assert "words of the store" in caught.value.message
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        (404, "NoSuchBucket", "the bucket does not exist. Check files.url"),
+        (403, "AccessDenied", "the credentials lack s3:"),
+    ],
+)
+def test_permanent_google_error_names_its_cause(
+    server: ErrorServer, operation: str, status: int, code: str, message: str
+) -> None:
+    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    with pytest.raises(FileStoreError) as caught:
+        OPERATIONS[operation](google_store_at(server))
+    assert message in caught.value.message
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize(("status", "error"), [(400, FileStoreError), (403, FileStoreError), (500, Unavailable)])
+def test_missing_azure_credentials_name_every_source(
+    server: ErrorServer, monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    monkeypatch.setenv("AZURE_MSI_ENDPOINT", server.url)
+    server.status, server.bodies = status, ["Identity not found"]
+    with pytest.raises(
+        error, match=r"AZURE_STORAGE_ACCOUNT_KEY, AZURE_CLIENT_ID and the identity .*Identity not found"
+    ):
+        azure_store_at(server).put(KEY, b"rows", {})
+
+
+def test_azure_sas_token_is_rejected_before_a_request(server: ErrorServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    monkeypatch.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2023-11-03&sig=a")
+    with pytest.raises(FileStoreError, match="a SAS token cannot sign URLs"):
+        asyncio.run(azure_store_at(server).signed_url(KEY, seconds=60))
+    with pytest.raises(FileStoreError, match="a SAS token cannot sign URLs"):
+        azure_store_at(server).probe()
+    assert server.requests == 0
+
+
+def test_one_denied_object_fails_a_bulk_delete(server: ErrorServer) -> None:
+    listing = (
+        f"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>prefix/{KEY}</Key><ETag>e</ETag>"
+        "<LastModified>2026-11-20T04:00:00.000Z</LastModified><Size>1</Size></Contents></ListBucketResult>"
+    )
+    error = f"<Error><Key>prefix/{KEY}</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
+    server.status, server.bodies = 200, [listing, f"<DeleteResult>{error}</DeleteResult>"]
+    with pytest.raises(FileStoreError, match="lack s3:DeleteObject"):
+        s3_store_at(server).remove_below("snapshots/", frozenset())
+
+
+def test_busy_store_is_retried(server: ErrorServer) -> None:
+    server.status, server.bodies = 503, [error_body("SlowDown", "Please reduce your request rate.")]
+    with pytest.raises(Unavailable, match="SlowDown"):
+        s3_store_at(server).put(KEY, b"rows", {})
+    assert server.requests > 1
+
+
+def test_untrusted_certificate_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_certificate(tmp_path / "own.pem")
+    with error_server(tmp_path / "own.pem") as server:
+        server.bodies = [error_body("AccessDenied", "no")]
+        with pytest.raises(FileStoreError, match="AWS_CA_BUNDLE"):
+            s3_store_at(server).put(KEY, b"rows", {})
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "own.pem"))
+        with pytest.raises(FileStoreError, match="lack s3:PutObject"):
+            s3_store_at(server).put(KEY, b"rows", {})
+        monkeypatch.setenv("AWS_CA_BUNDLE", "missing.pem")
+        with pytest.raises(OperatorError, match="AWS_CA_BUNDLE"):
+            s3_store_at(server)

@@ -1,0 +1,99 @@
+"""Disk space that a run needs, estimated from earlier runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.errors import RunError
+from daybreak.snapshots.disk_space import (
+    RESERVE_BYTES,
+    SpaceRequirement,
+    SpillFolder,
+    check_disk_space,
+    required_space,
+)
+
+MB = 1_000_000
+FULL = {"bytes": 800 * MB, "bytes_written": 800 * MB, "scratch_bytes": 40 * MB}
+REUSING = {"bytes": 800 * MB, "bytes_written": 20 * MB, "scratch_bytes": 8 * MB}
+
+
+def megabytes(files: int, all_files: int, spill: int) -> SpaceRequirement:
+    return SpaceRequirement(files * MB, all_files * MB, spill * MB)
+
+
+def test_first_run_is_estimated_from_its_source() -> None:
+    assert required_space([], 300 * MB, 1000 * MB, reuses_files=False) == megabytes(600, 600, 0)
+    assert required_space([{}], 300 * MB, 100 * MB, reuses_files=False) == SpaceRequirement(
+        600 * MB, 600 * MB, 200 * MB
+    )
+    assert required_space([], 0, 100 * MB, reuses_files=False) == megabytes(0, 0, 0)
+
+
+def test_reused_files_need_no_space() -> None:
+    assert required_space([REUSING, REUSING], 300 * MB, 0, reuses_files=True) == SpaceRequirement(
+        25 * MB, 1000 * MB, 10 * MB
+    )
+    assert required_space([REUSING, REUSING], 300 * MB, 0, reuses_files=False) == SpaceRequirement(
+        1000 * MB, 1000 * MB, 10 * MB
+    )
+
+
+def test_largest_recent_run_counts() -> None:
+    assert required_space([REUSING, FULL], 300 * MB, 0, reuses_files=True) == SpaceRequirement(
+        1000 * MB, 1000 * MB, 50 * MB
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Disk(SpillFolder):
+    """A spill folder on a disk with the given free space."""
+
+    free: int = 0
+    shared: bool = False
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def shares_disk_with_files(self) -> bool:
+        return self.shared
+
+
+REQUIREMENT = SpaceRequirement(files=100 * MB, all_files=500 * MB, spill=50 * MB)
+FOLDER = Path("/spill")
+
+
+@pytest.mark.parametrize("spill", [None, Disk(FOLDER, free=50 * MB + RESERVE_BYTES)])
+def test_space_for_a_run_like_the_last_is_enough(spill: SpillFolder | None) -> None:
+    assert check_disk_space(REQUIREMENT, None, spill)
+    assert check_disk_space(REQUIREMENT, 500 * MB + RESERVE_BYTES, spill)
+    assert not check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES, spill), "worth a warning"
+    with pytest.raises(RunError, match="100 MB for files and a reserve of 67 MB, and 167 MB are free") as caught:
+        check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES - 1, spill)
+    assert caught.value.code == "disk_short"
+
+
+def test_spill_on_the_same_disk_counts_too() -> None:
+    shared = Disk(FOLDER, free=0, shared=True)
+    assert check_disk_space(REQUIREMENT, 550 * MB + RESERVE_BYTES, shared)
+    with pytest.raises(RunError, match="50 MB for temporary files"):
+        check_disk_space(REQUIREMENT, 150 * MB + RESERVE_BYTES - 1, shared)
+
+
+def test_short_spill_disk_is_named() -> None:
+    with pytest.raises(RunError, match=r"a reserve of 67 MB, and 117 MB are free\. .* snapshot\.temp_dir"):
+        check_disk_space(REQUIREMENT, None, Disk(FOLDER, free=50 * MB + RESERVE_BYTES - 1))
+
+
+def test_spill_folder_is_measured(tmp_path: Path) -> None:
+    spill = SpillFolder(tmp_path / "spill", tmp_path / "files")
+    assert spill.used_bytes() == 0
+    assert spill.shares_disk_with_files(), "neither folder exists yet"
+    (tmp_path / "spill" / "inner").mkdir(parents=True)
+    (tmp_path / "spill" / "inner" / "rows").write_bytes(b"x" * 100_000)
+    assert 100_000 <= spill.used_bytes() < 200_000
+    assert spill.free_bytes() > 0
+    assert not SpillFolder(tmp_path / "spill").shares_disk_with_files()

@@ -1,0 +1,142 @@
+"""Checks of a source against the catalogue."""
+
+from __future__ import annotations
+
+import pytest
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.errors import SourceError
+from daybreak.sources.contract import (
+    Columns,
+    ModelRejected,
+    check_leader_chain,
+    check_models,
+    check_tables,
+    check_terms,
+)
+
+ACCEPTED = {kind: (kind.name, "ANY") for kind in ColumnType}
+
+
+def tables(**changes: Columns | None) -> dict[str, Columns]:
+    """Return the columns of all source tables. None omits a table."""
+    found: dict[str, Columns] = {
+        table.name: [(column.name, column.type.name) for column in table.columns] for table in SOURCE_TABLES
+    }
+    for name, columns in changes.items():
+        if columns is None:
+            del found[name]
+        else:
+            found[name] = columns
+    return found
+
+
+def columns_of(model: Model) -> list[tuple[str, str]]:
+    return [(column.name, column.type.name) for column in resource_named(model.resource).columns]
+
+
+def test_expected_tables_and_models_pass() -> None:
+    check_tables("The source", tables(), ACCEPTED)
+    check_models(load_models(), columns_of, ACCEPTED)
+
+
+def test_every_table_fault_is_listed() -> None:
+    leaders = [("leader_id", "UUID"), ("Leader_Name", "TEXT"), ("parent_leader_id", "BLOB")]
+    with pytest.raises(SourceError) as caught:
+        check_tables("The source", tables(terms=None, leaders=leaders), ACCEPTED)
+    first, *faults, advice = caught.value.message.splitlines()
+    assert first == "The source is not as expected:"
+    assert [fault.strip() for fault in faults] == [
+        (
+            'column leaders.leader_name is missing. Column "Leader_Name" exists, but names are case-sensitive here: '
+            "rename it, or create a view"
+        ),
+        "column leaders.parent_leader_id is BLOB, expected uuid (UUID or ANY)",
+        "column leaders.billing_entity_leader_id is missing",
+        "table terms is missing",
+    ]
+    assert "source.location" in advice
+
+
+@pytest.mark.parametrize("kind", ["NULL", "ANY(10,2)", "UUID"])
+def test_untyped_and_parametrised_types_are_accepted(kind: str) -> None:
+    kind = '"NULL"' if kind == "NULL" else kind
+    leaders = [(column, kind if column == "leader_id" else "ANY") for column, _ in tables()["leaders"]]
+    check_tables("The source", tables(leaders=leaders), ACCEPTED)
+
+
+@pytest.mark.parametrize(
+    ("columns", "faults"),
+    [
+        (
+            [("COMMUNITY_ID", "UUID"), ("COMMUNITY_NAME", "TEXT"), ("LEADER_ID", "UUID"), ("MEMBER_COUNT", "DOUBLE")],
+            ["column MEMBER_COUNT is DOUBLE, expected bigint (BIGINT or ANY)"],
+        ),
+        (
+            [("COMMUNITY_ID", "UUID"), ("LEADER_ID", "UUID"), ("MEMBER_COUNT", "BIGINT"), ("NAME", "TEXT")],
+            ["column NAME is not part of communities", "column COMMUNITY_NAME is missing, expected text"],
+        ),
+        (
+            [("COMMUNITY_ID", "UUID"), ("LEADER_ID", "UUID"), ("COMMUNITY_NAME", "TEXT"), ("MEMBER_COUNT", "BIGINT")],
+            ["column 2 is LEADER_ID, expected COMMUNITY_NAME"],
+        ),
+        (
+            [
+                ("COMMUNITY_ID", "UUID"), ("COMMUNITY_ID", "UUID"), ("COMMUNITY_NAME", "TEXT"), ("LEADER_ID", "UUID"),
+                ("MEMBER_COUNT", "BIGINT"),
+            ],
+            ["column COMMUNITY_ID occurs more than once"],
+        ),
+    ],
+    ids=["type", "name", "order", "repeated"],
+)  # fmt: skip
+def test_model_faults_are_listed_with_their_file(columns: list[tuple[str, str]], faults: list[str]) -> None:
+    models = {**load_models(), "communities": Model("communities", "SELECT 1", "mine.sql")}
+
+    def changed(model: Model) -> list[tuple[str, str]]:
+        return columns if model.origin == "mine.sql" else columns_of(model)
+
+    with pytest.raises(SourceError) as caught:
+        check_models(models, changed, ACCEPTED)
+    assert [line.strip() for line in caught.value.message.splitlines()[1:]] == [f"mine.sql: {one}" for one in faults]
+
+
+def test_rejected_models_are_all_named() -> None:
+    def rejecting(_model: Model) -> Columns:
+        raise ModelRejected("syntax error")
+
+    with pytest.raises(SourceError) as caught:
+        check_models(load_models(), rejecting, ACCEPTED)
+    assert caught.value.message.count("syntax error") == len(RESOURCES)
+
+
+@pytest.mark.parametrize(
+    "parents",
+    [
+        [("a", "a")],
+        [("a", "b"), ("b", "a")],
+        [("x", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("y", None)],
+    ],
+)
+def test_cycle_of_parents_is_rejected(parents: list[tuple[str, str | None]]) -> None:
+    with pytest.raises(SourceError, match=r"cycle: .* -> ") as caught:
+        check_leader_chain(parents)
+    assert "x" not in caught.value.message.split("cycle: ")[1].split(".")[0]
+
+
+def test_chains_that_end_are_accepted() -> None:
+    check_leader_chain([("a", None), ("b", "a"), ("c", "b"), ("d", "b"), ("e", "unknown")])
+
+
+def test_repeated_leader_is_rejected() -> None:
+    with pytest.raises(SourceError, match="two rows for leader_id a"):
+        check_leader_chain([("a", None), ("a", "b")])
+
+
+def test_repeated_terms_are_rejected() -> None:
+    check_terms(None)
+    with pytest.raises(SourceError, match="two rows for term_id t"):
+        check_terms(("t",))

@@ -1,0 +1,42 @@
+"""Readiness is checked at most once a second, however many clients request it."""
+
+import asyncio
+from unittest.mock import Mock
+
+import pytest
+
+from daybreak.domain.errors import FileStoreError
+from daybreak.web.api import readiness
+from daybreak.web.api.readiness import ReadinessProbe
+
+
+def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[bool]]:
+    """Check several times in succession. Return the number of checks of the file store, and the results."""
+
+    async def read(_work: object) -> None:
+        """Succeed, as an available state database does."""
+
+    services = Mock()
+    services.state.aread = read
+    services.files.probe = Mock(side_effect=error)
+
+    async def check() -> list[bool]:
+        probe = ReadinessProbe(services)
+        results = [(await probe.check()).ready for _ in range(times)]
+        probe.close()
+        return results
+
+    results = asyncio.run(check())
+    return services.files.probe.call_count, results
+
+
+def test_success_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 600.0)
+    assert checks(times=20) == (1, [True] * 20)
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 0.0)
+    assert checks(times=3) == (3, [True] * 3)
+
+
+def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "_CACHE_SECONDS", 600.0)
+    assert checks(times=3, error=FileStoreError("gone")) == (3, [False] * 3)

@@ -1,0 +1,21 @@
+"""Row changes and sparklines."""
+
+from daybreak.web.dashboard.files.trend import RowChange, row_change, sparkline
+
+
+def test_row_change_has_direction_and_percentage() -> None:
+    assert row_change(120, 100) == RowChange("+20 (+20.0 %)", "up")
+    assert row_change(0, 8) == RowChange("\N{MINUS SIGN}8 (\N{MINUS SIGN}100.0 %)", "down")
+    assert row_change(5, 0).text == "+5"
+    assert row_change(5, 5).direction == "same"
+    assert row_change(5, None).text == "first snapshot"
+
+
+def test_sparkline_fits_its_box() -> None:
+    chart = sparkline([5, 1_000_000, 0, 7])
+    assert chart is not None
+    for point in chart.line.split():
+        x, y = (float(part) for part in point.split(","))
+        assert 0 <= x <= 100
+        assert 0 <= y <= 30
+    assert sparkline([3]) is None

@@ -1,0 +1,44 @@
+"""Form tokens and the origin check."""
+
+from collections.abc import Callable
+
+import pytest
+from starlette.requests import Request
+
+from daybreak.credentials.keyring import Keyring
+from daybreak.web.dashboard import csrf
+
+SID = "0c7f1c3e-8c39-4a4e-9c1d-6a4f0c1d2e3f"
+
+
+def _random(count: int) -> bytes:
+    return bytes((index * 37 + 11) % 251 for index in range(count))
+
+
+def test_form_token_is_valid_for_its_binding_only(ring: Keyring) -> None:
+    token = csrf.create_form_token(SID, keyring=ring, random=_random)
+    assert csrf.verify_form_token(token, SID, keyring=ring)
+    assert not csrf.verify_form_token(token, "another", keyring=ring)
+    assert not csrf.verify_form_token(None, SID, keyring=ring)
+    for index in range(len(token)):
+        altered = token[:index] + ("0" if token[index] != "0" else "1") + token[index + 1 :]
+        assert not csrf.verify_form_token(altered, SID, keyring=ring)
+
+
+@pytest.mark.parametrize(
+    ("headers", "same"),
+    [
+        ({}, True),
+        ({"sec_fetch_site": "same-origin", "origin": "null"}, True),
+        ({"sec_fetch_site": "same-origin", "origin": "https://data.example"}, True),
+        ({"origin": "https://data.example"}, True),
+        ({"origin": "null"}, False),
+        ({"origin": "https://data.example.evil.example"}, False),
+        ({"origin": "http://data.example"}, False),
+        ({"sec_fetch_site": "same-site", "origin": "https://data.example"}, False),
+        ({"sec_fetch_site": "cross-site"}, False),
+        ({"host": "evil.example", "origin": "https://evil.example"}, False),
+    ],
+)
+def test_origin_check(post_with: Callable[..., Request], headers: dict[str, str], same: bool) -> None:
+    assert csrf.is_same_origin(post_with(**headers), "https://data.example") is same

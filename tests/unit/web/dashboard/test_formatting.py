@@ -1,0 +1,44 @@
+"""Text form of values on pages."""
+
+import pytest
+
+from daybreak.web.dashboard import formatting
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (167_400, "167 kB"),
+        (5_000_000_000, "5.0 GB"),
+    ],
+)
+def test_size_uses_decimal_units(count: int, text: str) -> None:
+    assert formatting.format_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.02, "20 ms"), (3.2, "3.2 s"), (61, "1 min 1 s"), (3599.9, "1 h"), (22_320, "6 h 12 min"), (259_200, "3 days")],
+)
+def test_duration_uses_two_units_at_most(seconds: float, text: str) -> None:
+    assert formatting.format_duration(seconds) == text
+
+
+def test_control_characters_become_visible() -> None:
+    assert formatting.make_visible("a\x00b\u202ec\nd") == "a\u2400b\ufffdc\u240ad"
+
+
+def test_name_is_one_line_without_control_characters() -> None:
+    assert formatting.format_name("Los Angeles\r\nTenants\u2019\tUnion") == "Los Angeles Tenants\u2019 Union"
+    assert formatting.format_name("a\x00b\u202ec") == "a\u2400b\ufffdc"
+
+
+def test_user_agent_is_shortened() -> None:
+    chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
+    assert formatting.format_user_agent(chrome) == "Chrome on Linux"
+    assert formatting.format_user_agent("curl/8.14.1") == "curl/8.14.1"
+    assert formatting.format_user_agent("") == "Unknown client"

@@ -1,0 +1,61 @@
+"""Bodies are JSON of the right shape, or refused with the field at fault."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.web.api.responses import LoginRequest
+from daybreak.web.http.bodies import MAX_DEPTH, parse_json
+
+
+def fault_of(body: bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_json(body, LoginRequest)
+    return caught.value
+
+
+def test_unknown_fields_are_ignored() -> None:
+    assert parse_json(b'{"email": "a", "password": "b", "more": [{}]}', LoginRequest) == LoginRequest("a", "b")
+
+
+def test_a_byte_order_mark_is_passed_over_once() -> None:
+    body = b'{"email": "a", "password": "b"}'
+    assert parse_json(b"\xef\xbb\xbf" + body, LoginRequest) == LoginRequest("a", "b")
+    assert fault_of(b"\xef\xbb\xbf" * 2 + body).code == "invalid_request"
+
+
+def test_a_missing_field_is_named() -> None:
+    assert fault_of(b'{"email": "a"}').faults == (FieldFault("/password", "is required"),)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("1", "number"), ("null", "null"), ("[]", "array"), ("{}", "object"), ("true", "boolean"), ("1.5", "number")],
+)
+def test_a_wrong_type_is_named(value: str, kind: str) -> None:
+    (fault,) = fault_of(f'{{"email": {value}, "password": "b"}}'.encode()).faults
+    assert fault == FieldFault("/email", f"Expected string, got {kind}")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"1", b'"x"', b"\xff", b'{"email": "\\ud800", "password": ""}', b"NaN"]
+)
+def test_other_octets_are_refused(body: bytes) -> None:
+    assert fault_of(body).code == "invalid_request"
+
+
+def test_depth_is_bounded_and_brackets_in_text_do_not_count() -> None:
+    deep = b'{"email": "a", "password": "b", "x": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}"
+    assert fault_of(deep).message == "The body is nested too deeply."
+    text = '{"email": "%s", "password": "\\"[["}' % ("[" * 100)
+    assert parse_json(text.encode(), LoginRequest).password == '"[['
+    assert fault_of(b"[" * 16_000).code == "invalid_request"
+
+
+@given(st.binary(max_size=200))
+def test_no_octets_break_it(body: bytes) -> None:
+    try:
+        parse_json(body, LoginRequest)
+    except InvalidRequest:
+        return

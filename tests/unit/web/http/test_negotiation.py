@@ -1,0 +1,87 @@
+"""A client receives the file, unless it asks for the content and can decompress it."""
+
+import pytest
+
+from daybreak.catalogue.formats import FORMATS, format_named
+from daybreak.catalogue.resources import resource_named
+from daybreak.filestore.object_sink import stored_headers
+from daybreak.web.http.negotiation import Representation, ServeGzipAs, accepts_gzip, choose, stored_representation
+
+
+def chosen(accept: str | None, encoding: str | None, *, format_name: str = "csv", as_: str = "file") -> Representation:
+    return choose(
+        resource_named("campaigns"),
+        format_named(format_name),
+        accept=[accept] if accept is not None else [],
+        accept_encoding=[encoding] if encoding is not None else [],
+        serve_gzip_as="encoding" if as_ == "encoding" else "file",
+    )
+
+
+@pytest.mark.parametrize(
+    ("accept", "encoding"),
+    [
+        (None, None),
+        ("*/*", "gzip, deflate"),
+        ("text/csv", None),
+        ("text/csv", "identity"),
+        ("text/csv", "gzip;q=0"),
+        ("text/csv;q=0", "gzip"),
+        ("text/*", "gzip"),
+        ("application/json", "gzip"),
+        ("text/csv;q=0.5, application/gzip", "gzip"),
+        ("text/csv;q=nonsense", "gzip"),
+    ],
+)
+def test_the_file(accept: str | None, encoding: str | None) -> None:
+    found = chosen(accept, encoding)
+    assert (found.content_type, found.content_encoding, found.file_name) == (
+        "application/gzip",
+        None,
+        "campaigns.csv.gz",
+    )
+    assert found.varies
+
+
+@pytest.mark.parametrize(
+    ("accept", "encoding"),
+    [
+        ("text/csv", "gzip"),
+        ("TEXT/CSV ; header=present", "br, GZIP;q=0.1"),
+        ("application/gzip;q=0.5, text/csv", "x-gzip"),
+        ("text/html, text/csv;q=0.2, */*", "gzip, deflate"),
+    ],
+)
+def test_the_content(accept: str, encoding: str) -> None:
+    found = chosen(accept, encoding)
+    assert found.content_type == "text/csv; charset=utf-8; header=present"
+    assert (found.content_encoding, found.file_name) == ("gzip", "campaigns.csv")
+
+
+def test_json_is_named_by_its_own_type() -> None:
+    assert chosen("application/json", "gzip", format_name="json").content_type == "application/json"
+    assert chosen("text/csv", "gzip", format_name="json").content_type == "application/gzip"
+
+
+def test_the_setting_gives_content_to_whoever_unpacks() -> None:
+    assert chosen("*/*", "gzip", as_="encoding").content_encoding == "gzip"
+    assert chosen("*/*", None, as_="encoding").content_encoding is None
+
+
+def test_a_format_that_compresses_by_itself_has_one_representation() -> None:
+    found = chosen("application/vnd.apache.parquet", "gzip", format_name="parquet", as_="encoding")
+    assert (found.content_encoding, found.file_name, found.varies) == (None, "campaigns.parquet", False)
+
+
+def test_a_star_is_not_gzip_by_name() -> None:
+    assert not accepts_gzip(["*"])
+
+
+@pytest.mark.parametrize("format_name", [each.name for each in FORMATS])
+@pytest.mark.parametrize("serve_gzip_as", ["file", "encoding"])
+def test_stored_representation_has_the_headers_of_the_upload(format_name: str, serve_gzip_as: ServeGzipAs) -> None:
+    found = stored_representation(resource_named("campaigns"), format_named(format_name), serve_gzip_as)
+    headers = stored_headers("campaigns", format_name, serve_gzip_as)
+    assert headers["Content-Type"] == found.content_type
+    assert headers.get("Content-Encoding") == found.content_encoding
+    assert headers["Content-Disposition"] == f'attachment; filename="{found.file_name}"'

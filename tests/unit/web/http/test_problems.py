@@ -1,0 +1,115 @@
+"""Every code of the error tree has its status, and no problem tells of the inside."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import daybreak
+from daybreak.domain import errors
+from daybreak.domain.errors import (
+    DaybreakError,
+    FieldFault,
+    FileDamaged,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    RequestError,
+    Unauthenticated,
+    Unavailable,
+)
+from daybreak.web.http.problems import PROBLEMS, problem_response, status_of
+
+SOURCE = Path(daybreak.__file__).parent
+# Codes of errors that never leave a builder or a command.
+INSIDE = {"directory_faults", "directory_sync_refused", "operator_error", "settings_fault"}
+
+
+def answer(error: DaybreakError) -> tuple[int, dict[str, str], dict[str, object]]:
+    response = problem_response(error, request_id="r-1", base_url="https://x.example")
+    return response.status_code, dict(response.headers), json.loads(bytes(response.body))
+
+
+def test_every_code_that_the_web_floor_can_meet_is_in_the_table() -> None:
+    used = set()
+    for folder in ("access", "web"):
+        for path in (SOURCE / folder).rglob("*.py"):
+            used |= set(re.findall(r'code="([a-z_]+)"', path.read_text()))
+    used |= set(re.findall(r'code="([a-z_]+)"', (SOURCE / "downloads.py").read_text()))
+    assert used - INSIDE <= PROBLEMS.keys()
+
+
+def test_every_request_error_class_is_a_client_error() -> None:
+    for found in vars(errors).values():
+        if isinstance(found, type) and issubclass(found, RequestError):
+            assert 400 <= PROBLEMS[found.code][0] < 500
+
+
+def test_the_tree_that_is_drawn_is_the_tree() -> None:
+    line = re.compile(r"^((?:│   |├── |└── )*)(\w+)(?: {2}|$)", re.MULTILINE)
+    drawn = {name: len(branches) // 4 for branches, name in line.findall(errors.__doc__ or "")}
+    classes = [found for found in vars(errors).values() if isinstance(found, type) and issubclass(found, DaybreakError)]
+    assert drawn == {found.__name__: len(found.__mro__) - len(DaybreakError.__mro__) for found in classes}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (Unauthenticated("x", code="a_later_code"), 401),
+        (Forbidden("x", code="a_later_code"), 403),
+        (NotFound("x", code="a_later_code"), 404),
+        (Unavailable("x", code="a_later_code"), 503),
+        (DaybreakError("x", code="a_later_code"), 500),
+    ],
+)
+def test_an_unknown_code_has_the_status_of_its_branch(error: DaybreakError, status: int) -> None:
+    assert status_of(error) == status
+
+
+def test_the_body_is_a_problem() -> None:
+    error = InvalidRequest("The field email is wrong.", faults=(FieldFault("/email", "send text"),))
+    status, headers, body = answer(error)
+    assert (status, headers["content-type"]) == (400, "application/problem+json")
+    assert body == {
+        "type": "https://x.example/docs#invalid_request",
+        "title": "Invalid request",
+        "status": 400,
+        "detail": "The field email is wrong.",
+        "code": "invalid_request",
+        "request_id": "r-1",
+        "errors": [{"pointer": "/email", "detail": "send text"}],
+    }
+
+
+def test_challenge_names_the_error_of_a_bad_token() -> None:
+    assert 'error="invalid_token"' in answer(Unauthenticated("x", code="session_ended"))[1]["www-authenticate"]
+
+
+def test_challenge_without_a_token_names_no_error() -> None:
+    assert answer(Unauthenticated("x", code="missing_token"))[1]["www-authenticate"] == 'Bearer realm="daybreak"'
+
+
+@pytest.mark.parametrize("code", ["request_timeout", "body_too_large"])
+def test_unread_body_closes_the_connection(code: str) -> None:
+    assert answer(RequestError("x", code=code))[1]["connection"] == "close"
+
+
+def test_waiting_is_told() -> None:
+    _, limited, _ = answer(RateLimited("x", retry_after_seconds=17, limit=10, window_seconds=300))
+    assert limited["retry-after"] == "17"
+    assert limited["ratelimit"] == '"attempts";r=0;t=17'
+    assert answer(Unavailable("x", retry_after_seconds=0))[1]["retry-after"] == "1"
+    _, ready, _ = answer(NotFound("x", code="snapshot_not_ready", retry_after_seconds=3600))
+    assert ready["retry-after"] == "3600"
+
+
+def test_paths_and_causes_stay_inside() -> None:
+    for error in (
+        FileDamaged("/srv/files/secret differs"),
+        DaybreakError("/srv/secret", code="unheard_of"),
+        Unavailable("/srv/state.db is damaged", code="state_unavailable"),
+        Unavailable("The role /srv/exporter gives no credentials", code="files_unavailable"),
+    ):
+        assert "/srv" not in json.dumps(answer(error)[2])

@@ -1,0 +1,78 @@
+"""Range headers become the spans that RFC 9110 gives them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.web.http.ranges import MAX_RANGES, Span, Unsatisfiable, parse_ranges
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("bytes=0-0", (Span(0, 1),)),
+        ("bytes=0-", (Span(0, 100),)),
+        ("bytes=90-200", (Span(90, 100),)),
+        ("bytes=-1", (Span(99, 100),)),
+        ("bytes=-500", (Span(0, 100),)),
+        ("BYTES = 1-2", (Span(1, 3),)),
+        ("bytes=5-6, 0-1", (Span(5, 7), Span(0, 2))),
+        ("bytes=0-10,5-20", (Span(0, 21),)),
+        ("bytes=0-4,5-9", (Span(0, 10),)),
+        ("bytes=0-1,50-60,1-50", (Span(0, 61),)),
+        ("bytes=0-1,100-", (Span(0, 2),)),
+        ("bytes=,0-1,", (Span(0, 2),)),
+        # The largest numbers of 64 bits, which some clients take for "to the end".
+        ("bytes=3-18446744073709551615", (Span(3, 100),)),
+        ("bytes=-18446744073709551615", (Span(0, 100),)),
+    ],
+)
+def test_spans(header: str, expected: tuple[Span, ...]) -> None:
+    assert parse_ranges(header, 100) == expected
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "bytes",
+        "lines=0-1",
+        "bytes=",
+        "bytes=x",
+        "bytes=-",
+        "bytes=5-4",
+        "bytes=1-2-3",
+        "bytes=\u0661-\u0662",
+        "bytes=0x1-2",
+    ],
+)
+def test_what_is_no_range_is_ignored(header: str) -> None:
+    assert parse_ranges(header, 100) is None
+
+
+@pytest.mark.parametrize("header", ["bytes=100-", "bytes=-0", "bytes=100-200,300-", "bytes=" + ",".join(["0-0"] * 9)])
+def test_what_cannot_be_given_is_refused(header: str) -> None:
+    assert isinstance(parse_ranges(header, 100), Unsatisfiable)
+
+
+def test_eight_ranges_are_given() -> None:
+    header = "bytes=" + ",".join(f"{at * 10}-{at * 10 + 1}" for at in range(MAX_RANGES))
+    spans = parse_ranges(header, 100)
+    assert isinstance(spans, tuple)
+    assert len(spans) == MAX_RANGES
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted), min_size=1, max_size=MAX_RANGES),
+    st.integers(1, 200),
+)
+def test_the_octets_asked_for_are_the_octets_given(asked: list[list[int]], size: int) -> None:
+    header = "bytes=" + ",".join(f"{first}-{last}" for first, last in asked)
+    wanted = {at for first, last in asked for at in range(first, last + 1) if at < size}
+    spans = parse_ranges(header, size)
+    if not wanted:
+        assert isinstance(spans, Unsatisfiable)
+        return
+    assert isinstance(spans, tuple)
+    given_octets = [at for span in spans for at in range(span.start, span.stop)]
+    assert sorted(given_octets) == sorted(wanted)

@@ -1,0 +1,43 @@
+"""The access log."""
+
+from typing import Any
+
+import pytest
+import structlog
+
+from daybreak.web.middleware.access_log import AccessLogMiddleware
+from tests.unit.web.asgi import call, echo, http_scope
+
+TOKEN = "service_api_0123456789abcdefghijABCDEFGHIJ01234567"
+
+
+def line(path: str = "/x", **changes: Any) -> dict[str, Any]:
+    with structlog.testing.capture_logs() as lines:
+        call(AccessLogMiddleware(echo), http_scope(path, **changes))
+    (found,) = lines
+    return dict(found)
+
+
+def test_line_describes_request_and_response() -> None:
+    found = line(headers=[("user-agent", "curl/8")])
+    assert found["event"] == "request"
+    assert (found["method"], found["path"], found["status"], found["length"]) == ("GET", "/x", 200, 2)
+    assert (found["address"], found["user_agent"], found["request_id"]) == ("192.0.2.1", "curl/8", "0123456789abcdef")
+    assert (found["subject"], found["client_id"]) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "logged"),
+    [
+        (f"/a/{TOKEN}", "/a/[token]"),
+        ("/a/eyJhbGciOiJIUzI1NiJ9.e30.x", "/a/[token]"),
+        ("/a?signature=abc", "/a"),
+        ("/" + "a" * 600, "/" + "a" * 499),
+    ],
+)
+def test_path_is_logged_without_secrets(path: str, logged: str) -> None:
+    assert line(path, query_string=b"signature=def")["path"] == logged
+
+
+def test_token_in_the_user_agent_is_not_logged() -> None:
+    assert line(headers=[("user-agent", f"x {TOKEN}")])["user_agent"] == "x [token]"

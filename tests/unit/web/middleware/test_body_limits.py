@@ -1,0 +1,67 @@
+"""Limits of request bodies."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from daybreak.domain.errors import RequestError
+from daybreak.web.middleware.body_limits import BodyLimitsMiddleware
+from tests.unit.web.asgi import acall, http_scope
+
+
+async def read(pieces: Iterable[bytes], *, length: str = "", deadline_seconds: float = 60.0) -> int:
+    """The number of bytes that an endpoint reads."""
+    received = 0
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal received
+        while True:
+            message = await receive()
+            received += len(message["body"])
+            if not message["more_body"]:
+                return
+
+    app = BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=deadline_seconds)
+    headers = [("content-length", length)] if length else []
+    await acall(app, http_scope(headers=headers), pieces)
+    return received
+
+
+def test_body_up_to_the_limit_is_read() -> None:
+    assert asyncio.run(read([b"12345", b"67890"])) == 10
+
+
+@pytest.mark.parametrize(("pieces", "length"), [([b"12345", b"678901"], ""), ([b"1"], "11")])
+def test_larger_body_is_refused(pieces: list[bytes], length: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(read(pieces, length=length))
+    assert caught.value.code == "body_too_large"
+
+
+def test_slow_body_is_refused_at_the_deadline() -> None:
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        while True:
+            await receive()
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"", "more_body": True}
+
+    async def send(message: Message) -> None: ...
+
+    app = BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=0.05)
+    with pytest.raises(RequestError) as caught:
+        asyncio.run(app(http_scope(), receive, send))
+    assert caught.value.code == "request_timeout"
+
+
+def test_waiting_for_the_client_to_leave_has_no_deadline() -> None:
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await asyncio.sleep(0.05)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receive(), 0.05)
+
+    asyncio.run(acall(BodyLimitsMiddleware(endpoint, limit_bytes=10, deadline_seconds=0.01), http_scope()))

@@ -1,0 +1,62 @@
+"""Request heads that are refused."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.web.middleware.head_check import HeadCheckMiddleware
+from tests.unit.web.asgi import call, echo, http_scope
+
+HOST = ("host", "a.example")
+
+
+def refusal(**changes: Any) -> str:
+    """The code of the refusal, "" when the request is accepted."""
+    answer = call(HeadCheckMiddleware(echo, "http://a.example"), http_scope(**changes))
+    if answer.status == 200:
+        return ""
+    assert answer.headers["connection"] == "close"
+    return f"{answer.status} {answer.json()['code']}"
+
+
+@pytest.mark.parametrize("host", ["example.org", "example.org:8400", "[::1]:8400"])
+def test_host_is_a_name_or_an_address(host: str) -> None:
+    assert refusal(headers=[("host", host)]) == ""
+
+
+@pytest.mark.parametrize("hosts", [[], [""], ["a", "b"], ["a", "a"], ["a/b"], ["user@a"], ["a b"], ["a:99999999"]])
+def test_other_hosts_are_refused(hosts: list[str]) -> None:
+    assert refusal(headers=[("host", host) for host in hosts]) == "400 invalid_host"
+
+
+@pytest.mark.parametrize(
+    ("codings", "refused"),
+    [
+        ([], False),
+        (["chunked"], False),
+        (["Chunked"], False),
+        (["gzip, chunked"], True),
+        (["chunked", "chunked"], True),
+    ],
+)
+def test_chunked_is_the_only_transfer_coding(codings: list[str], refused: bool) -> None:
+    headers = [HOST, *(("transfer-encoding", coding) for coding in codings)]
+    assert refusal(headers=headers) == ("400 invalid_request" if refused else "")
+
+
+@pytest.mark.parametrize("changes", [{"method": "CONNECT"}, {"path": "*"}, {"path": ""}, {"path": "a:80"}])
+def test_target_is_a_path(changes: dict[str, str]) -> None:
+    assert refusal(**changes) == "400 invalid_request"
+
+
+def test_nul_is_nowhere() -> None:
+    assert refusal(path="/a\x00") == "404 not_found"
+    assert refusal(query_string=b"a=%00") == "404 not_found"
+
+
+def test_head_has_a_size() -> None:
+    assert refusal(path="/" + "a" * 8_000) == ""
+    assert refusal(path="/" + "a" * 8_192) == "414 uri_too_long"
+    assert refusal(query_string=b"a" * 8_192) == "414 uri_too_long"
+    assert refusal(headers=[HOST, ("x", "a" * 65_000)]) == ""
+    assert refusal(headers=[HOST, *(("x", "a" * 33_000) for _ in range(2))]) == "431 head_too_large"

@@ -1,0 +1,57 @@
+"""The metrics of all workers."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
+
+from daybreak.domain.errors import Unavailable
+from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.web.metrics_server import FreshnessMetrics, WorkerMetrics
+
+HOUR = datetime(2026, 11, 22, 4, tzinfo=UTC)
+# A worker that ends in the middle of a request.
+WORKER = """
+from daybreak.web.metrics import OPEN_REQUESTS, count_event
+OPEN_REQUESTS.inc()
+count_event("link_issued")
+"""
+
+
+def lines(collector: Collector) -> list[str]:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode().splitlines()
+
+
+def test_ended_workers_count_except_for_open_requests(tmp_path: Path) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", WORKER], env=environment, check=True)
+    found = lines(WorkerMetrics(tmp_path))
+    assert 'daybreak_events_total{event="link_issued"} 2.0' in found
+    assert [line for line in found if line.startswith("daybreak_http_requests_open ")] == []
+
+
+def test_freshness_before_the_first_files() -> None:
+    found = lines(FreshnessMetrics(lambda: Freshness(snapshot=None, next_expected_at=HOUR, late=False)))
+    assert "daybreak_files_late 0.0" in found
+    assert "daybreak_files_as_of_timestamp_seconds 0.0" in found
+
+
+def test_freshness_of_late_files() -> None:
+    served = Snapshot("one", SnapshotState.PUBLISHED, as_of=datetime(1970, 1, 1, 0, 1, tzinfo=UTC), started_at=HOUR)
+    found = lines(FreshnessMetrics(lambda: Freshness(served, HOUR, late=True, reason="It failed.")))
+    assert "daybreak_files_late 1.0" in found
+    assert "daybreak_files_as_of_timestamp_seconds 60.0" in found
+
+
+def test_unavailable_state_leaves_freshness_out() -> None:
+    def read() -> Freshness:
+        raise Unavailable("away")
+
+    assert lines(FreshnessMetrics(read)) == []

@@ -1,0 +1,190 @@
+"""The page of limits: every value is read from the code or from the default of its setting."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tools.reference_text import LIMITS, table
+
+if TYPE_CHECKING:
+    from daybreak.settings.text_forms import Rate
+
+Row = tuple[str, str, str]
+FIXED = "fixed"
+
+
+def limits() -> str:
+    """Return the page of limits."""
+    parts = [LIMITS]
+    for title, about, rows in (
+        ("Publication", "", _publication()),
+        ("Lifetimes", "", _lifetimes()),
+        ("Rates", "Attempts over a limit get `429 rate_limited` with `Retry-After`.", _rates()),
+        ("Requests", "", _requests()),
+        ("Downloads", "", _downloads()),
+        ("Names and secrets", "", _names()),
+        ("Dashboard", "", _dashboard()),
+        ("Retention", "The builder deletes expired data once an hour.", _retention()),
+    ):
+        parts.append(f"## {title}\n" + (f"\n{about}\n" if about else ""))
+        parts.append(table(("Limit", "Value", "Setting"), rows))
+    return "\n".join(parts)
+
+
+def _publication() -> list[Row]:
+    from daybreak.snapshots.freshness import GRACE
+    from daybreak.snapshots.schedule import MAX_LEAD
+    from daybreak.snapshots.timings import RunTimings
+
+    timings = RunTimings()
+    return [
+        _setting("Publication of new files, UTC", "snapshot.publish_at"),
+        ("Time after which missing files count as late", _span(GRACE), FIXED),
+        _setting("Memory of the builder", "snapshot.memory_limit"),
+        _setting("Safety margin of a run", "snapshot.margin"),
+        _setting("Statement on a PostgreSQL source", "source.statement_timeout"),
+        ("Earliest start of a run before its publication", _span(MAX_LEAD), FIXED),
+        ("Lease of a builder, after which another one takes over", _seconds(timings.lease_seconds), FIXED),
+        ("Attempts of one run after transient errors", str(timings.attempts), FIXED),
+    ]
+
+
+def _lifetimes() -> list[Row]:
+    from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
+    from daybreak.credentials.totp import STEP_SECONDS
+    from daybreak.web.api.link_operation import STORE_URL_SECONDS
+
+    return [
+        _setting("Session", "access.session_lifetime"),
+        ("Login that waits for its second factor", _span(PENDING_LOGIN_LIFETIME), FIXED),
+        ("Code of an authenticator app", _seconds(STEP_SECONDS), FIXED),
+        ("Password confirmation before a sensitive action", _span(REAUTHENTICATION_LIFETIME), FIXED),
+        _setting("Download link", "access.link_lifetime"),
+        ("URL of a bucket that a link redirects to", _seconds(STORE_URL_SECONDS), FIXED),
+        ("API token", "until its expiry date, or until it is revoked", "chosen at its creation"),
+    ]
+
+
+def _rates() -> list[Row]:
+    from daybreak.access.hashing import QUEUE_LENGTH, TIMEOUT_SECONDS
+
+    return [
+        _setting("Login attempts for one seat from one address", "access.login_per_seat"),
+        _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
+        _setting("Login attempts in total", "access.login_overall"),
+        _setting("Second-factor attempts for one seat", "access.second_factor_per_seat"),
+        ("Password checks that wait in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),
+        ("Wait for a password check, then `503 busy`", _seconds(TIMEOUT_SECONDS), FIXED),
+    ]
+
+
+def _requests() -> list[Row]:
+    from daybreak.web.app import BODY_DEADLINE_SECONDS, BODY_LIMIT_BYTES
+    from daybreak.web.http.bodies import MAX_DEPTH
+    from daybreak.web.middleware.head_check import MAX_HEADER_BYTES, MAX_TARGET_BYTES
+    from daybreak.web.server import HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS
+
+    return [
+        ("Request target (path and query)", _size(MAX_TARGET_BYTES), FIXED),
+        ("Request headers", _size(MAX_HEADER_BYTES), FIXED),
+        ("Request body", _size(BODY_LIMIT_BYTES), FIXED),
+        ("Nesting of a JSON body", f"{MAX_DEPTH} levels", FIXED),
+        ("Time to send the headers", _seconds(HEAD_TIMEOUT_MILLISECONDS / 1000), FIXED),
+        ("Time to send the body", _seconds(BODY_DEADLINE_SECONDS), FIXED),
+        ("Connections of one worker", f"{MAX_CONNECTIONS:,}, or half of its file descriptors", FIXED),
+        _setting("Wait for the state database, then `503`", "state.wait"),
+    ]
+
+
+def _downloads() -> list[Row]:
+    from daybreak.web.api.links import INLINE_BYTES
+    from daybreak.web.http.ranges import MAX_RANGES
+
+    return [
+        ("Size of a file", "unlimited", ""),
+        ("Duration of a download", "unlimited: a link is checked when the download starts", ""),
+        ("Requests with one link", "unlimited until it expires", ""),
+        ("Ranges in one request", str(MAX_RANGES), FIXED),
+        _setting(
+            f"Files over {_size(INLINE_BYTES)} that one worker sends at the same time, then `503 busy`",
+            "files.max_transfers",
+        ),
+    ]
+
+
+def _names() -> list[Row]:
+    from daybreak.access.api_tokens import MAX_LIVE_TOKENS, MAX_NAME_LENGTH
+    from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH
+    from daybreak.credentials.totp import RECOVERY_CODES
+    from daybreak.domain.identity import MAX_EMAIL_LENGTH
+
+    return [
+        ("Password", f"{MINIMUM_LENGTH} to {MAXIMUM_LENGTH} characters", FIXED),
+        ("Email address", f"{MAX_EMAIL_LENGTH} characters", FIXED),
+        ("Name of an API token", f"{MAX_NAME_LENGTH} characters", FIXED),
+        ("Live API tokens of one seat on one account", str(MAX_LIVE_TOKENS), FIXED),
+        ("Recovery codes", str(RECOVERY_CODES), FIXED),
+    ]
+
+
+def _dashboard() -> list[Row]:
+    from daybreak.web.dashboard.activity.export import BATCH_EVENTS, MAXIMUM_BATCHES
+    from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
+    from daybreak.web.dashboard.insight.queries import MAXIMUM_MEMBERS
+
+    return [
+        ("Rows of a preview", str(PREVIEW_ROWS), FIXED),
+        ("Members that Insight counts", f"{MAXIMUM_MEMBERS:,}", FIXED),
+        ("Events in a downloaded audit trail", f"{BATCH_EVENTS * MAXIMUM_BATCHES:,}", FIXED),
+    ]
+
+
+def _retention() -> list[Row]:
+    from daybreak.access.cleanup import DEVICES_KEPT, NODES_KEPT, SESSIONS_KEPT, TOKENS_KEPT
+    from daybreak.snapshots.retention import LINK_MARGIN
+
+    return [
+        _setting("Published snapshots", "snapshot.keep"),
+        ("Older snapshot with valid links", f"until the links have expired, plus {_span(LINK_MARGIN)}", FIXED),
+        _setting("Audit events", "audit.keep"),
+        ("Sessions, after their end", _span(SESSIONS_KEPT), FIXED),
+        ("API tokens, after their end", _span(TOKENS_KEPT), FIXED),
+        ("Devices, after their last login", _span(DEVICES_KEPT), FIXED),
+        ("Heartbeats of nodes", _span(NODES_KEPT), FIXED),
+    ]
+
+
+def _setting(limit: str, key: str) -> Row:
+    from daybreak.settings.reference import known_settings
+    from daybreak.settings.text_forms import Rate, format_size
+
+    value = known_settings()[key].default
+    match value:
+        case timedelta():
+            written = _span(value)
+        case Rate():
+            written = _rate(value)
+        case tuple():
+            written = ", ".join(_rate(rate) for rate in value)
+        case int() if key == "snapshot.memory_limit":
+            written = format_size(value)
+        case _:
+            written = f"{value:%H:%M}" if key == "snapshot.publish_at" else str(value)
+    return limit, written, f"`{key}`"
+
+
+def _rate(rate: "Rate") -> str:
+    return f"{rate.attempts:,} in {_span(rate.window)}"
+
+
+def _span(span: timedelta) -> str:
+    from daybreak.settings.text_forms import duration_in_words
+
+    return duration_in_words(span)
+
+
+def _seconds(seconds: float) -> str:
+    return _span(timedelta(seconds=seconds))
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes // 1024} KiB"
