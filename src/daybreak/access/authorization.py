@@ -16,7 +16,6 @@ from daybreak.domain.identity import (
     Principal,
     ResolvedSession,
     ResolvedToken,
-    Seat,
     Session,
 )
 
@@ -114,11 +113,6 @@ def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError |
 def has_second_factor(session: Session) -> bool:
     """Whether the login used a second factor."""
     return bool({"otp", "recovery"} & set(session.amr))
-
-
-def needs_second_factor(seat: Seat, *, account_requires_it: bool) -> bool:
-    """Whether a login needs a second factor: the seat has one, or one of its accounts requires one."""
-    return seat.second_factor_enrolled or account_requires_it
 
 
 def not_your_account() -> Forbidden:

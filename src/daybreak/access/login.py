@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.authorization import needs_second_factor
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
 from daybreak.credentials import passwords
@@ -115,7 +114,7 @@ class _LoginTransaction:
             return no_active_account()
         if self.rehashed is not None:
             stores.seats.set_password_hash(seat.seat_id, self.rehashed, self.now)
-        pending = needs_second_factor(seat, account_requires_it=initial.second_factor_required)
+        pending = seat.second_factor_enrolled or initial.second_factor_required
         lifetime = PENDING_LOGIN_LIFETIME if pending else self.services.settings.access.session_lifetime
         session = Session(
             sid=self.services.new_id(),
