@@ -1,1 +1,1 @@
-"""The HTTP floor: the only place that imports the web framework."""
+"""HTTP layer, the only package that imports the web framework."""

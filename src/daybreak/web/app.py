@@ -39,7 +39,7 @@ Background = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def create_app(services: Services, background: Background) -> Application:
-    """Create the application of one worker. `background` is open from the start of the worker to its end."""
+    """Create the application of one worker. The context `background` is open while the worker runs."""
     guard, probe = DigestGuard(), ReadinessProbe(services)
     dashboard = create_dashboard_context(services)
 
@@ -50,7 +50,7 @@ def create_app(services: Services, background: Background) -> Application:
             guard.close()
             probe.close()
 
-    # The router tries routes in this order: the busiest come first.
+    # The router tries routes in this order, so the busiest come first.
     api = [
         *link_routes(services, guard),
         *file_routes(services),
@@ -76,8 +76,8 @@ def create_app(services: Services, background: Background) -> Application:
 def middleware(settings: Settings) -> Sequence[Middleware]:
     """Return the middleware around every route, outermost first.
 
-    What records a request comes first, then what adds headers, then what refuses requests: every refusal is logged,
-    counted and carries all headers.
+    Middleware that records requests comes first, then middleware that adds headers, then middleware that refuses
+    requests. Every refusal is therefore logged, counted, and sent with all headers.
     """
     base_url = settings.base_url
     stack = [

@@ -1,4 +1,4 @@
-"""Exception handlers: what a client receives for each error."""
+"""Exception handlers, which return the response to each error."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class _ExceptionHandlers:
         self._dashboard = dashboard
 
     async def not_found(self, request: Request, _error: Exception) -> Response:
-        return self._response(request, NotFound("Nothing is at this URL. It may be incomplete or mistyped."))
+        return self._response(request, NotFound("There is no resource at this URL. It may be incomplete or mistyped."))
 
     async def method_not_allowed(self, request: Request, _error: Exception) -> Response:
         return self._response(request, MethodNotAllowed(_allowed_methods(request)))
 
     async def incomplete_body(self, request: Request, _error: Exception) -> Response:
-        # A server reports a malformed chunk in the same way as a client that has left.
-        return self._response(request, InvalidRequest("The request body did not arrive whole."))
+        # The server reports a malformed chunk in the same way as a disconnected client.
+        return self._response(request, InvalidRequest("The request body is incomplete. Send it again."))
 
     async def error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, DaybreakError)
@@ -52,7 +52,7 @@ class _ExceptionHandlers:
         if request.method in {"GET", "HEAD"} and path.startswith("/dashboard/"):
             return error_page(self._dashboard, request, error, None)
         route = request.scope.get("route")
-        # People open links that others passed on to them, and mistyped URLs.
+        # Users open shared links and mistyped URLs in a browser.
         if route is None or (isinstance(route, Route) and route.name == LINK_ROUTE):
             return error_page_or_problem(self._dashboard, request, error)
         return problem_response(

@@ -1,4 +1,4 @@
-"""Show in the state database that this node runs."""
+"""Heartbeat of this node in the state database."""
 
 from __future__ import annotations
 

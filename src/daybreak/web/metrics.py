@@ -1,4 +1,4 @@
-"""The service's Prometheus metrics. No label holds text that a client chose.
+"""The service's Prometheus metrics. No label contains text that a client sent.
 
 With several workers the client library runs in its multiprocess mode: the command line sets PROMETHEUS_MULTIPROC_DIR
 before this module is imported.

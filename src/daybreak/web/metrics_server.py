@@ -22,7 +22,7 @@ _PARENT_POLL_SECONDS = 1.0
 
 
 def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshness, main_pid: int) -> None:
-    """Serve metrics until SIGTERM, or until the main process is gone. Runs in a separate process.
+    """Serve metrics until SIGTERM, or until the main process has ended. Runs in a separate process.
 
     Args:
         address: Where to listen.
@@ -58,7 +58,7 @@ class WorkerMetrics(Collector):
 
 
 class FreshnessMetrics(Collector):
-    """How fresh the published files are. Left out while the state database is unavailable."""
+    """Freshness of the published files. Omitted while the state database is unavailable."""
 
     def __init__(self, read_freshness: ReadFreshness) -> None:
         self._read_freshness = read_freshness
@@ -73,7 +73,7 @@ class FreshnessMetrics(Collector):
         yield GaugeMetricFamily("daybreak_files_late", "1 when files that are due are not published.", fresh.late)
         yield GaugeMetricFamily(
             "daybreak_files_as_of_timestamp_seconds",
-            "The instant that the published files show, 0 before the first.",
+            "The instant that the published files describe, 0 before the first publication.",
             served.as_of.timestamp() if served is not None else 0,
         )
 

@@ -54,7 +54,7 @@ def user_agent_of(scope: Scope) -> str:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return what throttles and the audit trail record about the sender of a request."""
+    """Return the sender of a request, as throttles and the audit trail record it."""
     scope = request.scope
     return Caller(client_of(scope).address, user_agent_of(scope), request_id_of(scope))
 

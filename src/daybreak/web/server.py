@@ -50,8 +50,8 @@ class ServerHooks:
 def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp], hooks: ServerHooks) -> None:
     """Serve until SIGTERM or SIGINT, then wait up to `GRACE_SECONDS` for running transfers.
 
-    Granian replaces a worker that dies. It exits with status 1 when one worker dies twice within 5.5 seconds: the init
-    system has to restart the service.
+    Granian replaces a worker that dies. If one worker dies twice within 5.5 seconds, Granian exits with status 1, and
+    the init system must restart the service.
 
     Args:
         address: Where to listen, as returned by `claim_address`.
@@ -113,7 +113,8 @@ async def _announce_ready(address: ListenAddress) -> None:
 def _max_connections() -> int:
     """Raise the descriptor limit as far as allowed, and return how many connections a worker may hold.
 
-    Further connections wait in the backlog. Without this bound a worker out of descriptors would spin.
+    Further connections wait in the backlog. Without this limit, a worker that is out of
+    descriptors would run in a busy loop.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)

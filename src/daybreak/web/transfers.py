@@ -18,13 +18,13 @@ from daybreak.web.http.files import FileAnswer, Segment
 
 # Larger pieces cost more memory for each client that reads slowly, and delay other requests.
 PIECE_BYTES = 256 * 1024
-# An object store limits the time of one request: a slow client gets a file in several.
+# Object stores limit the duration of a request, so a file for a slow client is read in several requests.
 _STORE_REQUEST_BYTES = 4 * 1024 * 1024
 _RETRY_AFTER_SECONDS = 5
 
 
 class TransferLimit:
-    """Limits how many files this worker sends at the same time: a client that reads slowly occupies 2 MB."""
+    """Limits how many files this worker sends at the same time. A client that reads slowly occupies 2 MB."""
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
@@ -96,7 +96,7 @@ async def file_pieces(file: FileIO, segments: tuple[Segment, ...]) -> AsyncItera
             # The kernel reads the next pieces ahead: a read from a slow disk would block the event loop.
             os.posix_fadvise(file.fileno(), position, 4 * PIECE_BYTES, os.POSIX_FADV_WILLNEED)
             yield piece
-            # `send` returns immediately once the client has left. The task that waits for that needs its turn.
+            # `send` returns immediately once the client has left. Let the task run that waits for the disconnection.
             await asyncio.sleep(0)
 
 
@@ -105,7 +105,7 @@ async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]
 
     Raises:
         FileDamaged: the object is shorter than the segments.
-        FileStoreError, Unavailable: it cannot be read.
+        FileStoreError, Unavailable: the object cannot be read.
     """
     for segment in segments:
         if segment.prefix:
@@ -117,11 +117,11 @@ async def store_pieces(files: FileStore, key: str, segments: tuple[Segment, ...]
                 missing -= len(piece)
                 yield piece
             if missing:
-                raise FileDamaged(f"The object {key} is shorter than its manifest says.")
+                raise FileDamaged(f"The object {key} is shorter than the manifest states.")
 
 
 async def with_first_piece(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Read the first piece, and return all of them. An error in it becomes a response instead of a cut transfer."""
+    """Read the first piece, and return all pieces. An error in the first becomes a response, not a cut-off body."""
     first = await anext(pieces, b"")
 
     async def all_pieces() -> AsyncIterator[bytes]:

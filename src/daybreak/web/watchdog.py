@@ -1,4 +1,4 @@
-"""End a worker that hangs, or whose main process is gone."""
+"""End a worker that hangs, or whose main process has ended."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ _PAGE_SIZE = 500
 class AuditLine(msgspec.Struct, frozen=True):
     """Event in the audit trail."""
 
-    id: Annotated[int, field("Number of the event. Later events have higher numbers.", 48213)]
-    at: Annotated[datetime, field("When it happened.", "2026-11-24T08:30:12Z")]
-    action: Annotated[str, field("What was done.", "link.issued")]
+    id: Annotated[int, field("Number of the event. It increases with each event.", 48213)]
+    at: Annotated[datetime, field("Time of the event.", "2026-11-24T08:30:12Z")]
+    action: Annotated[str, field("Name of the action.", "link.issued")]
     result: Annotated[str, field("`ok`, or the code of the error.", "ok")]
-    actor: Annotated[str, field("Email of the seat, or the part of the service.", "maya@example.org")]
+    actor: Annotated[str, field("Email of the seat, or the name of the component that acted.", "maya@example.org")]
     seat_id: Annotated[str | None, uuid("The seat, if one acted.", examples.SEAT_ID)]
     subject: Annotated[str | None, field("Session or API token used.", f"session:{examples.SESSION_ID}")]
     address: Annotated[str, field("IP address of the client.", "198.51.100.24")]
@@ -47,7 +47,7 @@ class AuditLine(msgspec.Struct, frozen=True):
 SINCE = Parameter("since", "query", "Only events at or after this time.", "2026-11-24T00:00:00Z", datetime)
 UNTIL = Parameter("until", "query", "Only events before this time.", "2026-11-25T00:00:00Z", datetime)
 ACTION = Parameter(
-    "action", "query", "Only events with this action, or with any that starts with it: `token.*`.", "file.fetched"
+    "action", "query", "Only events with this action. A `*` at the end selects a prefix: `token.*`.", "file.fetched"
 )
 READ_AUDIT = Operation(
     operation_id="readAuditTrail",
@@ -57,7 +57,7 @@ READ_AUDIT = Operation(
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
     body=None,
-    response=ResponseType("One event in each line.", AuditLine, ("application/x-ndjson",)),
+    response=ResponseType("One event per line.", AuditLine, ("application/x-ndjson",)),
 )
 
 

@@ -43,9 +43,9 @@ _SESSION_RESULT = LoginResult(
 LOG_IN = Operation(
     operation_id="logIn",
     summary="Sign in",
-    description="Returns a session token for the account used last. It is valid for {session_lifetime}. If a second "
-    "factor is required, returns a token that is valid for {pending_login_lifetime} and only for the second factor; "
-    "`client_id` and `device_id` are missing then.",
+    description="Returns a session token for the most recently used account. It is valid for {session_lifetime}. If a "
+    "second factor is required, returns a token that is valid for {pending_login_lifetime} and only for the second "
+    "factor, without `client_id` and `device_id`.",
     tag=AUTHENTICATION,
     parameters=(DEVICE_ID,),
     body=JsonBody(LoginRequest),
@@ -107,7 +107,7 @@ LOG_OUT = Operation(
 REAUTHENTICATE = Operation(
     operation_id="reauthenticate",
     summary="Confirm the password",
-    description="Allows changes of the second factor for {reauthentication_lifetime}. A login allows them as well.",
+    description="Allows changes to the second factor for {reauthentication_lifetime}. A login also allows them.",
     tag=AUTHENTICATION,
     credential=SESSION,
     body=JsonBody(PasswordRequest),
@@ -117,8 +117,8 @@ REAUTHENTICATE = Operation(
 BEGIN_ENROLMENT = Operation(
     operation_id="beginSecondFactor",
     summary="Set up a second factor",
-    description="Returns a new key for an authenticator app. The present second factor stays in use until a code "
-    "confirms the new one. Needs a password that was entered within {reauthentication_lifetime}.",
+    description="Returns a new key for an authenticator app. The current second factor stays valid until a code "
+    "confirms the new one. Requires a password entered in the last {reauthentication_lifetime}.",
     tag=AUTHENTICATION,
     credential=SESSION,
     body=None,
@@ -128,8 +128,8 @@ BEGIN_ENROLMENT = Operation(
 CONFIRM_ENROLMENT = Operation(
     operation_id="confirmSecondFactor",
     summary="Confirm a second factor",
-    description="Replaces the second factor by the new one, and ends the seat's other sessions. Needs a password that "
-    "was entered within {reauthentication_lifetime}.",
+    description="Replaces the second factor with the new one, and ends the seat's other sessions. Requires a password "
+    "entered in the last {reauthentication_lifetime}.",
     tag=AUTHENTICATION,
     credential=SESSION,
     body=JsonBody(CodeRequest),
@@ -238,5 +238,5 @@ def _login_result(outcome: SessionStarted | SecondFactorPending) -> LoginResult:
 
 
 def _device_id(request: Request) -> str | None:
-    """Return the device that the client names, None without one."""
+    """Return the device id that the client sent, or None."""
     return (DEVICE_ID.read(request) or "").strip().lower() or None

@@ -37,14 +37,14 @@ def bearer(request: Request) -> str:
     """Return the token of a request.
 
     Raises:
-        Unauthenticated: there is not exactly one.
+        Unauthenticated: the request does not have exactly one valid bearer token.
     """
-    given: list[bytes] = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if not given:
+    values: list[bytes] = [value for name, value in request.scope["headers"] if name == b"authorization"]
+    if not values:
         raise Unauthenticated("Send a token: `Authorization: Bearer <token>`.", code="missing_token")
-    scheme, _, credential = given[0].decode("latin-1").strip().partition(" ")
+    scheme, _, credential = values[0].decode("latin-1").strip().partition(" ")
     credential = credential.strip()
-    if len(given) > 1 or scheme.lower() != "bearer" or not credential:
+    if len(values) > 1 or scheme.lower() != "bearer" or not credential:
         raise Unauthenticated("Send exactly one token: `Authorization: Bearer <token>`.", code="missing_token")
     if len(credential) > _MAX_CREDENTIAL_CHARACTERS:
         raise Unauthenticated("Invalid token.", code="invalid_token")

@@ -54,7 +54,7 @@ def description_routes(dashboard: DashboardContext, routes: Sequence[ApiRoute]) 
 
 
 class _DescriptionEndpoints:
-    """Generates each description once: they depend on the settings alone."""
+    """Endpoints of the descriptions, which are generated once because they depend only on the settings."""
 
     def __init__(self, dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> None:
         settings = dashboard.services.settings
@@ -80,7 +80,7 @@ class _DescriptionEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """Text in both codings."""
+    """Text, uncompressed and compressed with gzip."""
 
     content: bytes
     compressed: bytes

@@ -90,7 +90,7 @@ class _FileEndpoints:
 
 
 def require_plain_path(request: Request) -> None:
-    """Refuse percent-encoded paths. No path of a file needs the encoding, and it could disguise another path.
+    """Refuse percent-encoded paths. No path of a file needs the encoding, and an encoded path could hide another one.
 
     Raises:
         NotFound: `unknown_file`.

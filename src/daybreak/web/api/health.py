@@ -15,12 +15,12 @@ from daybreak.web.api.responses import Health, ReadinessView
 GET_HEALTH = Operation(
     operation_id="getHealth",
     summary="Check the process",
-    description="Answers while the process runs, whatever the state of its database and file store.",
+    description="Succeeds while the process runs, even if the state database or the file store is unavailable.",
     tag=SERVICE,
     body=None,
     response=ResponseType("The process runs.", Health),
 )
-_READY = ResponseType("The service can answer.", ReadinessView)
+_READY = ResponseType("The service is ready.", ReadinessView)
 _NOT_READY = replace(
     _READY,
     description="The state database or the file store is unavailable.",
@@ -31,7 +31,7 @@ _NOT_READY = replace(
 GET_READINESS = Operation(
     operation_id="getReadiness",
     summary="Check readiness",
-    description="Checks that the state database and the file store answer.",
+    description="Checks that the state database and the file store respond.",
     tag=SERVICE,
     body=None,
     response=_READY,

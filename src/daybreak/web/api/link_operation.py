@@ -21,7 +21,7 @@ STORE_URL_SECONDS = 60
 """Lifetime of the URL of an object store that a link redirects to."""
 
 _LINK_FIELDS = {
-    "expires": ("When the link stops working, in seconds since 1970.", "1795509900"),
+    "expires": ("Expiry of the link, as a Unix timestamp in seconds.", "1795509900"),
     "nonce": ("Random value.", "8d1f0c27a95be364"),
     "subject": ("Credential that the link was issued for.", "1a2b6f1d453c84e7a9f026d41c8e7b935"),
     "kid": ("Key of the signature.", "5c90e1ab"),
@@ -32,10 +32,10 @@ _DATE = "Tue, 24 Nov 2026 04:00:00 GMT"
 _CONDITIONS = (
     Parameter("Range", "header", "Byte ranges, at most eight (RFC 9110 §14.2).", "bytes=1048576-"),
     Parameter("If-Range", "header", "Ignore `Range` if the file has another `ETag`.", _ETAG),
-    Parameter("If-None-Match", "header", "Send nothing if the file has one of these `ETag`s.", _ETAG),
-    Parameter("If-Modified-Since", "header", "Send nothing if the file was published before this time.", _DATE),
-    Parameter("If-Match", "header", "Fail if the file has none of these `ETag`s.", _ETAG),
-    Parameter("If-Unmodified-Since", "header", "Fail if the file was published after this time.", _DATE),
+    Parameter("If-None-Match", "header", "Return 304 if the file has one of these `ETag`s.", _ETAG),
+    Parameter("If-Modified-Since", "header", "Return 304 unless the file was published after this time.", _DATE),
+    Parameter("If-Match", "header", "Return 412 unless the file has one of these `ETag`s.", _ETAG),
+    Parameter("If-Unmodified-Since", "header", "Return 412 if the file was published after this time.", _DATE),
 )
 _UNCHANGED_HEADERS = (
     Header("ETag", "Changes when the content changes.", _ETAG),
@@ -51,8 +51,8 @@ _SERVED = (
     "compressed file; the other formats work the same way."
 )
 _REDIRECTED = (
-    "Files in an object store are redirected to the store, which evaluates conditions and ranges. The service sends a "
-    "file itself if the store would send another representation of it."
+    "Requests for files in an object store are redirected to the store, which evaluates conditions and ranges. The "
+    "service sends a file itself if the store would send another representation of it."
 )
 _PROBLEMS = (
     "invalid_link",

@@ -107,7 +107,7 @@ class _LinkEndpoint:
                 return Response(body, answer.status, answer.headers)
             resources.enter_context(self._transfers.transfer())
             await self._record(request, opened, answer.status)
-            # From here on the response owns the file and the place among the transfers.
+            # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
 
     async def _respond_from_store(
@@ -130,9 +130,9 @@ class _LinkEndpoint:
             return FileTransfer(answer, pieces, resources.pop_all())
 
     def _is_accelerated(self, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
-        """Return whether the front server sends the body.
+        """Return whether nginx sends the body.
 
-        It evaluates If-Match and If-Unmodified-Since again, against its own tag and date of the file.
+        nginx would evaluate If-Match and If-Unmodified-Since again, against its own entity tag and date of the file.
         """
         return (
             self._services.settings.files.accelerate == "nginx"
@@ -141,7 +141,7 @@ class _LinkEndpoint:
         )
 
     async def _record(self, request: Request, opened: OpenedFile, status: int) -> None:
-        """Record a download in the audit trail before it starts: once for all parts of one download."""
+        """Record a download in the audit trail before it starts. The parts of one download are recorded once."""
         if request.method != "GET" or status == 304:
             return
         caller = caller_of(request)
@@ -165,7 +165,7 @@ class _PartialDownloads:
         self._known: OrderedDict[tuple[bytes, bytes, str], None] = OrderedDict()
 
     def is_known(self, scope: Scope, address: str) -> bool:
-        """Return whether an earlier part was requested, and remember this one."""
+        """Return whether an earlier part was requested, and record this request."""
         download = (scope["raw_path"], scope["query_string"], address)
         if download in self._known:
             return True
@@ -176,9 +176,9 @@ class _PartialDownloads:
 
 
 def _accelerated(file: CurrentFile, representation: Representation) -> Response:
-    """Tell nginx to send the file. It evaluates Range and If-Range itself, with the entity tag of this answer."""
+    """Return a response that nginx replaces with the file. nginx evaluates Range and If-Range, with this entity tag."""
     headers = file_headers(file, representation) | {"x-accel-redirect": ACCELERATED_LOCATION + quote(file.stored.key)}
-    # nginx adds its own.
+    # nginx adds its own Accept-Ranges header.
     del headers["accept-ranges"]
     return Response(headers=headers)
 
@@ -191,7 +191,7 @@ def _read(file: FileIO, answer: FileAnswer, key: str) -> bytes:
 
 
 def _parameters(query: str) -> list[tuple[str, str]]:
-    """Split the query without decoding it: nothing in a link needs percent-encoding."""
+    """Split the query without decoding it, because links contain no percent-encoding."""
     return [(name, value) for name, _, value in (field.partition("=") for field in query.split("&"))]
 
 

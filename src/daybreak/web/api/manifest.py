@@ -1,4 +1,4 @@
-"""The manifest as clients see it: age of the snapshot, and every file of one account."""
+"""The manifest in API responses: age of the snapshot, and every file of one account."""
 
 from __future__ import annotations
 

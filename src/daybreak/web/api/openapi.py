@@ -29,9 +29,9 @@ VARIANT_EXTENSION = "x-daybreak-variant-of"
 _INTRODUCTION = """\
 Daybreak publishes files with an account's data every day at {publish_time}.
 
-Send a token as `Authorization: Bearer <token>`: an API token from the dashboard, or a session token. The answer to a
-request for a file is a redirect to a signed link, which works for {link_lifetime}. Replace `csv` by `json` in a link
-to get the JSON version of the file.
+Send a token as `Authorization: Bearer <token>`: an API token from the dashboard, or a session token. The response to
+a request for a file is a redirect to a signed link, which works for {link_lifetime}. Replace `csv` with `json` in a
+link to get the JSON version of the file.
 
 An error is a problem document (RFC 9457) with a stable `code`.
 """
@@ -64,7 +64,7 @@ _PROBLEM_HEADERS = {
     503: (_RETRY_AFTER,),
 }
 _SCHEMAS = "#/components/schemas/"
-# Range requests are defined for GET alone (RFC 9110 §14.2).
+# Range requests are defined only for GET (RFC 9110 §14.2).
 _RANGE_STATUSES = frozenset({206, 416})
 
 
@@ -74,7 +74,7 @@ def openapi_document(settings: Settings, routes: Sequence[ApiRoute]) -> JsonObje
 
 
 def facts(settings: Settings) -> Mapping[str, str]:
-    """Return the values that texts of operations may name."""
+    """Return the values that the texts of operations can contain."""
     return {
         "link_lifetime": duration_in_words(settings.access.link_lifetime),
         "session_lifetime": duration_in_words(settings.access.session_lifetime),

@@ -1,7 +1,7 @@
-"""Descriptions of operations, and the route that carries one.
+"""Descriptions of operations, and a route with a description.
 
-A description holds what a route cannot say: texts, types, parameters, accepted tokens and errors. Endpoints read
-bodies and create responses with it, and `openapi` generates the OpenAPI document from it.
+A description adds texts, types, parameters, accepted tokens and errors to a route. Endpoints use it to read bodies and
+to create responses. `openapi` generates the OpenAPI document from it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 Body_co = TypeVar("Body_co", bound="JsonBody[object] | None", covariant=True)
 JSON = ("application/json",)
 
-# Raised for any request, before its endpoint or in it.
+# Any request can have these errors, before or in its endpoint.
 _COMMON_PROBLEMS = ("invalid_request", "invalid_host", "not_found", "uri_too_long", "head_too_large", "internal_error")
 _BODY_PROBLEMS = ("unsupported_media_type", "body_too_large", "request_timeout")
 
@@ -105,7 +105,7 @@ class ResponseType(Generic[T]):
         media_types: Media types of the body.
         status: HTTP status.
         headers: Headers besides `X-Request-Id`.
-        examples: Example bodies by title. Without any, one is composed from the examples of the fields.
+        examples: Example bodies by title. If empty, one is composed from the examples of the fields.
     """
 
     description: str
@@ -134,7 +134,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[Body_co, T]):
-    """Description of one method of a route. Its texts may name the facts of `openapi`, as in `{link_lifetime}`.
+    """Description of one method of a route. Its texts may contain the values of `openapi.facts`: `{link_lifetime}`.
 
     Attributes:
         operation_id: Name of the operation in generated clients.
@@ -146,7 +146,7 @@ class Operation(Generic[Body_co, T]):
         credential: Accepted tokens, None for a public operation.
         parameters: All parameters. Path parameters must be those of the route.
         problems: Codes of the operation's own errors, besides those of its credential and body.
-        variants: Values of the route's `path` parameter, which OpenAPI cannot express as one.
+        variants: Values of a path parameter that spans several segments, which OpenAPI cannot describe.
     """
 
     operation_id: str
@@ -166,7 +166,7 @@ class Operation(Generic[Body_co, T]):
         """Codes of all errors, in the order of `PROBLEMS`.
 
         Raises:
-            ValueError: A code is not in `PROBLEMS`.
+            ValueError: a code is not in `PROBLEMS`.
         """
         codes = {*_COMMON_PROBLEMS, *self.problems}
         if self.credential is not None:
@@ -194,7 +194,7 @@ class ApiRoute(Route):
         """Check that the description has the path parameters of the route.
 
         Raises:
-            ValueError: It has others.
+            ValueError: the path parameters differ.
         """
         super().__init__(path, endpoint, methods=methods, name=name)
         self.operation = operation

@@ -1,4 +1,4 @@
-"""Readiness: whether the state database and the file store answer in time."""
+"""Readiness: whether the state database and the file store respond in time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ReadinessProbe:
         self._services = services
         self._running: asyncio.Task[Readiness] | None = None
         self._cached: tuple[Readiness, float] | None = None
-        # A separate thread: a file store that hangs must not occupy the shared ones.
+        # A separate thread, so that a file store that hangs does not occupy the shared threads.
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="readiness")
 
     async def check(self) -> Readiness:
@@ -46,7 +46,7 @@ class ReadinessProbe:
         return await asyncio.shield(self._running)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _check(self) -> Readiness:

@@ -174,7 +174,7 @@ class ReadinessView(msgspec.Struct, frozen=True):
 
 
 def context_view(context: Context) -> ContextView:
-    """Return a context as the list shows it."""
+    """Return the list entry of a context."""
     account = context.granted.account
     return ContextView(
         client_id=account.client_id,

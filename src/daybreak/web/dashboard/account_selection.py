@@ -24,7 +24,7 @@ def switcher_context(
 ) -> dict[str, object]:
     """Return template variables for the first `limit` accounts that match the search.
 
-    Each account links to the section that is open now.
+    Each account links to the current section.
     """
     root = page.dashboard.root
     path = _SECTION_PATHS.get(section, "files")
@@ -53,7 +53,7 @@ def switcher_context(
 def default_account_id(resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...]) -> str | None:
     """Return the account to open after sign-in: the one used last, else the first by name.
 
-    None if the session may open none of them.
+    Return None if the session cannot open any of them.
     """
     session, last_id = resolved.session, resolved.seat.last_client_id
     open_ids = [

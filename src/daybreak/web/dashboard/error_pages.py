@@ -41,14 +41,14 @@ class EmptyState:
 
 
 def error_state(error: Forbidden) -> EmptyState:
-    """Return what a page shows in place of content that the user may not see."""
+    """Return the text that a page shows instead of content that the user may not see."""
     return EmptyState(PROBLEMS[error.code][1], error.message)
 
 
 def error_page(
     dashboard: DashboardContext, request: Request, error: DaybreakError, page: PageRequest | None
 ) -> Response:
-    """Render an error inside the layout, or alone if the user could not be identified."""
+    """Render an error inside the layout, or as a separate page if the user could not be identified."""
     problem = _problem(dashboard, request, error)
     text = problem.detail
     if isinstance(error, RateLimited):
@@ -107,7 +107,7 @@ def _actions(dashboard: DashboardContext, request: Request, error: DaybreakError
 def _prefers_html(request: Request) -> bool:
     """Return whether the client prefers HTML to JSON.
 
-    A request with a token comes from a program, even if it accepts HTML, as Java's default does.
+    A request with a token comes from a program, even if it accepts HTML, as Java's `HttpURLConnection` does by default.
     """
     if "authorization" in request.headers:
         return False

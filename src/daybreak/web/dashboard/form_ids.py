@@ -18,7 +18,7 @@ def new_form_id(page: PageRequest) -> str:
 async def claim_form(page: PageRequest, form_id: str) -> bool:
     """Record that a form is being processed; return False if it already was.
 
-    Recorded in the state database, so that two clicks handled by two workers count as one.
+    The record is in the state database, so that two clicks handled by two workers count as one.
     Raises InvalidRequest if the id is malformed.
     """
     if len(form_id) != _LENGTH or not form_id.isalnum():

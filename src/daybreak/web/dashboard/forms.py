@@ -1,4 +1,4 @@
-"""Posted forms: parsing, verification and the redirect target they carry."""
+"""Posted forms: parsing, verification and redirect target."""
 
 from __future__ import annotations
 

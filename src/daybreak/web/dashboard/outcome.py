@@ -1,4 +1,4 @@
-"""Messages, status and headers that a page reports about the request that led to it."""
+"""Outcome of a request: the messages, status and headers of the page that reports it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Requests of signed-in users.
 
-Each request reads session, seat, account and grant again, so that a revoked right ends with the
-next click. The account is part of the URL: two browser tabs can show two accounts.
+Each request reads session, seat, account and grant again, so that a revoked permission ends on
+the next click. The account is part of the URL: two browser tabs can show two accounts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def load_page_request(dashboard: DashboardContext, request: Request, clien
     Raises:
         SignInRequired: No session, or one that has ended.
         SecondFactorRequired: The session waits for its second factor.
-        Forbidden: The account is unknown, inactive, or not the seat's.
+        Forbidden: The account is unknown or inactive, or the seat has no access to it.
     """
     if client_id and not is_id(client_id):
         raise not_your_account()

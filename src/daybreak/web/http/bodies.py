@@ -26,7 +26,7 @@ async def read_json(request: Request, shape: type[T]) -> T:
 
     Raises:
         RequestError: `unsupported_media_type`, or an error of `BodyLimitsMiddleware`.
-        InvalidRequest: names the field at fault.
+        InvalidRequest: the body does not have that shape. Names the invalid field.
     """
     _check_media_type(request)
     return parse_json(await read_body(request), shape)
@@ -48,7 +48,7 @@ def parse_json(body: bytes, shape: type[T]) -> T:
     """Parse JSON of the given shape. A leading byte order mark is ignored (RFC 8259 §8.1).
 
     Raises:
-        InvalidRequest: names the field at fault.
+        InvalidRequest: the body does not have that shape. Names the invalid field.
     """
     body = body.removeprefix(BOM_UTF8)
     _check_depth(body)
@@ -61,8 +61,8 @@ def parse_json(body: bytes, shape: type[T]) -> T:
 
 
 def _check_media_type(request: Request) -> None:
-    given = request.headers.get("content-type", "")
-    media_type, *parameters = given.split(";")
+    content_type = request.headers.get("content-type", "")
+    media_type, *parameters = content_type.split(";")
     if media_type.strip().lower() != "application/json":
         raise RequestError(
             "Send JSON with the header Content-Type: application/json.",

@@ -1,4 +1,4 @@
-"""Stored files are served only when their digest matches the manifest."""
+"""Digest checks of stored files before they are served."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DigestGuard:
             self._verified.popitem(last=False)
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

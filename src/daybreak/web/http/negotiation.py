@@ -1,7 +1,7 @@
 """Content negotiation: the representation of a stored file that a client receives.
 
-The body is the same in both. The *file* is `application/gzip`, which clients store as it is. The *content* is
-`text/csv` (or JSON) with `Content-Encoding: gzip`, which HTTP clients decompress. Formats with compression of their own
+Both representations have the same body. The *file* is `application/gzip`, which clients store as it is. The *content*
+is `text/csv` (or JSON) with `Content-Encoding: gzip`, which HTTP clients decompress. Formats with internal compression
 have only the file.
 """
 
@@ -42,7 +42,7 @@ def choose(
 
 
 def stored_representation(resource: Resource, file_format: Format, serve_gzip_as: ServeGzipAs) -> Representation:
-    """Return the representation that an object store sends: the headers of the upload fix it."""
+    """Return the representation that an object store sends, which the headers of the upload determine."""
     return _representation(resource, file_format, content=serve_gzip_as == "encoding")
 
 
@@ -55,7 +55,7 @@ def _representation(resource: Resource, file_format: Format, *, content: bool) -
 
 
 def accepts_gzip(accept_encoding: Sequence[str]) -> bool:
-    """Return whether gzip is listed, and not with q=0 (RFC 9110 §12.5.3)."""
+    """Return whether gzip is listed with a q value above 0 (RFC 9110 §12.5.3)."""
     qualities = weights(accept_encoding)
     return max(qualities.get("gzip", 0.0), qualities.get("x-gzip", 0.0)) > 0
 

@@ -1,6 +1,6 @@
 """Errors as HTTP responses: the status of each error code, and problem documents (RFC 9457).
 
-A document tells the client what happened, without internal details.
+A problem document describes the error without internal details.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
 }
 """Status and title of each code. `/docs` shows the same table."""
 
-# The status of codes that are not in the table, by the class of the error.
+# Status of codes that are not in the table, by error class.
 _BRANCHES: tuple[tuple[type[DaybreakError], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
@@ -90,7 +90,7 @@ _BRANCHES: tuple[tuple[type[DaybreakError], int], ...] = (
     (Unavailable, 503),
 )
 
-# The rest of the body is not read, so the bytes after it must not be read as a request.
+# The rest of the body is not read. Close the connection, so that it is not parsed as the next request.
 _CLOSING = frozenset({"request_timeout", "body_too_large"})
 # Public details of internal errors, whose own messages are only logged.
 _PUBLIC_DETAILS = {

@@ -34,12 +34,12 @@ def parse_ranges(header: str, size: int) -> tuple[Span, ...] | Unsatisfiable | N
 
     Returns:
         The requested parts in their order, with overlapping ones merged. None when the header must be ignored, because
-        it has another unit or is malformed (§14.2).
+        its unit is not `bytes` or it is malformed (§14.2).
     """
-    given = _BYTES.fullmatch(header.strip())
-    if given is None:
+    matched = _BYTES.fullmatch(header.strip())
+    if matched is None:
         return None
-    specs = [spec.strip() for spec in given.group(1).split(",")]
+    specs = [spec.strip() for spec in matched.group(1).split(",")]
     specs = [spec for spec in specs if spec]
     if len(specs) > MAX_RANGES:
         return Unsatisfiable(f"At most {MAX_RANGES} ranges are allowed in one request.")

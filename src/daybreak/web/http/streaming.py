@@ -19,6 +19,6 @@ def streamed(
     if request.method != "HEAD":
         return StreamingResponse(pieces, media_type=media_type, headers=headers)
     response = Response(media_type=media_type, headers=headers)
-    # Starlette sets that of an empty body.
+    # Starlette has set the length of the empty body.
     del response.headers["Content-Length"]
     return response

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from daybreak.web.request_state import Client, state_of
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
-# A longer chain is cut on its left side, which the client may have invented.
+# A longer chain is cut on its left side, which a client can forge.
 _MAX_CHAIN_BYTES = 2048
 _CACHED_PEERS = 4096
 
@@ -24,7 +24,7 @@ class Peer(msgspec.Struct, frozen=True):
     loopback: bool
 
 
-# The mode of the socket decides who may connect.
+# The file mode of the socket limits connections to trusted processes.
 _UNIX_SOCKET = Peer("", trusted=True, loopback=True)
 
 
@@ -65,7 +65,7 @@ class ClientAddressMiddleware:
     def _first_untrusted(self, chain: bytes) -> Peer | None:
         """Return the rightmost address that is not a trusted proxy, None when an address before it is malformed.
 
-        Everything left of it was sent by the client and proves nothing.
+        Addresses to the left of it come from the client and can be forged.
         """
         found = None
         for member in reversed(chain[-_MAX_CHAIN_BYTES:].split(b",")):

@@ -17,7 +17,7 @@ _HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\
 
 
 class HeadCheckMiddleware:
-    """Refuse heads that are too long, or that two servers could read in two ways, and close the connection."""
+    """Refuse request heads that are too long or ambiguous, and close the connection."""
 
     def __init__(self, app: ASGIApp, base_url: str) -> None:
         self._app = app
@@ -38,7 +38,7 @@ class HeadCheckMiddleware:
 
 
 def head_error(scope: Scope) -> DaybreakError | None:
-    """Return what is wrong with the head of a request, None when it is valid."""
+    """Return the error in the head of a request, None when it is valid."""
     target_length = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     if target_length > MAX_TARGET_BYTES:
         return RequestError(f"The URL is longer than {MAX_TARGET_BYTES} bytes.", code="uri_too_long")
@@ -49,15 +49,15 @@ def head_error(scope: Scope) -> DaybreakError | None:
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         return InvalidRequest("Send exactly one Host header with the name of the service.", code="invalid_host")
     codings = _values(scope, b"transfer-encoding")
-    # RFC 9112 §6.1: any other coding is a compressed body, or leaves the end of the body in doubt.
+    # RFC 9112 §6.1: any other coding is a compressed body, or makes the end of the body ambiguous.
     if codings and (len(codings) > 1 or codings[0].lower() != b"chunked"):
-        return InvalidRequest("Use no Transfer-Encoding, or chunked once.")
+        return InvalidRequest("Send no Transfer-Encoding header, or one with the value chunked.")
     # RFC 9112 §3.2.3 and §3.2.4: this service is not a tunnel and has no resource named `*`.
     if scope["method"] == "CONNECT" or not scope["path"].startswith("/"):
         return InvalidRequest("Send the path of a resource as the request target.")
     if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
         # Databases treat NUL in different ways.
-        return NotFound("No resource has NUL in its URL.")
+        return NotFound("The URL contains a NUL character. Remove it.")
     return None
 
 

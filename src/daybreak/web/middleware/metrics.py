@@ -45,6 +45,6 @@ class MetricsMiddleware:
 
 
 def _path_pattern(scope: Scope) -> str:
-    """Return the pattern of the matched route: never text that a client chose."""
+    """Return the pattern of the matched route, which contains no text that a client sent."""
     route: BaseRoute | None = scope.get("route")
     return route.path if isinstance(route, Route) else "unmatched"

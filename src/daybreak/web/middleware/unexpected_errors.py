@@ -16,9 +16,9 @@ _log = structlog.get_logger("daybreak.web")
 
 
 class UnexpectedErrorMiddleware:
-    """Log the error and answer 500. A response that has started is cut off instead.
+    """Log the error and return status 500. A response that has started is cut off instead.
 
-    Starlette's own ServerErrorMiddleware stays outside: its response would lack the headers and the log line of the
+    Starlette's own ServerErrorMiddleware is outermost, so its response would lack the headers and the log line of the
     middleware around this one.
     """
 

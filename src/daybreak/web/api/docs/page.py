@@ -1,4 +1,4 @@
-"""The documentation page. It needs neither scripts nor other hosts."""
+"""The documentation page, which works without scripts and without other hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JSON_TOKEN = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")(?P<colon>:)?|\b(?:true|
 
 
 def render_docs_page(dashboard: DashboardContext, document: Mapping[str, Any]) -> bytes:
-    """Render the OpenAPI document with the look of the dashboard."""
+    """Render the OpenAPI document as a page in the style of the dashboard."""
     own_templates = FileSystemLoader(Path(__file__).parent)
     assert dashboard.templates.loader is not None
     templates = dashboard.templates.overlay(loader=ChoiceLoader([own_templates, dashboard.templates.loader]))
@@ -46,9 +46,11 @@ def render_docs_page(dashboard: DashboardContext, document: Mapping[str, Any]) -
 
 
 def mark_code(text: str) -> Markup:
-    """Escape a text, and mark up what is between `backticks` as code."""
+    """Escape a text, and mark up the parts between `backticks` as code."""
     pieces = text.split("`")
-    marked = [Markup("<code>{}</code>").format(piece) if odd % 2 else escape(piece) for odd, piece in enumerate(pieces)]
+    marked = [
+        Markup("<code>{}</code>").format(piece) if index % 2 else escape(piece) for index, piece in enumerate(pieces)
+    ]
     return Markup("").join(marked)
 
 

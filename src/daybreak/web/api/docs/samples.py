@@ -12,7 +12,7 @@ JsonObject = Mapping[str, Any]
 HEADER_FILE = "daybreak-token.txt"
 """File with the Authorization header, which keeps the token out of the list of processes."""
 PENDING_HEADER_FILE = "daybreak-login.txt"
-"""The same for the token of a login that waits for its second factor."""
+"""File with the Authorization header of a login that waits for its second factor."""
 _JSON_LINES = "application/x-ndjson"
 
 
@@ -26,7 +26,7 @@ class ResponseSample:
 
 
 def curl_command(base_url: str, method: str, path: str, operation: JsonObject) -> str:
-    """Return a curl command with the example values of the operation. It fails visibly."""
+    """Return a curl command with the example values of the operation. The command prints errors and fails."""
     query = {}
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
@@ -34,7 +34,7 @@ def curl_command(base_url: str, method: str, path: str, operation: JsonObject) -
         elif parameter["in"] == "query":
             query[parameter["name"]] = parameter["example"]
     url = f"'{base_url}{path}?{urlencode(query, safe=':.')}'" if query else f"{base_url}{path}"
-    # --fail-with-body would save the text of an error as the file.
+    # --fail-with-body would save a problem document as the file.
     options = ["curl -sSfL -O" if _is_download(operation) else "curl -sS --fail-with-body"]
     if method != "GET":
         options[0] += f" -X {method}"

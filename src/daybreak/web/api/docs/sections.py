@@ -1,4 +1,4 @@
-"""What the documentation page shows of each operation of the OpenAPI document."""
+"""Sections of the documentation page, generated from the operations of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ResponseEntry:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One operation. Operations that are variants of one route share a section; `paths` lists theirs by title."""
+    """One operation. Operations that are variants of one route share a section. `paths` has their paths by title."""
 
     anchor: str
     method: str
@@ -57,7 +57,7 @@ class Section:
 
 
 class Sections:
-    """Operations of a document. HEAD operations are left out: they repeat GET."""
+    """Operations of a document. HEAD operations are omitted, because they repeat GET."""
 
     def __init__(self, document: JsonObject) -> None:
         self._document = document
@@ -123,12 +123,12 @@ class Sections:
         for name, header in response["headers"].items():
             if name != REQUEST_ID.name:
                 yield Row(name, "header", required=False, description=header["description"])
-        # Media types of one response differ in the coding of one and the same content.
+        # All media types of a response have the same fields.
         for content in list(response.get("content", {}).values())[:1]:
             yield from self._fields(content["schema"])
 
     def _fields(self, schema: JsonObject, prefix: str = "") -> Iterator[Row]:
-        """Yield the fields of an object, with those of the objects inside it."""
+        """Yield the fields of an object, including those of nested objects."""
         if "items" in schema:
             yield from self._fields(schema["items"], f"{prefix}[]")
         resolved = self._resolved(schema)
@@ -147,7 +147,7 @@ class Sections:
 
 
 def _problems(operation: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each status of a problem with its codes."""
+    """Yield each error status with its error codes."""
     for status, response in operation["responses"].items():
         problem = response.get("content", {}).get(PROBLEM_TYPE)
         if problem is not None:

@@ -19,7 +19,7 @@ class FreshnessView:
     """Content of the freshness panel.
 
     Attributes:
-        headline: Text about `as_of`, the instant that the files show.
+        headline: Text about `as_of`, the instant that the files describe.
         kind: Color of the state: `good`, `warn` or `bad`.
         facts: Label, text and instant of each further fact.
         reason: Why files are late; "" if they are not.

@@ -20,7 +20,7 @@ from daybreak.web.dashboard.formatting import (
 )
 from daybreak.web.dashboard.freshness.view import freshness_view
 
-_REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files carried over"), ("leaders", "Leaders"))
+_REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files reused"), ("leaders", "Leaders"))
 
 
 def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> dict[str, object]:
@@ -63,7 +63,7 @@ def run_context(run: Snapshot, now: datetime) -> dict[str, object]:
         },
         "building": progress_views([run], now),
         "findings": _findings(run),
-        "oddities": list(source_warnings(run.report)),
+        "warnings": list(source_warnings(run.report)),
         "details": _details(run),
         "resources": [
             {

@@ -58,9 +58,9 @@ async def check_code(dashboard: DashboardContext, request: Request) -> Response:
     """Complete the sign-in with a code."""
     pending, form = await _load_with_form(dashboard, request)
     recovery, code = form.get("kind") == "recovery", form.get("code", "")[:MAXIMUM_CODE_LENGTH].strip()
-    answer = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
+    complete = second_factor.complete_login_with_recovery_code if recovery else second_factor.complete_login
     try:
-        started = await answer(
+        started = await complete(
             dashboard.services.access,
             pending.token,
             code if recovery else normalize_code(code),
@@ -111,7 +111,7 @@ async def confirm_enrolment(dashboard: DashboardContext, request: Request) -> Re
 
 
 async def _load(dashboard: DashboardContext, request: Request) -> PendingSignIn:
-    """Read the session. Raises SignInRequired, or AlreadySignedIn if it waits for nothing."""
+    """Read the session. Raises SignInRequired, or AlreadySignedIn if it does not wait for a second factor."""
     resolved = await load_session(dashboard, request)
     if not resolved.session.awaiting_second_factor:
         raise AlreadySignedIn
@@ -148,14 +148,14 @@ async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS
     dashboard, seat = pending.dashboard, pending.resolved.seat
     enrolment = await load_pending_enrolment(dashboard, seat)
     if enrolment is None:
-        # Signing in starts an enrolment. If it was removed since, signing in again starts another.
+        # Signing in starts an enrolment. If it has been removed, signing in again starts another.
         raise SignInRequired(had_session=True)
-    landing = await dashboard.services.state.aread(lambda stores: stores.seats.initial_account(seat))
+    initial_account = await dashboard.services.state.aread(lambda stores: stores.seats.initial_account(seat))
     context = {
         **_base_context(pending),
         **enrolment_context(enrolment),
         "seat": seat,
-        "required_by_account": landing is not None and landing.second_factor_required,
+        "required_by_account": initial_account is not None and initial_account.second_factor_required,
     }
     return _form_page(pending, "second_factor/enrol.html", context, {}, outcome)
 

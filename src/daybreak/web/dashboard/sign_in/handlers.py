@@ -98,7 +98,7 @@ async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
 
 
 async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
-    """End the session, also one that waits for its second factor."""
+    """End the session, even if it waits for its second factor."""
     resolved = await find_session(dashboard, request)
     if resolved is not None:
         session = resolved.session

@@ -62,7 +62,7 @@ async def create_token(page: PageRequest) -> Response:
         return redirect(page.dashboard, page.path(f"{_PATH}?done=token-exists"))
     _, lifetime = EXPIRIES[values["expiry"]]
     try:
-        minted = await api_tokens.create(
+        created = await api_tokens.create(
             page.dashboard.services.access,
             page.principal,
             name=values["name"],
@@ -72,7 +72,7 @@ async def create_token(page: PageRequest) -> Response:
     except (InvalidRequest, Conflict) as error:
         await release_form(page, form_id)
         return _form_page(page, values, rejected(error, "name"))
-    return render_page(page, "tokens/created.html", "tokens", created_context(page, minted))
+    return render_page(page, "tokens/created.html", "tokens", created_context(page, created))
 
 
 async def show_revoke_form(page: PageRequest) -> Response:

@@ -53,18 +53,18 @@ def token_state(token: ApiToken, now: datetime) -> str:
     return "active"
 
 
-def created_context(page: PageRequest, minted: NewToken) -> dict[str, object]:
+def created_context(page: PageRequest, created: NewToken) -> dict[str, object]:
     """Return the variables of the page that shows a new token with commands that use it."""
     file_format = format_named(page.dashboard.services.settings.snapshot.formats[0])
     resource = resource_named(_EXAMPLE_RESOURCE)
     return {
         "history_url": page.url("settings/tokens"),
-        "name": minted.token.name,
-        "expires_at": minted.token.expires_at,
-        "secret": minted.secret,
-        "curl": curl_command(page, resource, file_format, minted.secret),
+        "name": created.token.name,
+        "expires_at": created.token.expires_at,
+        "secret": created.secret,
+        "curl": curl_command(page, resource, file_format, created.secret),
         "curl_file": resource.file_name(file_format),
-        "client_commands": _client_commands(page, minted.secret),
+        "client_commands": _client_commands(page, created.secret),
         "file_count": len(RESOURCES),
     }
 
