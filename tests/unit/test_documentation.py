@@ -18,8 +18,6 @@ GLOSSARY = DOCS / "reference" / "glossary.md"
 TEMPLATES = sorted((ROOT / "src" / "daybreak" / "web").rglob("*.html"))
 MAX_PARAGRAPH = 500
 MAX_CELL = 420
-# Lists the tests of each protection.
-SECURITY = DOCS / "explanation" / "security.md"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 IMAGE = re.compile(r'(?:src|srcset)="([^"]+)"')
 
@@ -67,18 +65,18 @@ def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
     assert list(broken_links(page)) == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != SECURITY], ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_page_begins_with_its_readers_and_question(page: Path) -> None:
     text = prose(page.read_text("utf-8"))
     assert re.match(r"\s*# \S[^\n]+\n\nTh(is (page|guide) is|ese pages are) for \w+", text)
 
 
-@pytest.mark.parametrize("page", [page for page in [*PAGES, *ROOT_PAGES] if page != SECURITY], ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *ROOT_PAGES], ids=name_of)
 def test_paragraphs_are_short(page: Path) -> None:
     assert [text for text in paragraphs(page) if len(text) > MAX_PARAGRAPH] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != SECURITY], ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_table_cells_fit_on_a_screen(page: Path) -> None:
     rows = re.findall(r"^ *\|(.+)\|$", prose(page.read_text("utf-8")), re.MULTILINE)
     cells = [cell.strip() for row in rows for cell in re.split(r"(?<!\\)\|", row)]
