@@ -72,8 +72,8 @@ def _rates() -> list[Row]:
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
         _setting("Login attempts in total", "access.login_overall"),
         _setting("Second-factor attempts for one seat", "access.second_factor_per_seat"),
-        ("Password checks that wait in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),
-        ("Wait for a password check, then `503 busy`", _seconds(TIMEOUT_SECONDS), FIXED),
+        ("Password checks that wait or run in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),
+        ("Time for a password check, waiting included, then `503 busy`", _seconds(TIMEOUT_SECONDS), FIXED),
     ]
 
 

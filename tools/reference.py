@@ -123,7 +123,8 @@ def _public_methods(thing: type) -> Iterator[tuple[str, str]]:
 
 
 def _verb(full_name: str, command: Any) -> Iterator[str]:
-    arguments = list(command.assemble_argument_collection())
+    # A class of options is a hidden argument, followed by its options.
+    arguments = [argument for argument in command.assemble_argument_collection() if argument.show]
     usage = [full_name]
     rows = []
     for argument in arguments:
