@@ -45,7 +45,7 @@ def folder(tmp_path: Path, empty_state: Path) -> Path:
 
 @dataclass
 class ForkServer:
-    """Client of `fork_server.py`: starts processes without importing everything anew."""
+    """Client of `fork_server.py`: forks processes that have already imported all modules."""
 
     server: subprocess.Popen[str]
     answers: IO[str]
@@ -70,11 +70,11 @@ class ForkServer:
 @contextlib.contextmanager
 def fork_server_under(prefix: Sequence[str]) -> Iterator[ForkServer]:
     """Run the fork server with a command line before its own, such as a tracer's."""
-    ours, theirs = socket.socketpair()
+    client_end, server_end = socket.socketpair()
     server = subprocess.Popen(
         [*prefix, sys.executable, str(Path(__file__).with_name("fork_server.py"))],
         stdin=subprocess.PIPE,
-        stdout=theirs.fileno(),
+        stdout=server_end.fileno(),
         text=True,
         # Writing byte code would add system calls to the trace.
         env={
@@ -85,8 +85,8 @@ def fork_server_under(prefix: Sequence[str]) -> Iterator[ForkServer]:
         start_new_session=True,
     )
     try:
-        theirs.close()
-        with server, ours, ours.makefile() as answers:
+        server_end.close()
+        with server, client_end, client_end.makefile() as answers:
             yield ForkServer(server, answers)
             assert server.stdin is not None
             server.stdin.close()

@@ -24,7 +24,7 @@ class Fault:
     `damage`: byte number `amount` of the response is changed.
     `no_response`: the connection stays open without a response.
 
-    A fault applies only to requests whose first bytes contain `only`.
+    A fault applies only to requests that contain `only` in their first 2,000 bytes.
     """
 
     kind: Literal["status", "accepted", "reset", "cut", "no_response", "damage"]

@@ -1,15 +1,17 @@
-"""Makes processes to torment without starting Python anew for each: it loads everything once and forks.
+"""Server that forks processes for fault tests, which is faster than starting Python for each of them.
 
-Reads one JSON command a line, answers one JSON line each. Its own output is a socket: sending is no call that a tracer
-counts here.
+It reads one JSON command per line and answers each with one JSON line. It answers through a socket, because the tests
+count `write` calls but not `sendto` calls.
 
-    {"start": "run" | "publish" | "claim" | "build" | "live", "folder": ..., "formats": [...], "full": bool,
-     "day": ..., "barrier": ..., "count_from": {...}, "told": ...}
-        -> {"pid": ...}         the child's output goes to FOLDER/child.log, what came of a claim to FOLDER/<pid>.done
+    {"start": "run" | "publish" | "claim" | "build" | "workload", "folder": ..., "formats": [...],
+     "full": bool, "day": ..., "barrier": ..., "initial_calls": {...}, "log_file": ...}
+        -> {"pid": ...}
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
 
-Under `strace -f -e inject=CALL:...:when=HIGH`, which counts for each process anew, `count_from` makes a child use up so
-many CALLs on nothing first: so one tracer lets each child meet its fault at a place of its own.
+The output of the child is in FOLDER/child.log, the result of a claim in FOLDER/<pid>.result.
+
+`strace -f -e inject=CALL:...:when=NUMBER` counts the calls of each process separately. With `initial_calls` a child
+first makes that many calls without effect, so that under one tracer each child has its fault at a different call.
 """
 
 from __future__ import annotations
@@ -35,117 +37,122 @@ from daybreak.snapshots.run import run_by_hand, run_day
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
 from tests.configured import DEFAULTS, configured
-from tests.faults.busy_life import live
+from tests.faults.power_cut_workload import run_workload
 from tests.small_platform import QUICK, SmallSource, context_in, now
 
-# Every call by which a process changes what is on a disk, or makes it last.
+# System calls that change files or make changes durable.
 CHANGING_CALLS = (
     "write", "writev", "pwrite64", "pwritev", "copy_file_range", "sendfile", "fallocate", "ftruncate", "fsync",
     "fdatasync", "syncfs", "rename", "link", "linkat", "mkdir", "unlink", "unlinkat", "rmdir",
 )  # fmt: skip
 
 
-def use_up(calls: dict[str, int]) -> None:
-    """Makes so many system calls of each kind that do nothing."""
+def make_initial_calls(calls: dict[str, int]) -> None:
+    """Make the given number of system calls of each kind, without any effect."""
     null = os.open("/dev/null", os.O_RDWR)
     syncfs = ctypes.CDLL(None).syncfs
 
-    def refused(call: Callable[[], object]) -> Callable[[], None]:
-        def act() -> None:
+    def failing(call: Callable[[], object]) -> Callable[[], None]:
+        def attempt() -> None:
             with contextlib.suppress(OSError):
                 call()
 
-        return act
+        return attempt
 
-    nothing: dict[str, Callable[[], object]] = {
+    ineffective: dict[str, Callable[[], object]] = {
         "write": lambda: os.write(null, b"x"),
         "writev": lambda: os.writev(null, [b"x"]),
         "pwrite64": lambda: os.pwrite(null, b"x", 0),
-        "pwritev": refused(lambda: os.pwritev(null, [b"x"], 0)),
-        "copy_file_range": refused(lambda: os.copy_file_range(null, null, 1)),
-        "sendfile": refused(lambda: os.sendfile(null, null, 0, 1)),
-        "fallocate": refused(lambda: os.posix_fallocate(null, 0, 1)),
-        "ftruncate": refused(lambda: os.ftruncate(null, 0)),
-        "fsync": refused(lambda: os.fsync(null)),
-        "fdatasync": refused(lambda: os.fdatasync(null)),
+        "pwritev": failing(lambda: os.pwritev(null, [b"x"], 0)),
+        "copy_file_range": failing(lambda: os.copy_file_range(null, null, 1)),
+        "sendfile": failing(lambda: os.sendfile(null, null, 0, 1)),
+        "fallocate": failing(lambda: os.posix_fallocate(null, 0, 1)),
+        "ftruncate": failing(lambda: os.ftruncate(null, 0)),
+        "fsync": failing(lambda: os.fsync(null)),
+        "fdatasync": failing(lambda: os.fdatasync(null)),
         "syncfs": lambda: syncfs(-1),
-        "rename": refused(lambda: Path("/nothing/here").rename("/nothing/there")),
-        "link": refused(lambda: os.link("/nothing/here", "/nothing/there")),
-        "linkat": refused(lambda: os.link("/nothing/here", "/nothing/there", follow_symlinks=False)),
-        "mkdir": refused(lambda: Path("/").mkdir()),
-        "unlink": refused(lambda: Path("/nothing/here").unlink()),
-        "unlinkat": refused(lambda: os.unlink("nothing", dir_fd=null)),
-        "rmdir": refused(lambda: Path("/nothing/here").rmdir()),
+        "rename": failing(lambda: Path("/nothing/here").rename("/nothing/there")),
+        "link": failing(lambda: os.link("/nothing/here", "/nothing/there")),
+        "linkat": failing(lambda: os.link("/nothing/here", "/nothing/there", follow_symlinks=False)),
+        "mkdir": failing(lambda: Path("/").mkdir()),
+        "unlink": failing(lambda: Path("/nothing/here").unlink()),
+        "unlinkat": failing(lambda: os.unlink("nothing", dir_fd=null)),
+        "rmdir": failing(lambda: Path("/nothing/here").rmdir()),
     }
-    assert set(nothing) == set(CHANGING_CALLS)
+    assert set(ineffective) == set(CHANGING_CALLS)
     for name, times in calls.items():
         for _ in range(times):
-            nothing[name]()
+            ineffective[name]()
     os.close(null)
 
 
 def publish_and_clean(context: RunContext) -> None:
-    """What a builder does at four and after: the complete snapshot is published, and the one before it goes."""
+    """Publish the complete snapshot at its publication time, and delete the previous one, as a builder does."""
     runs = context.state.read(lambda stores: stores.snapshots.recent())
-    (made,) = [run for run in runs if run.state is SnapshotState.COMPLETE]
-    assert made.day is not None
-    four = publication_of(made.day, context.settings.snapshot.publish_at)
-    assert publish(context.state, made, four)
-    clean(context.state, context.store, configured(context.settings, snapshot={"keep": 1}), four + timedelta(days=1))
+    (complete,) = [run for run in runs if run.state is SnapshotState.COMPLETE]
+    assert complete.day is not None
+    publication = publication_of(complete.day, context.settings.snapshot.publish_at)
+    assert publish(context.state, complete, publication)
+    clean(
+        context.state,
+        context.store,
+        configured(context.settings, snapshot={"keep": 1}),
+        publication + timedelta(days=1),
+    )
 
 
-def child(order: dict[str, Any]) -> None:
-    """One process's life: it ends here, whatever happens."""
-    folder = Path(order["folder"])
+def run_child(command: dict[str, Any]) -> None:
+    """Run a command in the forked process."""
+    folder = Path(command["folder"])
     log = os.open(folder / "child.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    source = SmallSource(folder / "platform.json", pause_seconds=float(order.get("pause", 0)))
-    settings = configured(snapshot={"formats": tuple(order.get("formats", DEFAULTS.snapshot.formats))})
+    source = SmallSource(folder / "platform.json", pause_seconds=float(command.get("pause", 0)))
+    settings = configured(snapshot={"formats": tuple(command.get("formats", DEFAULTS.snapshot.formats))})
     timings = replace(
         QUICK,
         attempts=1,
-        lease_seconds=int(order.get("lease", QUICK.lease_seconds)),
-        heartbeat_seconds=float(order.get("heartbeat", 1)),
+        lease_seconds=int(command.get("lease", QUICK.lease_seconds)),
+        heartbeat_seconds=float(command.get("heartbeat", 1)),
     )
     context = context_in(folder, source=source, settings=settings, timings=timings, builder=f"builder {os.getpid()}")
-    use_up(order.get("count_from", {}))
-    if order["start"] == "run":
+    make_initial_calls(command.get("initial_calls", {}))
+    if command["start"] == "run":
         stop_on_signals(context.stop)
-        run_by_hand(context, full=order.get("full", False))
-    elif order["start"] == "publish":
+        run_by_hand(context, full=command.get("full", False))
+    elif command["start"] == "publish":
         publish_and_clean(context)
-    elif order["start"] == "claim":
-        while not Path(order["barrier"]).exists():
+    elif command["start"] == "claim":
+        while not Path(command["barrier"]).exists():
             time.sleep(0.002)
-        done = run_day(context, date.fromisoformat(order["day"]))
-        (folder / f"{os.getpid()}.done").write_text("none" if done is None else done.snapshot_id)
-    elif order["start"] == "live":
-        live(context, folder / "platform.json", Path(order["told"]))
+        done = run_day(context, date.fromisoformat(command["day"]))
+        (folder / f"{os.getpid()}.result").write_text("none" if done is None else done.snapshot_id)
+    elif command["start"] == "workload":
+        run_workload(context, folder / "platform.json", Path(command["log_file"]))
     else:
         clock = folder / "clock"
 
-        def shifted() -> datetime:
-            with (folder / "looks").open("ab") as looks:
-                looks.write(b".")
+        def shifted_clock() -> datetime:
+            with (folder / "clock_reads").open("ab") as clock_reads:
+                clock_reads.write(b".")
             return now() + timedelta(seconds=float(clock.read_text() or 0) if clock.exists() else 0)
 
-        run_builder(replace(context, clock=shifted))
+        run_builder(replace(context, clock=shifted_clock))
     context.state.close()
 
 
 def main() -> None:
     answers = socket.socket(fileno=os.dup(1))
     for line in sys.stdin:
-        order = json.loads(line)
-        if "wait" in order:
-            status = os.waitstatus_to_exitcode(os.waitpid(order["wait"], 0)[1])
+        command = json.loads(line)
+        if "wait" in command:
+            status = os.waitstatus_to_exitcode(os.waitpid(command["wait"], 0)[1])
             answer = {"status": status}
         else:
             pid = os.fork()
             if pid == 0:
                 try:
-                    child(order)
+                    run_child(command)
                 except BaseException:  # noqa: BLE001 - a child must never return into the server's loop
                     sys.excepthook(*sys.exc_info())
                     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""File systems of a test's own: one whose power can be cut, and one that is soon full."""
+"""File systems for one test: disk images, whose copies simulate power cuts, and small disks in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tests.parts.presence import absent, not_allowed
 
-# Nothing reaches the disk by itself within a test: no commit by the clock, no write-out because a file was renamed.
-_LAZY = "commit=300,noauto_da_alloc"
+# During a test only explicit syncs reach the disk: the journal commits every 300 seconds, which is longer than the
+# test, and a rename does not force the data of the file to be written (ext4(5)).
+_EXPLICIT_SYNC_ONLY = "commit=300,noauto_da_alloc"
 
 
 def format_image(image: Path, size_bytes: int) -> None:
-    """An ext4 file system in a file that takes little room."""
+    """Create an ext4 file system in a sparse file."""
     program = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if program is None:
         absent("mkfs.ext4", "apt-get install e2fsprogs")
@@ -26,39 +27,37 @@ def format_image(image: Path, size_bytes: int) -> None:
     subprocess.run([program, "-q", "-E", "nodiscard", "-J", "size=4", image], check=True)
 
 
-def what_a_power_cut_leaves(image: Path, copy: Path) -> None:
-    """The bytes that have reached the disk so far. Whoever writes to it must be stopped, so that they are of one
-    moment.
-    """
+def copy_image(image: Path, copy: Path) -> None:
+    """Copy the bytes that have reached the disk. All writers must be stopped, so that the copy is consistent."""
     subprocess.run(["cp", "--sparse=always", image, copy], check=True)
 
 
 @contextmanager
 def mounted_image(image: Path, folder: Path) -> Iterator[None]:
-    """Mounts an image; what its journal holds is replayed."""
-    with _mounted(["-o", f"loop,{_LAZY}", str(image)], folder, "a file system in a file (a loop device)"):
+    """Mount an image, which replays its journal."""
+    with _mounted(["-o", f"loop,{_EXPLICIT_SYNC_ONLY}", str(image)], folder, "a file system in a file (a loop device)"):
         yield
 
 
 @contextmanager
 def memory_disk(folder: Path, size_bytes: int) -> Iterator[None]:
-    """Mounts a file system in memory that holds no more than that."""
+    """Mount a file system in memory with a fixed size."""
     with _mounted(["-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs"], folder, "a file system in memory"):
         yield
 
 
 @contextmanager
-def _mounted(words: list[str], folder: Path, what: str) -> Iterator[None]:
+def _mounted(options: list[str], folder: Path, what: str) -> Iterator[None]:
     if os.geteuid() != 0:
         not_allowed(f"mounting {what}", "this test needs root")
     folder.mkdir(exist_ok=True)
-    tried = subprocess.run(["mount", *words, folder], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        not_allowed(f"mounting {what}", tried.stderr.strip())
+    mounted = subprocess.run(["mount", *options, folder], capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        not_allowed(f"mounting {what}", mounted.stderr.strip())
     try:
         yield
     finally:
         if subprocess.run(["umount", folder], capture_output=True, check=False).returncode != 0:
-            # Something that the test started is still in there: out of sight at once, gone when that ends.
+            # A process of the test still uses it. A lazy unmount detaches it now and frees it when that process ends.
             with contextlib.suppress(OSError):
                 subprocess.run(["umount", "--lazy", folder], check=True)

@@ -1,4 +1,4 @@
-"""The client on a bad line: whatever breaks on the way, the copies are what was published."""
+"""Client downloads over an unreliable connection: local copies always equal the published files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LINKS = b"/download/v1/links/"
 
 
 @pytest.fixture(autouse=True)
-def without_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_retry_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(folder, "_FIRST_WAIT_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, FaultProxy]]:
-    """A service whose links lead through the proxy, too."""
-    path = Path(tmp_path_factory.mktemp("line")) / "installation"
+def proxied_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, FaultProxy]]:
+    """A service behind the proxy. Its links also go through the proxy."""
+    path = Path(tmp_path_factory.mktemp("service")) / "installation"
     installation = Installation(path, f"sqlite:///{path}/state.db")
     installation.create()
     with (
@@ -48,10 +48,10 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Fa
     ],
     ids=["cut", "reset", "busy", "damaged", "everywhere"],
 )
-def test_what_breaks_on_the_way_is_made_up_for(
-    line: tuple[Service, FaultProxy], tmp_path: Path, faults: list[Fault]
+def test_fetch_recovers_from_transfer_faults(
+    proxied_service: tuple[Service, FaultProxy], tmp_path: Path, faults: list[Fault]
 ) -> None:
-    service, proxy = line
+    service, proxy = proxied_service
     proxy.faults, proxy.faulted = [], 0
     with Daybreak(proxy.endpoint, service.token(MAYA, NORTH)) as maya:
         account = maya.account(NORTH)
@@ -64,15 +64,15 @@ def test_what_breaks_on_the_way_is_made_up_for(
     assert len(fetched.files) == 9
 
 
-def test_a_line_that_brings_nothing_takes_nothing(line: tuple[Service, FaultProxy], tmp_path: Path) -> None:
-    service, proxy = line
+def test_failed_fetch_keeps_the_local_copies(proxied_service: tuple[Service, FaultProxy], tmp_path: Path) -> None:
+    service, proxy = proxied_service
     proxy.faults = []
-    (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
+    (tmp_path / "members.csv.gz").write_bytes(b"yesterday's file")
     with Daybreak(proxy.endpoint, service.token(MAYA, NORTH)) as maya:
         account = maya.account(NORTH)
         proxy.forever = Fault("cut", 0, LINKS)
         with pytest.raises(Unreachable):
             account.fetch(tmp_path)
         proxy.forever = None
-        assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
+        assert (tmp_path / "members.csv.gz").read_bytes() == b"yesterday's file"
         assert len(account.fetch(tmp_path).downloaded) == 9

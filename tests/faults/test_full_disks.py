@@ -1,4 +1,4 @@
-"""A disk that is really full: the run fails cleanly, yesterday's files are served, and people still get in."""
+"""Full disks: a run fails cleanly, the service keeps serving yesterday's files, and logins are still recorded."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.faults.small_disks import memory_disk
 from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 
 DISK_BYTES = 1 << 20
-ONE_TRY = replace(QUICK, attempts=1)
+SINGLE_ATTEMPT = replace(QUICK, attempts=1)
 
 
-class Unasked(LocalDisk):
-    """A disk that is not asked for its room before a run: somebody else may fill it during one just as well."""
+class UnknownFreeSpace(LocalDisk):
+    """Disk that does not report its free space, so that a run starts although the disk is too small."""
 
     def free_bytes(self) -> int | None:
         return None
@@ -41,25 +41,25 @@ def event(number: int) -> AuditEvent:
     return AuditEvent(now(), "login", "ok", "someone@example.org", request_id=str(number))
 
 
-def write(context: RunContext, number: int) -> None:
+def append_event(context: RunContext, number: int) -> None:
     context.state.write(lambda stores: stores.audit.append(event(number)))
 
 
 def write_until_refused(context: RunContext) -> tuple[int, Unavailable]:
-    """How many events were written, and what was said at the next one."""
+    """Append events until one is refused. Return the number of stored events and the error."""
     for number in range(10_000):
         try:
-            write(context, number)
+            append_event(context, number)
         except Unavailable as error:
             return number, error
-    raise AssertionError("the disk never was full")
+    raise AssertionError("the disk did not become full")
 
 
 @contextmanager
-def fills(folder: Path) -> Iterator[None]:
-    """Somebody else takes all the room on a disk, and gives it back."""
-    hog = folder / "hog"
-    with hog.open("wb", buffering=0) as file:
+def filled(folder: Path) -> Iterator[None]:
+    """Fill a disk with another file, and delete that file at the end of the block."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
         for size_bytes in (4096, 1):
             try:
                 while file.write(b"x" * size_bytes):
@@ -69,20 +69,20 @@ def fills(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        hog.unlink()
+        filler.unlink()
 
 
-def test_files_that_do_not_fit_fail_the_run_and_nothing_else(folder: Path, tmp_path: Path) -> None:
+def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_path: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
-        context = context_in(folder, store=Unasked(tmp_path / "small"), timings=ONE_TRY)
+        context = context_in(folder, store=UnknownFreeSpace(tmp_path / "small"), timings=SINGLE_ATTEMPT)
         try:
             due = last_due(now(), context.settings.snapshot.publish_at)
-            four = publication_of(due, context.settings.snapshot.publish_at)
-            yesterday = run_by_hand(replace(context, clock=lambda: four - timedelta(hours=1)))
+            publication = publication_of(due, context.settings.snapshot.publish_at)
+            yesterday = run_by_hand(replace(context, clock=lambda: publication - timedelta(hours=1)))
             rows = 200
             write_platform(
                 folder / "platform.json",
-                # Nothing that a compressor could make small.
+                # Random text, so that the compressed files are large too.
                 {leader: {"members": [os.urandom(500).hex() for _ in range(rows)]} for leader in platform_of(6)},
             )
             with pytest.raises(FileStoreError) as caught:
@@ -95,47 +95,43 @@ def test_files_that_do_not_fit_fail_the_run_and_nothing_else(folder: Path, tmp_p
             assert list((tmp_path / "small" / "staging").iterdir()) == []
             assert [path.name for path in (tmp_path / "small" / "snapshots").iterdir()] == [yesterday.snapshot_id]
             assert verify_snapshot(context.state, context.store, yesterday.snapshot_id).damaged == ()
-            # Whoever asks is told, and whoever signs in gets in.
-            at = four + timedelta(hours=1)
+            # The service reports why the files are late, and the login event is stored.
+            at = publication + timedelta(hours=1)
             fresh = context.state.read(
                 lambda stores: freshness(stores.snapshots, at, context.settings.snapshot.publish_at)
             )
             assert fresh.snapshot == yesterday
             assert (fresh.late, fresh.reason) == (True, "Today's files failed to build. Another attempt follows.")
-            write(context, 1)
-            # Somebody makes room: the next run is like any other.
+            append_event(context, 1)
+            # A smaller platform fits again.
             write_platform(folder / "platform.json", platform_of(mark="after"))
             assert run_by_hand(context).state is SnapshotState.PUBLISHED
         finally:
             context.state.close()
 
 
-def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
-    folder: Path, tmp_path: Path, empty_state: Path
-) -> None:
+def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path, empty_state: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
         small = tmp_path / "small"
         shutil.copy(empty_state, small / "state.db")
         write_platform(small / "platform.json", platform_of())
-        context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=ONE_TRY)
+        context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=SINGLE_ATTEMPT)
         try:
             served = run_by_hand(context)
 
             def events(stores: Stores) -> set[str | None]:
                 return {each.request_id for each in stores.audit.read(AuditQuery(action="login", limit=1_000_000))}
 
-            with fills(small):
-                # What the log still has room for is written; after that everybody is told, and nobody hangs.
+            with filled(small):
+                # Writes succeed while the write-ahead log has free space. After that each one fails without delay.
                 written, error = write_until_refused(context)
                 assert error.code == "state_unavailable"
                 assert "disk of the state database is full" in error.message
-                assert context.state.read(lambda stores: stores.snapshots.current()) == served, (
-                    "what only reads goes on"
-                )
+                assert context.state.read(lambda stores: stores.snapshots.current()) == served, "reads still work"
                 assert context.state.read(events) == {str(number) for number in range(written)}
                 with pytest.raises(Unavailable):
                     run_by_hand(context)
-            write(context, written)
+            append_event(context, written)
             assert context.state.read(events) == {str(number) for number in range(written + 1)}
             assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
             context.state.write(
@@ -146,12 +142,12 @@ def test_a_state_database_without_room_loses_nothing_and_comes_back_by_itself(
             context.state.close()
 
 
-def test_who_looks_at_a_full_disk_is_told_so_and_leaves_nothing_on_it(empty_state: Path, tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_the_probe_leaves_no_file(empty_state: Path, tmp_path: Path) -> None:
     with memory_disk(tmp_path / "small", DISK_BYTES):
         small = tmp_path / "small"
         shutil.copy(empty_state, small / "state.db")
         store = LocalDisk(small / "files")
-        with fills(small), closing(open_state(f"sqlite:///{small}/state.db")) as state:
+        with filled(small), closing(open_state(f"sqlite:///{small}/state.db")) as state:
             with pytest.raises(Unavailable, match="The disk of the state database is full"):
                 state.read(lambda stores: stores.snapshots.current())
             with pytest.raises(StoreFull):

@@ -1,4 +1,4 @@
-"""Hostile cells: every reader that consumers use finds in a file exactly what the source holds."""
+"""Hostile cells: common CSV and JSON readers return exactly the values of the source."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from tests.reference.platforms import HOSTILE, LEADERS, MEMBERS, write_duckdb
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 RESOURCE = resource_named("custom_member_data")
-# Everything, and what PostgreSQL can hold.
+# One Leader has all texts, the other only those that PostgreSQL can store.
 ALL, WITHOUT_NUL = LEADERS[0], LEADERS[1]
 MEGABYTE = '1 MB, "quoted", and\r\nmore ' * 40_000
 MORE = ("شكرا \u200f(1)\u200e", '=HYPERLINK("http://x")', "\\N", "\\.", "\n\\.\n", "x\r", "\ry")
-Answers = dict[str, str | None]
+FieldValues = dict[str, str | None]
 
 
-def answers_of(leader: str) -> Answers:
-    """Return one Member's answer to each field of a Leader. The names of the fields are hostile too."""
+def field_values(leader: str) -> FieldValues:
+    """Return the custom field values of one Member of a Leader. The field names are hostile too."""
     hostile = [*HOSTILE, None, MEGABYTE, *MORE]
     named = {f"{number:03} {(value or '')[:50]}": value for number, value in enumerate(hostile)}
     return {name: value for name, value in named.items() if leader == ALL or "\0" not in f"{name}{value or ''}"}
@@ -49,7 +49,7 @@ def answers_of(leader: str) -> Answers:
 
 @pytest.fixture(scope="module", params=["compiled", "sql"])
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The unpacked files of each Leader, by `{leader}.csv` and `{leader}.json`, from each of the two encoders."""
+    """The unpacked files as `{leader}.csv` and `{leader}.json`. Tests run once with each of the two encoders."""
     folder = tmp_path_factory.mktemp("hostile")
     tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
     leaders = next(table for table in SOURCE_TABLES if table.name == "leaders")
@@ -63,7 +63,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 "custom_field_name": name,
                 "custom_field_value": value,
             }
-            for name, value in answers_of(leader).items()
+            for name, value in field_values(leader).items()
         ]
     write_duckdb(tables, folder / "platform.duckdb")
     source = DuckdbSource(
@@ -82,7 +82,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found
 
 
-def by_python(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_python(file: Path) -> Iterator[tuple[str, str | None]]:
     before = csv.field_size_limit(sys.maxsize)
     try:
         with file.open(encoding="utf-8", newline="") as lines:
@@ -92,7 +92,7 @@ def by_python(file: Path) -> Iterator[tuple[str, str | None]]:
         csv.field_size_limit(before)
 
 
-def by_duckdb(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_duckdb(file: Path) -> Iterator[tuple[str, str | None]]:
     with duckdb.connect() as connection:
         found = connection.execute(
             "SELECT CUSTOM_FIELD_NAME, CUSTOM_FIELD_VALUE FROM read_csv(?, header = true, all_varchar = true, "
@@ -102,12 +102,12 @@ def by_duckdb(file: Path) -> Iterator[tuple[str, str | None]]:
         yield from found.fetchall()
 
 
-def by_pandas(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_pandas(file: Path) -> Iterator[tuple[str, str | None]]:
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
     yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
 
 
-def by_pandas_in_python(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_pandas_python_engine(file: Path) -> Iterator[tuple[str, str | None]]:
     before = csv.field_size_limit(sys.maxsize)
     try:
         frame = pd.read_csv(file, dtype=str, keep_default_na=False, engine="python")
@@ -116,12 +116,12 @@ def by_pandas_in_python(file: Path) -> Iterator[tuple[str, str | None]]:
     yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
 
 
-def by_polars(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_polars(file: Path) -> Iterator[tuple[str, str | None]]:
     frame = pl.read_csv(file, infer_schema=False)
     yield from zip(frame["CUSTOM_FIELD_NAME"], frame["CUSTOM_FIELD_VALUE"], strict=True)
 
 
-def by_pyarrow(file: Path) -> Iterator[tuple[str, str | None]]:
+def read_with_pyarrow(file: Path) -> Iterator[tuple[str, str | None]]:
     table = pyarrow.csv.read_csv(
         io.BytesIO(file.read_bytes()),
         read_options=pyarrow.csv.ReadOptions(block_size=16 << 20),
@@ -136,53 +136,55 @@ def by_pyarrow(file: Path) -> Iterator[tuple[str, str | None]]:
     yield from zip(*(table[name].to_pylist() for name in RESOURCE.column_names[2:]), strict=True)
 
 
-# Whether a reader tells an empty text from none.
+# Each reader, and whether it distinguishes an empty text from NULL.
 READERS: dict[str, tuple[Callable[[Path], Iterator[tuple[str, str | None]]], bool]] = {
-    "csv": (by_python, False),
-    "duckdb": (by_duckdb, True),
-    "pandas": (by_pandas, False),
-    "pandas in Python": (by_pandas_in_python, False),
-    "polars": (by_polars, True),
-    "pyarrow": (by_pyarrow, True),
+    "csv": (read_with_python, False),
+    "duckdb": (read_with_duckdb, True),
+    "pandas": (read_with_pandas, False),
+    "pandas with the Python engine": (read_with_pandas_python_engine, False),
+    "polars": (read_with_polars, True),
+    "pyarrow": (read_with_pyarrow, True),
 }
 
 
-def as_told(answers: Answers, tells_empty_from_none: bool) -> Answers:
-    return answers if tells_empty_from_none else {name: value or "" for name, value in answers.items()}
+def as_read(values: FieldValues, distinguishes_null: bool) -> FieldValues:
+    return values if distinguishes_null else {name: value or "" for name, value in values.items()}
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("leader", [ALL, WITHOUT_NUL])
-def test_a_reader_of_csv_finds_every_cell_as_it_is(reader: str, leader: str, files: dict[str, Path]) -> None:
+def test_csv_reader_returns_every_cell(reader: str, leader: str, files: dict[str, Path]) -> None:
     if reader == "pandas" and leader == ALL:
-        # The reader that pandas has in C ends a text at a NUL; the one in Python does not.
-        assert dict(by_pandas(files[f"{leader}.csv"])).keys() == {name.split("\0")[0] for name in answers_of(leader)}
+        # The C parser of pandas ends a text at NUL. Its Python parser does not.
+        assert dict(read_with_pandas(files[f"{leader}.csv"])).keys() == {
+            name.split("\0")[0] for name in field_values(leader)
+        }
         return
-    read, tells = READERS[reader]
-    assert dict(read(files[f"{leader}.csv"])) == as_told(answers_of(leader), tells)
+    read, distinguishes_null = READERS[reader]
+    assert dict(read(files[f"{leader}.csv"])) == as_read(field_values(leader), distinguishes_null)
 
 
-def test_postgresql_copies_every_cell_as_it_is(files: dict[str, Path], postgresql_url: str) -> None:
+def test_postgresql_copy_returns_every_cell(files: dict[str, Path], postgresql_url: str) -> None:
     content = files[f"{WITHOUT_NUL}.csv"].read_bytes()
     with psycopg.connect(postgresql_url) as connection, connection.cursor() as cursor:
         columns = ", ".join(f'"{name}" text' for name in RESOURCE.column_names)
-        cursor.execute(f"CREATE TABLE taken ({columns})".encode())
-        with cursor.copy("COPY taken FROM STDIN (FORMAT csv, HEADER match)") as copy:
+        cursor.execute(f"CREATE TABLE imported ({columns})".encode())
+        with cursor.copy("COPY imported FROM STDIN (FORMAT csv, HEADER match)") as copy:
             copy.write(content)
-        cursor.execute('SELECT "CUSTOM_FIELD_NAME", "CUSTOM_FIELD_VALUE" FROM taken')
-        assert dict(cursor.fetchall()) == answers_of(WITHOUT_NUL)
+        cursor.execute('SELECT "CUSTOM_FIELD_NAME", "CUSTOM_FIELD_VALUE" FROM imported')
+        assert dict(cursor.fetchall()) == field_values(WITHOUT_NUL)
 
 
-def test_python_reads_every_cell_of_the_json(files: dict[str, Path]) -> None:
+def test_python_json_reader_returns_every_cell(files: dict[str, Path]) -> None:
     rows = json.loads(files[f"{ALL}.json"].read_bytes())
-    assert {row["CUSTOM_FIELD_NAME"]: row["CUSTOM_FIELD_VALUE"] for row in rows} == answers_of(ALL)
+    assert {row["CUSTOM_FIELD_NAME"]: row["CUSTOM_FIELD_VALUE"] for row in rows} == field_values(ALL)
 
 
-def test_node_reads_every_cell_of_the_json(files: dict[str, Path]) -> None:
+def test_node_json_reader_returns_every_cell(files: dict[str, Path]) -> None:
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not on this machine: apt-get install nodejs")
-    # Each text as its UTF-16 code units: nothing on the way back can make two alike.
+        pytest.skip("Node.js is not installed: apt-get install nodejs")
+    # UTF-16 code units are numbers, so their JSON cannot hide a difference between two texts.
     program = """
         const rows = JSON.parse(require("fs").readFileSync(process.argv[1], "utf8"));
         const units = (text) => text === null ? null : Array.from({length: text.length}, (_, i) => text.charCodeAt(i));
@@ -195,4 +197,4 @@ def test_node_reads_every_cell_of_the_json(files: dict[str, Path]) -> None:
         return None if units is None else b"".join(unit.to_bytes(2, "little") for unit in units).decode("utf-16-le")
 
     found = {text_of(name): text_of(value) for name, value in json.loads(done.stdout)}
-    assert found == answers_of(ALL)
+    assert found == field_values(ALL)

@@ -1,6 +1,4 @@
-"""A platform of hostile texts and extreme times: its files have the same bytes from every engine, and every format
-holds its texts.
-"""
+"""A platform with hostile texts and extreme times: engines write the same bytes, and every format keeps the texts."""
 
 from __future__ import annotations
 
@@ -165,16 +163,16 @@ def _embedded(location: Path, folder: Path) -> Files:
 
 @pytest.fixture(scope="module")
 def files(folder: Path) -> Files:
-    """The files of the DuckDB file."""
+    """The files that DuckDB exports from the DuckDB file."""
     return _embedded(folder / "platform.duckdb", folder)
 
 
-def test_parquet_source_gives_the_same_files(folder: Path, files: Files) -> None:
+def test_parquet_source_produces_the_same_files(folder: Path, files: Files) -> None:
     other = _embedded(folder / "parquet", folder)
     assert {name for name in files if files[name] != other.get(name)} == set()
 
 
-def test_postgresql_source_gives_the_same_files(folder: Path, files: Files, postgresql_url: str) -> None:
+def test_postgresql_source_produces_the_same_files(folder: Path, files: Files, postgresql_url: str) -> None:
     fill_tables(postgresql_url, folder / "texts")
     with psycopg.connect(postgresql_url) as server:
         for statement in _extreme_rows():
@@ -187,7 +185,7 @@ def test_postgresql_source_gives_the_same_files(folder: Path, files: Files, post
     assert {name for name in files if files[name] != other.get(name)} == set()
 
 
-def test_every_format_holds_the_texts(files: Files) -> None:
+def test_every_format_contains_all_texts(files: Files) -> None:
     packed = {name: files[LEADER, "custom_member_data", name] for name in FORMATS}
     expected = {(text, TEXTS[(number + 1) % len(TEXTS)]) for number, text in enumerate(TEXTS)}
 
@@ -200,7 +198,7 @@ def test_every_format_holds_the_texts(files: Files) -> None:
     assert cells(pyarrow.parquet.read_table(pa.BufferReader(packed["parquet"])).to_pylist()) == expected
 
 
-def test_extreme_times_are_in_the_files(files: Files) -> None:
+def test_extreme_times_are_exported(files: Files) -> None:
     records = json.loads(gzip.decompress(files[LEADER, "members", "json"]))
     found = {record["DATE_OF_BIRTH"]: record["FIRST_ACTIVATED_AT"] for record in records if record["DATE_OF_BIRTH"]}
     assert found["9999-12-31"] == "9999-12-31T23:59:59.999999Z"

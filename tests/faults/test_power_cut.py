@@ -1,8 +1,8 @@
-"""The power goes: what anybody was told of is on the disk, what was published is whole, and a restart goes on.
+"""Power cuts: acknowledged writes are on the disk, published files are undamaged, and a restarted service recovers.
 
-The service lives on two file systems, one for its state and one for its files, so that neither is made durable by the
-other's syncs. At each station of its life it stops, and the bytes that have reached both disks by then are kept: that
-is what a power cut leaves. Each pair is mounted again later, as a machine would that starts anew.
+The service uses two file systems, one for its state and one for its files, so that a sync of one does not make the
+other durable. At each crash point the workload stops, and the test copies the bytes that have reached both disks. A
+power cut at that moment would leave these bytes. The test then mounts each pair of copies, as after a restart.
 """
 
 from __future__ import annotations
@@ -22,24 +22,32 @@ from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.run import run_by_hand
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.conftest import ForkServer
-from tests.faults.small_disks import format_image, memory_disk, mounted_image, what_a_power_cut_leaves
+from tests.faults.small_disks import copy_image, format_image, memory_disk, mounted_image
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 
-# A run wants some room to spare before it starts.
+# A run requires free space before it starts.
 STATE_BYTES = 32 << 20
 FILES_BYTES = 160 << 20
 MEMORY_BYTES = 1 << 30
-STATIONS = 2 * ["halfway", "sealed", "published by hand", "halfway", "sealed", "complete", "published by the schedule"]
-STATIONS.insert(7, "cleaned")
-STATIONS.append("cleaned")
+CRASH_POINTS = 2 * [
+    "exporting members",
+    "files committed",
+    "manual run published",
+    "exporting members",
+    "files committed",
+    "scheduled run complete",
+    "scheduled run published",
+]
+CRASH_POINTS.insert(7, "cleaned")
+CRASH_POINTS.append("cleaned")
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What the disks held at one moment, and everything that had been promised by then."""
+class CrashState:
+    """Images of both disks at one crash point, and the operations acknowledged by then."""
 
-    station: str
+    crash_point: str
     state: Path
     files: Path
     events: frozenset[str]
@@ -47,86 +55,86 @@ class Cut:
 
 
 @contextmanager
-def disks(folder: Path, state: Path, files: Path) -> Iterator[None]:
+def mounted_disks(folder: Path, state: Path, files: Path) -> Iterator[None]:
     with mounted_image(state, folder):
         (folder / "files").mkdir(exist_ok=True)
         with mounted_image(files, folder / "files"):
             yield
 
 
-def promised(told: Path) -> list[tuple[str, str]]:
-    """Everything that was promised so far, as (kind, what), and the stations in between."""
-    return [tuple(json.loads(line)) for line in told.read_text().splitlines()]
+def read_acknowledgments(log_file: Path) -> list[tuple[str, str]]:
+    """Return the acknowledged operations and the crash points as (kind, value), in order."""
+    return [tuple(json.loads(line)) for line in log_file.read_text().splitlines()]
 
 
-def stations(promises: list[tuple[str, str]]) -> list[str]:
-    return [what for kind, what in promises if kind == "station"]
+def crash_points(acknowledgments: list[tuple[str, str]]) -> list[str]:
+    return [value for kind, value in acknowledgments if kind == "crash_point"]
 
 
-def stopped_at(pid: int, told: Path, number: int) -> bool:
-    """Whether a process has come to a station and no thread of it runs: none is in the middle of a call either."""
-    if len(stations(promised(told))) <= number:
+def is_stopped_at(pid: int, log_file: Path, number: int) -> bool:
+    """Return whether a process reached a crash point and all its threads are stopped, none within a system call."""
+    if len(crash_points(read_acknowledgments(log_file))) <= number:
         return False
     tasks = list(Path(f"/proc/{pid}/task").iterdir())
     return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
 
 
-def cuts_of_a_life(folder: Path, empty_state: Path, fork_server: ForkServer) -> list[Cut]:
-    """Lets a service live and keeps what its disks hold at each station."""
-    state, files, place, told = (folder / name for name in ("state.img", "files.img", "place", "told"))
+def record_crash_states(folder: Path, empty_state: Path, fork_server: ForkServer) -> list[CrashState]:
+    """Run the workload, and copy both disks at each crash point."""
+    state, files, mount, log_file = (folder / name for name in ("state.img", "files.img", "mount", "acknowledgments"))
     format_image(state, STATE_BYTES)
     format_image(files, FILES_BYTES)
-    found: list[Cut] = []
-    with disks(place, state, files):
-        shutil.copy(empty_state, place / "state.db")
-        write_platform(place / "platform.json", platform_of())
+    found: list[CrashState] = []
+    with mounted_disks(mount, state, files):
+        shutil.copy(empty_state, mount / "state.db")
+        write_platform(mount / "platform.json", platform_of())
         os.sync()
-        pid = fork_server.start("live", place, told=str(told))
+        pid = fork_server.start("workload", mount, log_file=str(log_file))
         try:
-            for number, station in enumerate(STATIONS):
-                wait_until(lambda number=number: stopped_at(pid, told, number), what=station, every=0.005)  # type: ignore[misc]
-                promises = promised(told)
-                assert stations(promises) == STATIONS[: number + 1]
-                cut = Cut(
-                    station,
+            for number, name in enumerate(CRASH_POINTS):
+                wait_until(lambda number=number: is_stopped_at(pid, log_file, number), what=name, every=0.005)  # type: ignore[misc]
+                acknowledgments = read_acknowledgments(log_file)
+                assert crash_points(acknowledgments) == CRASH_POINTS[: number + 1]
+                crash_state = CrashState(
+                    name,
                     folder / f"{number}-state.img",
                     folder / f"{number}-files.img",
-                    frozenset(what for kind, what in promises if kind == "event"),
-                    tuple(what for kind, what in promises if kind == "published"),
+                    frozenset(value for kind, value in acknowledgments if kind == "event"),
+                    tuple(value for kind, value in acknowledgments if kind == "published"),
                 )
-                what_a_power_cut_leaves(state, cut.state)
-                what_a_power_cut_leaves(files, cut.files)
-                found.append(cut)
+                copy_image(state, crash_state.state)
+                copy_image(files, crash_state.files)
+                found.append(crash_state)
                 os.kill(pid, signal.SIGCONT)
         except BaseException:
-            # It may stand at a station, for good.
+            # The process may be stopped at a crash point, where it would wait forever.
             os.kill(pid, signal.SIGKILL)
             fork_server.wait(pid)
             raise
-        assert fork_server.wait(pid) == 0, (place / "child.log").read_text()
+        assert fork_server.wait(pid) == 0, (mount / "child.log").read_text()
     return found
 
 
-def nothing_promised_is_lost(place: Path, cut: Cut) -> None:
-    """What a machine finds and does that starts anew on what a power cut has left."""
-    write_platform(place / "platform.json", platform_of(mark="after"))
-    context = context_in(place)
+def check_recovery(folder: Path, crash_state: CrashState) -> None:
+    """Check what a restarted machine finds after a power cut, and that its next run succeeds."""
+    write_platform(folder / "platform.json", platform_of(mark="after"))
+    context = context_in(folder)
     try:
-        kept = {
+        stored = {
             event.request_id
             for event in context.state.read(lambda stores: stores.audit.read(AuditQuery(limit=1_000_000)))
         }
-        assert cut.events <= kept, f"{len(cut.events - kept)} acknowledged events are lost"
+        assert crash_state.events <= stored, f"{len(crash_state.events - stored)} acknowledged events are lost"
         current = context.state.read(lambda stores: stores.snapshots.current())
-        if cut.published:
+        if crash_state.published:
             assert current is not None
-            # The moment itself belongs to the next promise already: it may have come true.
-            assert current.snapshot_id == cut.published[-1]
+            # No publication is in progress at a crash point, so the last acknowledged one is current.
+            assert current.snapshot_id == crash_state.published[-1]
         served = context.state.read(lambda stores: stores.snapshots.served())
-        waiting = [
+        complete = [
             run for run in context.state.read(lambda stores: stores.snapshots.recent()) if run.state == "complete"
         ]
-        for snapshot in [*served, *waiting]:
+        for snapshot in [*served, *complete]:
             verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
             assert (verified.files, verified.damaged) == (50, ())
         later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
@@ -134,25 +142,23 @@ def nothing_promised_is_lost(place: Path, cut: Cut) -> None:
         done = run_by_hand(context)
         assert done.state is SnapshotState.PUBLISHED
         assert verify_snapshot(context.state, context.store, done.snapshot_id).damaged == ()
-        assert list((place / "files" / "staging").iterdir()) == []
+        assert list((folder / "files" / "staging").iterdir()) == []
     finally:
         context.state.close()
 
 
-def test_a_power_cut_anywhere_loses_nothing_that_was_promised(
-    tmp_path: Path, empty_state: Path, fork_server: ForkServer
-) -> None:
-    # The disks themselves are in memory: what is a disk here is the machine's own memory anyway.
+def test_power_cut_loses_no_acknowledged_operation(tmp_path: Path, empty_state: Path, fork_server: ForkServer) -> None:
+    # The images are in memory. They do not have to survive a real power cut.
     memory = tmp_path / "memory"
     with memory_disk(memory, MEMORY_BYTES):
-        cuts = cuts_of_a_life(memory, empty_state, fork_server)
-        assert len(cuts[-1].events) > len(STATIONS)
-        assert len(cuts[-1].published) == 4
-        for number, cut in enumerate(cuts):
-            place = memory / f"after {number}"
-            with disks(place, cut.state, cut.files):
+        crash_states = record_crash_states(memory, empty_state, fork_server)
+        assert len(crash_states[-1].events) > len(CRASH_POINTS)
+        assert len(crash_states[-1].published) == 4
+        for number, crash_state in enumerate(crash_states):
+            mount = memory / f"after {number}"
+            with mounted_disks(mount, crash_state.state, crash_state.files):
                 try:
-                    nothing_promised_is_lost(place, cut)
+                    check_recovery(mount, crash_state)
                 except Exception as fault:
-                    fault.add_note(f"The power was cut at station {number}: {cut.station}.")
+                    fault.add_note(f"The power was cut at crash point {number}: {crash_state.crash_point}.")
                     raise

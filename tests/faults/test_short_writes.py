@@ -1,4 +1,4 @@
-"""A limit on file sizes: the system takes part of a write first, and refuses the rest."""
+"""Short writes, caused by a limit on file sizes: the system writes a part of the data and refuses the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 
 @contextmanager
-def largest_file(size_bytes: int) -> Iterator[None]:
+def file_size_limit(size_bytes: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:
@@ -27,12 +27,12 @@ def largest_file(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_file_that_is_cut_short_fails_and_leaves_nothing(tmp_path: Path) -> None:
+def test_short_write_fails_and_leaves_no_file(tmp_path: Path) -> None:
     disk = LocalDisk(tmp_path / "files")
     sink = disk.stage(str(uuid.uuid4()))
     content = random.Random(1).randbytes(5_000_000)
     small = sink.write(LEADER, "members", "json", [b"small"])
-    with largest_file(4_000_000), pytest.raises(StoreFull) as caught:
+    with file_size_limit(4_000_000), pytest.raises(StoreFull) as caught:
         sink.write(LEADER, "members", "csv", [content])
     assert caught.value.code == "disk_short"
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [f"{LEADER}.members.json.gz"]
