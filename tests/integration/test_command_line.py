@@ -100,7 +100,7 @@ def test_doctor_explains_how_to_replace_a_lost_keyring(
     assert "ok    keyring:" in command("doctor")
 
 
-def test_export_and_import_change_nothing(
+def test_importing_an_export_changes_nothing(
     installation: tuple[Path, DemoDirectory], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, directory = installation
@@ -157,7 +157,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert command("snapshot", "watch") == ""
 
 
-def test_run_in_a_pipe_logs_at_low_priority(installation: tuple[Path, DemoDirectory]) -> None:
+def test_piped_run_logs_json_at_low_priority(installation: tuple[Path, DemoDirectory]) -> None:
     script = (
         "import os\n"
         "from daybreak.cli.main import run\n"
@@ -311,7 +311,7 @@ def test_tokens_are_created_listed_and_revoked(
     assert "--leaked" in command("token", "revoke", code=2)
 
 
-def test_passwords_roles_and_second_factors_of_seats(
+def test_seats_are_managed_from_the_command_line(
     installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     email = installation[1].seat(VISITOR_EMAIL).email
@@ -342,7 +342,9 @@ def test_passwords_roles_and_second_factors_of_seats(
     assert command("audit", "--until", "2020-01-01T00:00:00Z") == ""
 
 
-def test_keys_rotate(installation: tuple[Path, DemoDirectory], command: Command) -> None:
+def test_rotation_makes_the_next_key_the_signing_key(
+    installation: tuple[Path, DemoDirectory], command: Command
+) -> None:
     listed = lines(command("keys", "list"))[1:]
     assert [key["kid"] for key in json.loads(command("keys", "list", "--json"))] == [kid for kid, *_ in listed]
     before = {state: kid for kid, state, *_ in listed}

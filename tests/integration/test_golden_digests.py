@@ -1,4 +1,4 @@
-"""Files have the same bytes as in an earlier version, compared by recorded digests."""
+"""Files have the same bytes as in earlier versions, according to recorded digests."""
 
 from __future__ import annotations
 

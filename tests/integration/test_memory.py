@@ -44,7 +44,7 @@ print(peak_bytes() - before)
 
 
 def make_platform(folder: Path) -> None:
-    """Write one Leader whose Members have a large cell each, identifiers as text, in files of a few rows."""
+    """Write one Leader whose Members have a large cell each, identifiers as text, in files with a few rows."""
     folder.mkdir()
     with duckdb.connect() as engine:
         for table in SOURCE_TABLES:

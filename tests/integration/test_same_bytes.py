@@ -38,7 +38,7 @@ def run(location: Path, spill: Path, *, threads: int) -> tuple[Files, dict[tuple
     return sink.files, {(entry.resource, entry.client_id): entry.fingerprint for entry in results.entries}
 
 
-def test_threads_and_source_layout_keep_the_bytes(platform: Path, tmp_path: Path) -> None:
+def test_bytes_do_not_depend_on_threads_or_source_layout(platform: Path, tmp_path: Path) -> None:
     files, fingerprints = run(platform, tmp_path / "one", threads=1)
     assert len({key[1] for key in files}) == len(RESOURCES)
     assert len(files) > len(RESOURCES) * len(FORMATS) * 6

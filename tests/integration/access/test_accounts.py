@@ -1,4 +1,4 @@
-"""A seat with very many accounts does not block the event loop."""
+"""A seat with many accounts does not block the event loop."""
 
 from __future__ import annotations
 

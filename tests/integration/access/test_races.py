@@ -62,7 +62,7 @@ def workers(instance: Instance) -> Iterator[list[AccessServices]]:
 
 
 def run_in_parallel(workers: list[AccessServices], times: int, act: Callable[[AccessServices, int], Any]) -> list[Any]:
-    """Run `act` that many times, spread over the workers. Return the results, errors included."""
+    """Run `act` `times` times, distributed over the workers. Return the results, errors included."""
 
     async def scenario() -> list[Any]:
         acts = (act(workers[at % len(workers)], at) for at in range(times))
@@ -231,7 +231,7 @@ def test_one_of_many_parallel_confirmations_enrols(instance: Instance, workers: 
     assert instance.write(lambda stores: stores.seats.use_recovery_code(ROSA, digest, START))
 
 
-def test_login_during_a_password_change_ends(
+def test_login_during_a_password_change_is_ended(
     tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The password changes while a login with the old one is written. SQLite allows only one writer."""
@@ -249,9 +249,7 @@ def test_login_during_a_password_change_ends(
     def initial_account_during_change(stores: SqlSeats, seat: Seat) -> InitialAccount | None:
         if not changes:
             changes.append(elsewhere.submit(instance.write, change))
-            wait_until(
-                lambda: changes[0].done() or is_blocked(), what="the change of the password, or its wait for the lock"
-            )
+            wait_until(lambda: changes[0].done() or is_blocked(), what="the password change, or its wait for the lock")
         return initial_account(stores, seat)
 
     with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as elsewhere:

@@ -1,4 +1,4 @@
-"""Azure container opened with the token of an identity. Azurite requires https for it, and does not verify tokens."""
+"""Azure container accessed with an identity token. Azurite requires https for these tokens and does not verify them."""
 
 from __future__ import annotations
 

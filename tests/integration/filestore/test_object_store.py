@@ -55,7 +55,7 @@ def signed_url(store: ObjectStore, key: str, *, method: Literal["GET", "HEAD"] =
 def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
     sink = store.stage(new_id())
     small = sink.write(LEADER, "members", "csv", [b"one", memoryview(b"two")])
-    # Pieces that do not align with parts.
+    # The pieces do not align with the parts.
     content = bytes(range(256)) * (9 * 4096)
     assert len(content) > PART_BYTES
     large = sink.write(LEADER, "members", "json", [content[:1_000_001], content[1_000_001:]])
@@ -96,7 +96,7 @@ def test_damaged_or_missing_object_is_detected(store: ObjectStore) -> None:
         store.check(written.key.replace("members", "communities"), 4, written.sha256)
 
 
-def test_carried_object_is_kept_without_its_snapshot(store: ObjectStore) -> None:
+def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:
     old = new_id()
     sink = store.stage(old)
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
@@ -136,7 +136,7 @@ def test_signed_url_returns_the_file_with_its_headers(store: ObjectStore, bucket
         assert client.get(url.replace("members", "communities", 1)).status_code == 403
 
 
-def test_file_can_be_stored_as_content_with_gzip_encoding(settings: FilesSettings) -> None:
+def test_gzip_can_be_served_as_content_encoding(settings: FilesSettings) -> None:
     store = ObjectStore(settings.model_copy(update={"serve_gzip_as": "encoding"}))
     sink = store.stage(new_id())
     small = sink.write(LEADER, "members", "csv", [gzip.compress(b"rows")])

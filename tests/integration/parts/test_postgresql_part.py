@@ -8,7 +8,7 @@ import pytest
 from tests.parts.postgresql import PostgreSQLServer
 
 
-def test_server_answers_and_has_a_version(postgresql_url: str) -> None:
+def test_server_has_a_supported_version_and_utf8(postgresql_url: str) -> None:
     with psycopg.connect(postgresql_url) as connection:
         row = connection.execute("SELECT current_setting('server_version_num')::int, 'ÅΩ😀'").fetchone()
     assert row is not None

@@ -1,4 +1,4 @@
-"""Programs that tests start end with them."""
+"""Programs that tests start end with the tests."""
 
 import os
 import shutil

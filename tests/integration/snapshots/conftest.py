@@ -23,7 +23,7 @@ def empty_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, empty_state: Path) -> Path:
-    """What `context_in` expects: state database and platform."""
+    """A folder for `context_in`: a state database and a platform."""
     shutil.copy(empty_state, tmp_path / "state.db")
     write_platform(tmp_path / "platform.json", platform_of())
     return tmp_path

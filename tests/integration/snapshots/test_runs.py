@@ -78,7 +78,7 @@ def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Pa
     assert current is not None
     assert (done.state, current.snapshot_id) == (SnapshotState.PUBLISHED, done.snapshot_id)
     files = manifest(run_context, done.snapshot_id)
-    # Two Leaders with rows and the shared header-only one in eight resources, the header alone in the ninth.
+    # Eight resources have files of two Leaders and the shared header-only file. The ninth has only the latter.
     assert len(files) == 2 * (8 * 3 + 1)
     for (leader, resource, name), stored in files.items():
         content = gzip.decompress(b"".join(run_context.store.read(stored.key)))
@@ -120,7 +120,7 @@ def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> N
     assert {name: stored.sha256 for name, stored in a.items()} == {name: stored.sha256 for name, stored in b.items()}
 
 
-def test_other_formats_reuse_nothing(run_context: RunContext) -> None:
+def test_run_with_other_formats_reuses_no_files(run_context: RunContext) -> None:
     run_by_hand(run_context)
     again = run_by_hand(replace(run_context, settings=configured(snapshot={"formats": ("csv",)})))
     assert again.report["files_carried"] == 0
@@ -167,12 +167,12 @@ def test_failed_run_keeps_published_files(run_context: RunContext, folder: Path,
 
 
 def test_transient_error_is_retried_from_scratch(run_context: RunContext, folder: Path) -> None:
-    tries: list[str] = []
+    attempts: list[str] = []
 
     def act(resource: str) -> None:
         if resource == "members":
-            tries.append(resource)
-            if len(tries) < 3:
+            attempts.append(resource)
+            if len(attempts) < 3:
                 raise SourceUnavailable("The connection was lost.")
 
     source_of(run_context).on_resource = [act]
@@ -192,12 +192,12 @@ def test_persistent_transient_error_ends_the_run(run_context: RunContext) -> Non
 def test_unreadable_file_is_never_published(run_context: RunContext, folder: Path) -> None:
     """The disk returns other bytes than were written."""
 
-    def rot(resource: str) -> None:
+    def corrupt(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
             path = next((folder / "files" / "staging").rglob("*.members.json.gz"))
             path.write_bytes(path.read_bytes()[:-1] + b"\1")
 
-    source_of(run_context).on_resource = [rot]
+    source_of(run_context).on_resource = [corrupt]
     with pytest.raises(RunError, match="cannot be read back") as caught:
         run_by_hand(run_context)
     assert caught.value.code == "verification_failed"
@@ -208,11 +208,11 @@ def test_unreadable_file_is_never_published(run_context: RunContext, folder: Pat
 def damage(context: RunContext, snapshot: Snapshot, leader: str, resource: str) -> Path:
     """Flip one bit of a stored file."""
     stored = manifest(context, snapshot.snapshot_id)[leader, resource, "csv"]
-    octets = context.store.open_local(stored.key)
-    assert octets is not None
-    with octets:
-        path = Path(octets.name)
-        content = bytearray(octets.read())
+    file = context.store.open_local(stored.key)
+    assert file is not None
+    with file:
+        path = Path(file.name)
+        content = bytearray(file.read())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     return path
@@ -232,7 +232,7 @@ def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None
         verify_snapshot(run_context.state, run_context.store, run_context.new_id())
 
 
-def test_damaged_file_is_not_reused_for_over_a_week(run_context: RunContext) -> None:
+def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None:
     """Reused files are read back in turn. A damaged one makes the run write all files."""
     start = now() - timedelta(days=30)
     first = run_by_hand(run_context, as_of=start)
@@ -246,7 +246,7 @@ def test_damaged_file_is_not_reused_for_over_a_week(run_context: RunContext) -> 
     assert any(run.report.get("code") == "carry_failed" for run in history(run_context))
 
 
-def test_missing_file_makes_the_next_run_write_all(run_context: RunContext) -> None:
+def test_missing_file_disables_reuse_in_the_next_run(run_context: RunContext) -> None:
     first = run_by_hand(run_context)
     damage(run_context, first, LEADERS[0], "members").unlink()
     second = run_by_hand(run_context)
@@ -292,17 +292,19 @@ def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> 
     ahead = run_by_hand(context)
     assert ahead.state is SnapshotState.PUBLISHED
     clock[0] = now()
-    told = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
-    assert told.late
-    assert "operator must check the clock" in (told.reason or "")
-    true = run_by_hand(context)
-    assert (true.state, served(context)) == (SnapshotState.HELD, ahead)
-    assert "ahead of the clock" in str(true.report["findings"])
-    assert accept(context.state, true.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
+    status = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
+    assert status.late
+    assert "operator must check the clock" in (status.reason or "")
+    corrected = run_by_hand(context)
+    assert (corrected.state, served(context)) == (SnapshotState.HELD, ahead)
+    assert "ahead of the clock" in str(corrected.report["findings"])
+    assert (
+        accept(context.state, corrected.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
+    )
     clock[0] += timedelta(minutes=2)
     assert run_by_hand(context).state is SnapshotState.PUBLISHED
-    told = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
-    assert not told.late
+    status = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
+    assert not status.late
 
 
 def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContext) -> None:
@@ -319,12 +321,12 @@ def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContex
         discard(run_context.state, held.snapshot_id, "again", now())
 
 
-def test_short_disk_fails_before_writing(run_context: RunContext, folder: Path) -> None:
-    class Short(LocalDisk):
+def test_insufficient_disk_space_fails_before_writing(run_context: RunContext, folder: Path) -> None:
+    class SmallDisk(LocalDisk):
         def free_bytes(self) -> int | None:
             return 70 << 20
 
-    context = replace(run_context, store=Short(folder / "files"))
+    context = replace(run_context, store=SmallDisk(folder / "files"))
     source_of(context).reported_input_bytes = 10 << 20
     with pytest.raises(RunError, match=r"Not enough space on the disk of files\.url") as caught:
         run_by_hand(context)
@@ -355,13 +357,13 @@ def _number(value: object) -> int:
 
 
 def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: Path) -> None:
-    class Sticky(LocalDisk):
+    class UndeletableDisk(LocalDisk):
         def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
             raise FileStoreError("Another process is deleting it.")
 
-    sticky = Sticky(folder / "files")
-    dead_run(run_context)
-    assert run_by_hand(replace(run_context, store=sticky)).state is SnapshotState.PUBLISHED
+    undeletable = UndeletableDisk(folder / "files")
+    write_lapsed_run(run_context)
+    assert run_by_hand(replace(run_context, store=undeletable)).state is SnapshotState.PUBLISHED
     assert run_by_hand(run_context).state is SnapshotState.PUBLISHED
     assert folders(run_context, folder)[1] == set()
 
@@ -397,7 +399,7 @@ def test_full_disk_fails_the_run_and_leaves_no_files(run_context: RunContext, fo
     assert folders(context, folder) == ({good.snapshot_id}, set())
 
 
-def test_stopped_run_ends_at_the_next_rows(run_context: RunContext, folder: Path) -> None:
+def test_stopped_run_ends_and_leaves_no_files(run_context: RunContext, folder: Path) -> None:
     source_of(run_context).on_resource = [lambda resource: run_context.stop.set() if resource == "members" else None]
     with pytest.raises(RunError) as caught:
         run_by_hand(run_context)
@@ -407,7 +409,7 @@ def test_stopped_run_ends_at_the_next_rows(run_context: RunContext, folder: Path
 
 
 def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) -> None:
-    """The database says so at the next manifest entry, whatever the builder itself believes."""
+    """The database refuses the next manifest entry of a builder that lost its lease."""
     takeovers: list[list[Snapshot]] = []
 
     def take_over(resource: str) -> None:
@@ -423,11 +425,11 @@ def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) 
     assert folders(run_context, folder) == (set(), set())
 
 
-def test_files_of_dead_runs_are_deleted(run_context: RunContext, folder: Path) -> None:
+def test_files_of_lapsed_runs_are_deleted(run_context: RunContext, folder: Path) -> None:
     good = run_by_hand(run_context)
-    for sealed in (False, True):
-        sink = dead_run(run_context)
-        if sealed:
+    for committed in (False, True):
+        sink = write_lapsed_run(run_context)
+        if committed:
             sink.commit()
     settings = configured(snapshot={"keep": 5})
     cleaned = clean(run_context.state, run_context.store, settings, now())
@@ -435,8 +437,8 @@ def test_files_of_dead_runs_are_deleted(run_context: RunContext, folder: Path) -
     assert folders(run_context, folder) == ({good.snapshot_id}, set())
 
 
-def dead_run(context: RunContext) -> FileSink:
-    """Write a file of a run whose lease has lapsed. Return its sink."""
+def write_lapsed_run(context: RunContext) -> FileSink:
+    """Write a file of a run whose lease has expired. Return its sink."""
     run = Snapshot(context.new_id(), SnapshotState.BUILDING, now(), now())
     context.state.write(lambda stores: stores.snapshots.begin_manual(run, now() - timedelta(minutes=5), 60))
     sink = context.store.stage(run.snapshot_id)
@@ -446,19 +448,19 @@ def dead_run(context: RunContext) -> FileSink:
 
 def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder: Path) -> None:
     """They belong to another instance, or were written after the backup of a restored state database."""
-    theirs, being_made = run_context.new_id(), run_context.new_id()
-    for snapshot_id in (theirs, being_made):
+    theirs, being_built = run_context.new_id(), run_context.new_id()
+    for snapshot_id in (theirs, being_built):
         sink = run_context.store.stage(snapshot_id)
         sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
         if snapshot_id == theirs:
             sink.commit()
     own = run_by_hand(run_context)
     cleaned = clean(run_context.state, run_context.store, DEFAULTS, now())
-    assert (cleaned.files, set(cleaned.unknown)) == (0, {theirs, being_made})
-    assert folders(run_context, folder) == ({own.snapshot_id, theirs}, {being_made})
+    assert (cleaned.files, set(cleaned.unknown)) == (0, {theirs, being_built})
+    assert folders(run_context, folder) == ({own.snapshot_id, theirs}, {being_built})
 
 
-def test_running_run_of_another_builder_keeps_its_files(run_context: RunContext, folder: Path) -> None:
+def test_active_run_of_another_builder_keeps_its_files(run_context: RunContext, folder: Path) -> None:
     other = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now(), now())
     run_context.state.write(lambda stores: stores.snapshots.begin_manual(other, now(), 60))
     run_context.store.stage(other.snapshot_id).write(LEADERS[0], "members", "csv", [b"alive"])
@@ -489,7 +491,7 @@ def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) ->
     other = Snapshot(context.new_id(), SnapshotState.BUILDING, clock[0], clock[0])
     context.state.write(lambda stores: stores.snapshots.begin_manual(other, clock[0], 60))
     clean(context.state, context.store, context.settings, clock[0])
-    assert link_opens(first), "a running run may be reusing its files"
+    assert link_opens(first), "an active run may reuse its files"
     clock[0] += timedelta(minutes=2)
     clean(context.state, context.store, context.settings, clock[0])
     assert folders(context, folder)[0] == {second.snapshot_id}
@@ -510,25 +512,25 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
 
 
 def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunContext) -> None:
-    told: list[Mapping[str, object]] = []
+    reports: list[Mapping[str, object]] = []
     ticks = [0.0]
 
     def tick() -> float:
         ticks[0] += 1.0
         return ticks[0]
 
-    context = replace(run_context, watch=lambda progress: told.append(dict(progress)), ticks=tick)
+    context = replace(run_context, watch=lambda progress: reports.append(dict(progress)), ticks=tick)
     run_by_hand(context, full=True)
-    assert {"share", "seconds_left"}.isdisjoint(told[-1]), "there is no earlier run to estimate from"
-    told.clear()
+    assert {"share", "seconds_left"}.isdisjoint(reports[-1]), "the first run has no estimate"
+    reports.clear()
     run_by_hand(context, full=True)
-    members = next(entry for entry in told if entry["resource"] == "members")
+    members = next(entry for entry in reports if entry["resource"] == "members")
     assert members["resource_number"] == RESOURCE_NAMES.index("members") + 1
-    shares = [share for entry in told if isinstance(share := entry.get("share"), float)]
+    shares = [share for entry in reports if isinstance(share := entry.get("share"), float)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.5
-    assert any("expected_end" in entry for entry in told)
-    assert [entry["rows"] for entry in told][-1] == 64
+    assert any("expected_end" in entry for entry in reports)
+    assert [entry["rows"] for entry in reports][-1] == 64
     assert history(context)[0].progress is not None
 
 

@@ -1,4 +1,4 @@
-"""Whole runs with the embedded engine: the same rows give the same bytes, reused or written."""
+"""Complete runs with DuckDB: equal rows produce equal bytes, whether files are reused or written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def digests(context: RunContext, snapshot: Snapshot) -> dict[tuple[str, str, str
     return {(e.client_id, e.resource, name): stored.sha256 for e in entries for name, stored in e.formats.items()}
 
 
-def test_full_and_reusing_runs_give_the_same_bytes(run_context: RunContext, tmp_path: Path) -> None:
+def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, tmp_path: Path) -> None:
     platform = tmp_path / "platform"
     make_platform(platform, PlatformSizes(leaders=6, members=150, messages=500), seed=11, as_of=AS_OF)
     source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")

@@ -1,4 +1,4 @@
-"""A PostgreSQL source that fails while it is read: no partial stream is kept, and published files stay."""
+"""Failures of a PostgreSQL source during a read: partial streams are discarded, published files are unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def filled_database(postgresql_server: PostgreSQLServer, tmp_path_factory: pytes
 
 @pytest.fixture
 def replica(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[PostgreSQLServer]:
-    """A streaming replica that cancels readers in its way."""
+    """A streaming replica that immediately cancels queries which conflict with recovery."""
     del filled_database
     settings = {**SERVER_SETTINGS, "max_standby_streaming_delay": "0", "hot_standby_feedback": "off"}
     with running_postgresql(settings, replica_of=postgresql_server) as server:
@@ -57,7 +57,7 @@ def source_on(url: str, temp_dir: Path, members: str | None = None) -> Postgresq
 
 
 def gated_members() -> str:
-    """Return a model of half the Members, and after them the others, once the gate is open."""
+    """Return a model that sends half of the Members, waits for the gate, and then sends the others."""
     members = load_models()["members"].sql
     first = "CAST(\"MEMBER_ID\" AS TEXT) < '8'"
     return (
@@ -69,7 +69,7 @@ def gated_members() -> str:
 
 @contextmanager
 def closed_gate(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
-    """Hold the advisory lock that `gated_members` waits for."""
+    """Hold the advisory lock that the model of `gated_members` waits for."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
         yield keeper
@@ -83,10 +83,10 @@ def waiting_at_gate(keeper: psycopg.Connection[tuple[object, ...]]) -> list[int]
     return [int(str(pid)) for (pid,) in rows]
 
 
-def test_terminated_back_end_leaves_no_rows(
+def test_terminated_backend_leaves_no_rows(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    """The other stream, which waits at the gate, is cancelled."""
+    """The other stream, which waits at the gate, is also cancelled."""
     url = postgresql_server.url(filled_database)
     source = source_on(url, tmp_path, gated_members())
     with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
@@ -102,7 +102,7 @@ def test_terminated_back_end_leaves_no_rows(
 
 
 def failing_members(fault: str) -> str:
-    """Return a model of all Members, and after them an error."""
+    """Return a model that sends all Members and then fails."""
     members = load_models()["members"].sql
     return (
         f"SELECT * FROM ({members}) AS sent UNION ALL SELECT failing.* FROM ({members}) AS failing, "
@@ -117,7 +117,7 @@ def failing_members(fault: str) -> str:
         ("CAST('not a number' || CAST(random() AS TEXT) AS INTEGER)", "22P02"),
     ],
 )
-def test_data_error_in_mid_stream_is_not_transient(
+def test_data_error_mid_stream_is_not_transient(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path, fault: str, sqlstate: str
 ) -> None:
     source = source_on(postgresql_server.url(filled_database), tmp_path, failing_members(fault))
@@ -190,7 +190,7 @@ def test_stream_over_its_timeout_is_not_transient(
     assert cause.sqlstate == "57014"
 
 
-def test_server_stopped_in_mid_read_publishes_nothing(
+def test_server_stopped_mid_read_publishes_nothing(
     replica: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
     migrate(state_url(tmp_path))
@@ -242,7 +242,7 @@ def test_reading_cancelled_by_a_replica_is_retried(
             )
             again = wait_until(
                 lambda: (pids := waiting_at_gate(keeper)) and not {*pids} & {*before} and len(pids) == 2,
-                what="the next try",
+                what="the next attempt",
             )
             assert again
             keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())

@@ -1,4 +1,4 @@
-"""PostgreSQL as source: the bytes of the embedded engine, one instant, privileges, TLS, limits."""
+"""PostgreSQL source: same bytes as DuckDB, consistent snapshot, privileges, TLS and timeouts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def source_on(url: str, temp_dir: Path, **options: int) -> PostgresqlSource:
     return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp_dir, **options)
 
 
-def test_every_file_is_that_of_the_embedded_engine(filled_database: str, parquet: Path, tmp_path: Path) -> None:
+def test_files_equal_those_of_duckdb(filled_database: str, parquet: Path, tmp_path: Path) -> None:
     embedded = DuckdbSource(parquet, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
     with embedded.open(AS_OF) as reading:
         expected = all_entries(reading)
@@ -72,7 +72,7 @@ def test_every_file_is_that_of_the_embedded_engine(filled_database: str, parquet
     assert list(tmp_path.iterdir()) == [], "temporary files are removed with the reading"
 
 
-def test_reading_sees_one_instant_while_others_write(filled_database: str, tmp_path: Path) -> None:
+def test_reading_is_not_affected_by_concurrent_writes(filled_database: str, tmp_path: Path) -> None:
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
         before = all_entries(reading)
     with source_on(filled_database, tmp_path).open(AS_OF) as reading:
@@ -98,7 +98,7 @@ def documented_grants(database: str) -> list[str]:
 
 @pytest.fixture
 def exporter(postgresql_server: PostgreSQLServer, filled_database: str) -> Iterator[str]:
-    """The address of the documented role."""
+    """The URL of the database for the documented role."""
     database = filled_database.rsplit("/", 1)[1]
     postgresql_server.execute(
         "REVOKE ALL ON SCHEMA public FROM PUBLIC", *documented_grants(database), database=database
@@ -166,10 +166,10 @@ def test_privilege_on_the_columns_read_is_sufficient(
 
 
 @pytest.mark.parametrize("shown", [False, True], ids=["table", "view"])
-def test_row_security_is_an_error(
+def test_row_level_security_is_refused(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path, *, shown: bool
 ) -> None:
-    """A policy of the table, or of a table below a view, must not remove rows from files unnoticed."""
+    """A policy on a table, or on a table behind a view, must not silently remove rows from files."""
     database = exporter.rsplit("/", 1)[1]
     own = (
         "CREATE SCHEMA seen",
@@ -197,7 +197,7 @@ def test_role_with_short_timeouts_keeps_its_snapshot(
     postgresql_server: PostgreSQLServer, exporter: str, tmp_path: Path
 ) -> None:
     postgresql_server.execute("ALTER ROLE exporter SET idle_in_transaction_session_timeout = '1s'")
-    # Servers before 17 do not know this one.
+    # PostgreSQL 17 introduced this setting.
     with suppress(psycopg.errors.UndefinedObject):
         postgresql_server.execute("ALTER ROLE exporter SET transaction_timeout = '1500ms'")
     with source_on(exporter, tmp_path).open(AS_OF) as reading:
@@ -207,7 +207,7 @@ def test_role_with_short_timeouts_keeps_its_snapshot(
         reading.confirm_unchanged()
 
 
-def test_views_with_other_types_give_the_same_files(filled_database: str, tmp_path: Path) -> None:
+def test_views_with_other_types_produce_the_same_files(filled_database: str, tmp_path: Path) -> None:
     """Identifiers as upper-case text, counts as numeric, instants without a zone, in another schema."""
     shapes = {
         ColumnType.UUID: "upper({0}::text)",
@@ -282,9 +282,9 @@ def tls_in_front_of(server_port: int, certificate: Path) -> Iterator[tuple[int, 
         except OSError:
             writer.close()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", server_port)
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", server_port)
         opened.append(writer.get_extra_info("ssl_object").version())
-        await asyncio.gather(pump(reader, back), pump(there, writer))
+        await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer))
 
     async def end(server: asyncio.Server) -> None:
         server.close()
@@ -417,9 +417,9 @@ def test_statement_timeout_names_the_setting(filled_database: str, tmp_path: Pat
 
 
 def test_partial_stream_is_discarded(filled_database: str, tmp_path: Path) -> None:
-    """The back end is terminated while rows are streamed."""
+    """The backend terminates itself after half of the rows."""
     models = dict(load_models())
-    # Half of the rows come before the back end terminates itself.
+    # The first SELECT sends its rows before the second one terminates the backend.
     models["members"] = Model(
         "members",
         f"SELECT * FROM ({models['members'].sql}) AS first_half UNION ALL "

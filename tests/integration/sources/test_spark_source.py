@@ -1,4 +1,4 @@
-"""Spark as source: the manifest of the embedded engine, from files that tasks make and store."""
+"""Spark source: tasks write and store the files, and the manifest equals that of DuckDB."""
 
 from __future__ import annotations
 
@@ -129,11 +129,11 @@ def exported(
 
 
 @pytest.mark.usefixtures("session")
-def test_every_file_is_that_of_the_embedded_engine(parquet: Path, tmp_path: Path) -> None:
+def test_files_equal_those_of_duckdb(parquet: Path, tmp_path: Path) -> None:
     expected, reports = embedded(parquet, tmp_path, FORMATS)
     results = ExportResults()
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
-    # Few rows per partition: large Leaders get a task of their own, small ones share.
+    # With few rows per partition, large Leaders have separate tasks and small ones share tasks.
     with source_on(parquet, partition_rows=2500).open(AS_OF) as spark:
         spark.check()
         for name, report in zip(RESOURCE_NAMES, reports, strict=True):
@@ -170,7 +170,7 @@ def test_unchanged_leaders_are_reused_and_rewrites_are_equal(parquet: Path, tmp_
 
 
 @pytest.mark.usefixtures("session")
-def test_files_of_a_split_leader_are_the_same(parquet: Path, tmp_path: Path) -> None:
+def test_leader_split_over_tasks_has_the_same_files(parquet: Path, tmp_path: Path) -> None:
     platform = with_one_huge_leader(parquet, tmp_path / "platform")
     expected, (report,) = embedded(platform, tmp_path, TEXTS, ["members"])
     smallest, *_, largest = sorted((entry for entry in expected if entry.client_id), key=lambda entry: entry.rows)
@@ -197,7 +197,7 @@ def test_files_of_a_split_leader_are_the_same(parquet: Path, tmp_path: Path) -> 
             store.check(stored.key, stored.bytes, stored.sha256)
 
 
-def test_catalog_tables_and_views_give_the_same_files(session: SparkSession, parquet: Path, tmp_path: Path) -> None:
+def test_catalog_tables_and_views_produce_the_same_files(session: SparkSession, parquet: Path, tmp_path: Path) -> None:
     expected, _ = embedded(parquet, tmp_path, FORMATS, ["members"])
     session.sql("DROP DATABASE IF EXISTS platform CASCADE")
     session.sql("CREATE DATABASE platform")
@@ -225,7 +225,7 @@ def test_directory_queries_reach_all_tables(session: SparkSession, parquet: Path
 
 
 @pytest.mark.usefixtures("session")
-def test_all_table_and_model_faults_are_listed(parquet: Path, tmp_path: Path) -> None:
+def test_all_table_and_model_errors_are_listed(parquet: Path, tmp_path: Path) -> None:
     with (
         pytest.raises(SourceError, match="table leaders is missing"),
         source_on(tmp_path).open(AS_OF),
@@ -335,7 +335,7 @@ def test_invalid_rows_found_by_a_task_are_not_transient(parquet: Path, tmp_path:
 
 
 @pytest.mark.usefixtures("session")
-def test_repeated_link_counts_once(parquet: Path, tmp_path: Path) -> None:
+def test_duplicate_link_counts_once(parquet: Path, tmp_path: Path) -> None:
     folder = linked(parquet, tmp_path / "platform")
     links = folder / "campaign_links.parquet"
     links.unlink()

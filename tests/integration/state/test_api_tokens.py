@@ -20,7 +20,7 @@ def one_token(stores: Stores) -> None:
     stores.api_tokens.add(TOKEN)
 
 
-def test_access_has_token_seat_account_and_grant(state: Database) -> None:
+def test_resolved_token_has_seat_account_and_grant(state: Database) -> None:
     state.write(one_token)
     resolved = state.read(lambda stores: stores.api_tokens.resolve(TOKEN.digest))
     assert resolved is not None
@@ -99,7 +99,7 @@ def test_two_tokens_never_share_a_digest(state: Database) -> None:
 
 
 def test_failed_statement_does_not_reveal_its_values(state: Database) -> None:
-    """Emails, digests and sealed seeds must not reach the log with the traceback of an error."""
+    """Emails, digests and encrypted seeds must not reach the log with the traceback of an error."""
     state.write(one_token)
     twin = token(2, SEAT.seat_id, ANN.client_id, digest=TOKEN.digest, created_by_email="inside@example.org")
 

@@ -76,7 +76,7 @@ def test_copy_to_postgresql_and_back_keeps_everything(
     assert open_database(back).read(lambda stores: stores.directory.load()) == before[0]
 
 
-def test_target_that_is_not_empty_is_refused(
+def test_nonempty_target_is_refused(
     sqlite_url: str, postgresql_url: str, open_database: Callable[[str], Database]
 ) -> None:
     source = open_database(sqlite_url)

@@ -14,7 +14,7 @@ from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, NOW, SEAT, account, seat, two_accounts, uuid
 
 
-def test_directory_round_trips_and_repeated_writes_are_equal(state: Database) -> None:
+def test_directory_round_trips_and_writes_are_idempotent(state: Database) -> None:
     state.write(two_accounts)
     state.write(two_accounts)
     assert state.read(lambda stores: stores.directory.load()) == Directory(

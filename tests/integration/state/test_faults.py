@@ -97,7 +97,7 @@ def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server
     asyncio.run(scenario())
 
 
-def test_hanging_server_does_not_block_a_builder_forever(url: str, postgresql_server: PostgreSQLServer) -> None:
+def test_hanging_server_blocks_a_builder_for_a_bounded_time(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1)
     came_back: list[BaseException] = []
 

@@ -12,7 +12,7 @@ from daybreak.state.database import Database
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
 
 ONE, TWO, UNKNOWN = uuid(1), uuid(2), uuid(3)
-# More than one page, and more than one statement takes.
+# More than one page of results, and more than the maximum of one statement.
 LEADERS = 10_500
 
 
@@ -33,7 +33,7 @@ def test_file_is_found_by_leader_resource_and_format(state: Database) -> None:
         assert (found.as_of, found.published_at) == (NOW, NOW + 9 * MINUTE)
 
 
-def test_leader_without_rows_gets_shared_file_unknown_none(state: Database) -> None:
+def test_only_known_leaders_get_the_shared_file(state: Database) -> None:
     snapshot_id = published(state, 9)
     shared = state.read(lambda stores: stores.snapshots.file(None, TWO, "members", "csv"))
     assert shared is not None

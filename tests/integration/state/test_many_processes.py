@@ -12,7 +12,7 @@ from daybreak.domain.snapshot import SnapshotState
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
-from tests.integration.state.many import ATTEMPTS, DAYS, LIMIT, STEPS
+from tests.integration.state.concurrent_processes import ATTEMPTS, DAYS, LIMIT, STEPS
 from tests.integration.state.values import DAY, NOW, SEAT, two_accounts
 
 PROCESSES = 8
@@ -21,7 +21,7 @@ PROCESSES = 8
 def results_of(project_folder: Path, *arguments: str) -> list[Any]:
     """Return the results of the processes."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.integration.state.many", *arguments],
+        [sys.executable, "-m", "tests.integration.state.concurrent_processes", *arguments],
         capture_output=True, text=True, cwd=project_folder, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -34,7 +34,7 @@ def test_eight_processes_share_one_state(state: Database, state_url: str, projec
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 1, [], NOW))
 
-    results = results_of(project_folder, "share", state_url, str(PROCESSES))
+    results = results_of(project_folder, "compete", state_url, str(PROCESSES))
 
     assert [result for result in results if isinstance(result, str)] == []
     days = [day for result in results for day in result["won"]]

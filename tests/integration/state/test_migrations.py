@@ -30,7 +30,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-def test_empty_database_says_what_to_run(empty_url: str, open_database: Callable[[str], Database]) -> None:
+def test_empty_database_error_names_the_command(empty_url: str, open_database: Callable[[str], Database]) -> None:
     with pytest.raises(OperatorError, match=r"does not exist or is empty\. Check state\.url.*daybreakd migrate"):
         require_current(open_database(empty_url), empty_url)
 
@@ -66,7 +66,7 @@ def test_alembic_is_not_loaded_for_a_migrated_database(state_url: str, monkeypat
     assert migrate(state_url) == HEAD
 
 
-def test_database_of_another_version_says_what_to_do(state: Database, state_url: str) -> None:
+def test_version_mismatch_error_says_what_to_do(state: Database, state_url: str) -> None:
     engine = sqlite_engine(Path(state_url[10:])) if state_url.startswith("sqlite") else blocking_engine(state_url)
 
     def set_revision(revision: str) -> None:

@@ -76,7 +76,7 @@ def test_second_factor_is_enrolled_when_confirmed(state: Database) -> None:
 
 def test_step_is_accepted_once_and_earlier_steps_never(state: Database) -> None:
     state.write(two_accounts)
-    assert not state.write(lambda stores: stores.seats.use_step(SEAT.seat_id, 5)), "nothing is enrolled"
+    assert not state.write(lambda stores: stores.seats.use_step(SEAT.seat_id, 5)), "no second factor is enrolled"
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "sealed", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 5, [], NOW))
     answers = [
@@ -103,7 +103,7 @@ def test_recovery_code_works_once_and_not_after_a_reset(state: Database) -> None
     assert state.read(lambda stores: stores.seats.recovery_codes_left(SEAT.seat_id)) == 0
 
 
-def test_used_step_stays_refused_after_a_reset(state: Database) -> None:
+def test_used_step_is_refused_after_a_reset(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.seats.begin_second_factor(SEAT.seat_id, "one", NOW))
     state.write(lambda stores: stores.seats.confirm_second_factor(SEAT.seat_id, 9, [], NOW))

@@ -1,4 +1,4 @@
-"""Logins and devices, on both databases."""
+"""Sessions and devices."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ def one_session(stores: Stores) -> None:
     stores.sessions.start(session(0x5E55, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp")))
 
 
-def test_access_has_session_seat_account_and_grant(state: Database) -> None:
+def test_resolved_session_has_seat_account_and_grant(state: Database) -> None:
     state.write(one_session)
     resolved = state.read(lambda stores: stores.sessions.resolve(SID, ANN.client_id))
     assert resolved is not None
@@ -28,7 +28,7 @@ def test_access_has_session_seat_account_and_grant(state: Database) -> None:
     assert resolved.grant.roles == ("owner", "admin")
 
 
-def test_access_without_a_grant_has_no_account(state: Database) -> None:
+def test_session_without_a_grant_has_no_account(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.directory.put_accounts(account(0xC1)))
     for client_id in (uuid(0xC1), uuid(0xFF), None, ""):
@@ -59,12 +59,12 @@ def test_second_factor_completes_a_login_once(state: Database) -> None:
     state.write(lambda stores: stores.sessions.start(waiting))
     assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW)) == []
 
-    def pass_it(stores: Stores) -> bool:
+    def complete(stores: Stores) -> bool:
         return stores.sessions.complete_second_factor(
             uuid(7), device_id=DEVICE.device_id, expires_at=NOW + timedelta(days=7), amr=("pwd", "otp")
         )
 
-    assert [state.write(pass_it), state.write(pass_it)] == [True, False]
+    assert [state.write(complete), state.write(complete)] == [True, False]
     resolved = state.read(lambda stores: stores.sessions.resolve(uuid(7), ANN.client_id))
     assert resolved is not None
     assert (resolved.session.awaiting_second_factor, resolved.session.amr) == (False, ("pwd", "otp"))
@@ -81,7 +81,7 @@ def test_ended_session_does_not_accept_a_second_factor(state: Database) -> None:
     )
 
 
-def test_session_ends_once_and_all_but_one_of_a_seat_end(state: Database) -> None:
+def test_session_ends_once_and_end_all_can_keep_one(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.directory.put_seats(seat(2)))
     for number in (1, 2, 3):
@@ -98,7 +98,7 @@ def test_session_ends_once_and_all_but_one_of_a_seat_end(state: Database) -> Non
     assert len(state.read(lambda stores: stores.sessions.list_open(uuid(2), NOW))) == 1
 
 
-def test_open_sessions_have_devices_and_exclude_expired_ones(state: Database) -> None:
+def test_open_sessions_are_listed_with_their_devices(state: Database) -> None:
     state.write(one_session)
     state.write(
         lambda stores: stores.sessions.start(session(8, SEAT.seat_id, kind="dashboard", started_at=NOW + MINUTE))

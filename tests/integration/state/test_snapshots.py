@@ -129,7 +129,7 @@ def test_runs_with_an_expired_lease_are_marked_failed(state: Database) -> None:
     assert state.write(lambda stores: stores.snapshots.lapse(NOW + 2 * MINUTE)) == []
 
 
-def test_publishing_moves_the_pointer_and_retires_the_old(state: Database) -> None:
+def test_publication_retires_the_previous_snapshot(state: Database) -> None:
     assert state.read(lambda stores: stores.snapshots.current()) is None
     for number in (1, 2):
         state.write(lambda stores, number=number: complete_run(stores, number))  # type: ignore[misc]

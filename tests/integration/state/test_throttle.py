@@ -84,14 +84,14 @@ def test_large_limits_are_exact_in_a_burst_and_expire(state: Database, limit: in
     assert count(state, NOW + 650 * SECOND, rule) is None, "up to 1/64 of the window late"
 
 
-def test_attempts_of_a_clock_that_was_ahead_are_ignored(state: Database) -> None:
+def test_attempts_in_the_future_are_ignored(state: Database) -> None:
     for _ in range(5):
         count(state, NOW + timedelta(days=2), SEAT_RULE)
     assert count(state, NOW, SEAT_RULE) is None
     assert state.read(lambda stores: stores.throttle.retry_after_seconds(SEAT_RULE, NOW)) == 0
 
 
-def test_rule_with_limit_zero_refuses(state: Database) -> None:
+def test_rule_with_limit_zero_refuses_attempts(state: Database) -> None:
     assert count(state, NOW, ThrottleRule("closed", 0, 60)) is not None
 
 

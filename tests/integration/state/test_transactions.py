@@ -1,4 +1,4 @@
-"""Transactions are atomic, blocking and asynchronous."""
+"""Transactions are atomic, in blocking and in asynchronous calls."""
 
 import asyncio
 import threading

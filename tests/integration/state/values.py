@@ -69,7 +69,7 @@ BEA = account(0xB1, first_name="bea", second_factor_required=True)
 
 
 def two_accounts(stores: Stores) -> None:
-    """One seat with a grant on each of two accounts; Bea's asks for a second factor."""
+    """One seat with a grant on each of two accounts; BEA requires a second factor."""
     stores.directory.put_accounts(ANN)
     stores.directory.put_accounts(BEA)
     stores.directory.put_seats(SEAT)

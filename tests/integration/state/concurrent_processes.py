@@ -1,6 +1,6 @@
-"""Concurrent processes on one state database. A separate program, run by test_many_processes.
+"""Program that runs concurrent processes on one state database, for test_many_processes.
 
-Arguments: an action (`share` or `migrate`), the URL of the state database, the number of processes. It imports
+Arguments: an action (`compete` or `migrate`), the URL of the state database, the number of processes. It imports
 everything, forks, and prints the results of the processes as one JSON array.
 """
 
@@ -29,7 +29,7 @@ ATTEMPTS = 8
 LIMIT = 25
 STEPS = range(100, 108)
 
-# Imported before the fork, so that each process need not.
+# Imported before the fork, so that the processes do not import them again.
 IMPORTED = (alembic.command, psycopg)
 
 
@@ -44,8 +44,8 @@ def write_with_retry(state: Database, work: Callable[[Stores], T]) -> T:
                 raise
 
 
-def share(url: str, worker: int) -> dict[str, object]:
-    """Compete with other processes and return what this one got.
+def compete(url: str, worker: int) -> dict[str, object]:
+    """Compete with other processes and return what this process obtained.
 
     `won` has the claimed days ({day: fence}), `allowed` the number of allowed attempts, `used` the accepted TOTP
     steps, and `taken_over` the fence of the expired run that it took over.
@@ -103,7 +103,7 @@ def in_processes(processes: int, work: Callable[[int], object]) -> list[object]:
 if __name__ == "__main__":
     action, state_url, count = sys.argv[1:]
     actions: dict[str, Callable[[int], object]] = {
-        "share": lambda number: share(state_url, number),
+        "compete": lambda number: compete(state_url, number),
         "migrate": lambda _number: migrate(state_url),
     }
     print(json.dumps(in_processes(int(count), actions[action])))

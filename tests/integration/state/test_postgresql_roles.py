@@ -71,7 +71,7 @@ def use_every_store(stores: Stores) -> None:
     assert stores.audit.delete_before(NOW) == 0
 
 
-def test_service_role_can_serve_and_nothing_else(roles: PostgreSQLServer) -> None:
+def test_service_role_has_only_the_required_privileges(roles: PostgreSQLServer) -> None:
     url = roles.url("daybreak", user="daybreak_service")
     state = open_state(url, wait_seconds=PATIENT_SECONDS)
     require_current(state, url)

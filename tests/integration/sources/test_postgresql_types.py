@@ -1,4 +1,4 @@
-"""Variations of PostgreSQL sources: identifiers as text, other encodings and types, infinite times."""
+"""PostgreSQL sources with other column types, text identifiers, other encodings and infinite times."""
 
 from __future__ import annotations
 
@@ -83,11 +83,12 @@ def files_of(reading: Reading) -> dict[str, str]:
     }
 
 
-def files_of_both(database: str, tmp_path: Path, *statements: str, shapes: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the files of the rows that `statements` insert. PostgreSQL and the embedded engine give the same. `shapes`
-    run before them, on the server alone.
+def files_of_both(database: str, tmp_path: Path, *statements: str, ddl: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the files of the rows that `statements` insert, after a check that DuckDB exports the same files.
+
+    `ddl` runs before the statements, only on the PostgreSQL server.
     """
-    make_tables(database, *shapes, *statements)
+    make_tables(database, *ddl, *statements)
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(platform, *statements)
     embedded = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
@@ -129,8 +130,8 @@ def test_fractional_counts_are_rounded_before_summing(database: str, tmp_path: P
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",-1,6,")
 
 
-def test_repeated_link_counts_once(database: str, tmp_path: Path) -> None:
-    """Its hits count once; hits of two links to one URL are added."""
+def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
+    """Hits of a duplicate link count once. Hits of two links with the same URL are added."""
     one, other = f"{CAMPAIGN[:-1]}1", f"{CAMPAIGN[:-1]}2"
     links = (
         f"INSERT INTO campaign_links VALUES ('{link}', '{CAMPAIGN}', 'link', 'https://example.org')"
@@ -144,7 +145,7 @@ def test_repeated_link_counts_once(database: str, tmp_path: Path) -> None:
 
 def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Path) -> None:
     """An enum may lack `deleted`, and citext neither merges two values nor makes a Member deleted."""
-    shapes = (
+    ddl = (
         "CREATE EXTENSION citext",
         "CREATE TYPE gender AS ENUM ('female', 'male')",
         "CREATE TYPE state AS ENUM ('live')",
@@ -163,26 +164,26 @@ def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Pat
         f"INSERT INTO member_state_changes VALUES ('{MEMBER}', '{LEADER}', 'live', '2026-11-01')",
         *messages,
     )
-    found = files_of_both(database, tmp_path, *rows, shapes=shapes)
+    found = files_of_both(database, tmp_path, *rows, ddl=ddl)
     assert '"Deleted","Ana"' in found[f"{LEADER}/members.csv"]
     usage = found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1:]
     assert [line.split(",")[3] for line in usage] == ['"SMS"', '"sms"']
 
 
 def test_enum_may_lack_states_of_the_models(database: str, tmp_path: Path) -> None:
-    shapes = (
+    ddl = (
         "CREATE TYPE state AS ENUM ('live', 'opted_out')",
         "ALTER TABLE members ALTER subscription_state TYPE state USING subscription_state::state",
     )
-    found = files_of_both(database, tmp_path, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "NULL"), shapes=shapes)
+    found = files_of_both(database, tmp_path, LEADERS_ROW, MEMBERS_ROW.format("'Ana'", "NULL", "NULL"), ddl=ddl)
     assert '"live","Ana"' in found[f"{LEADER}/members.csv"]
 
 
-def test_domain_counts_as_its_base_type(database: str, tmp_path: Path) -> None:
+def test_domain_is_treated_as_its_base_type(database: str, tmp_path: Path) -> None:
     domains = {"uuid": "uuid", "bigint": "numeric", "boolean": "boolean", "date": "date", "timestamp": "timestamptz"}
-    shapes = [f"CREATE DOMAIN {name}_below AS {kind}" for name, kind in domains.items()]
-    shapes += [f"CREATE DOMAIN our_{name} AS {name}_below CHECK (VALUE IS NOT NULL OR true)" for name in domains]
-    shapes += [
+    ddl = [f"CREATE DOMAIN {name}_below AS {kind}" for name, kind in domains.items()]
+    ddl += [f"CREATE DOMAIN our_{name} AS {name}_below CHECK (VALUE IS NOT NULL OR true)" for name in domains]
+    ddl += [
         f"ALTER TABLE {table.name} ALTER {column.name} TYPE our_{column.type}"
         for table in SOURCE_TABLES
         for column in table.columns
@@ -194,25 +195,25 @@ def test_domain_counts_as_its_base_type(database: str, tmp_path: Path) -> None:
         CAMPAIGNS_ROW,
         MESSAGES_ROW.format("1, 2"),
     )
-    found = files_of_both(database, tmp_path, *rows, shapes=tuple(shapes))
+    found = files_of_both(database, tmp_path, *rows, ddl=tuple(ddl))
     assert found[f"{LEADER}/campaigns.csv"].splitlines()[1].endswith(",1,0,0,0,2,1,")
 
 
-def test_column_in_another_case_is_named(database: str, tmp_path: Path) -> None:
+def test_error_names_a_column_in_another_case(database: str, tmp_path: Path) -> None:
     make_tables(database, 'ALTER TABLE members RENAME COLUMN email TO "Email"')
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError) as caught:
         reading.check()
     assert 'column members.email is missing. Column "Email" exists' in caught.value.message
 
 
-def test_repeated_terms_are_rejected(database: str, tmp_path: Path) -> None:
+def test_duplicate_terms_are_rejected(database: str, tmp_path: Path) -> None:
     terms = [f"INSERT INTO terms (term_id) VALUES ('{name}')" for name in (CAMPAIGN, CAMPAIGN.upper())]
     make_tables(database, *terms, as_text=frozenset({"terms"}))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match=CAMPAIGN):
         reading.check()
 
 
-def test_unrecoverable_time_is_rejected(database: str, tmp_path: Path) -> None:
+def test_overflowing_time_is_rejected(database: str, tmp_path: Path) -> None:
     make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
     with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):
         files_of(reading)
@@ -269,7 +270,7 @@ def test_identifiers_may_be_text_in_some_tables(database: str, tmp_path: Path, a
         "postgresql://reader@127.0.0.1/platform?hunter2=1",
     ],
 )
-def test_invalid_address_is_not_shown(location: str, tmp_path: Path) -> None:
+def test_invalid_url_is_not_in_the_error(location: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"source\.location") as caught, postgresql(location, tmp_path).open(AS_OF):
         pass
     assert "hunter2" not in caught.value.message
