@@ -23,16 +23,16 @@ pytest_plugins = [
 network_guard.install()
 
 # The default profile runs the same examples everywhere. Deadlines are off: a slow machine is not a defect.
-_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+_SUPPRESSED_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "fixed",
     deadline=None,
     max_examples=50,
     derandomize=True,
     database=None,
-    suppress_health_check=_SLOW_IS_FINE,
+    suppress_health_check=_SUPPRESSED_HEALTH_CHECKS,
 )
-# `make test-random` looks for new examples. A failure prints a line that reproduces it.
+# `make test-random` searches for new examples. A failure prints a line that reproduces it.
 settings.register_profile(
     "random",
     deadline=None,
@@ -40,7 +40,7 @@ settings.register_profile(
     derandomize=False,
     database=None,
     print_blob=True,
-    suppress_health_check=_SLOW_IS_FINE,
+    suppress_health_check=_SUPPRESSED_HEALTH_CHECKS,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 

@@ -1,4 +1,4 @@
-"""A minimal source that writes files without the engine, for tests of runs.
+"""Minimal source that writes files without an export engine, for tests of runs.
 
 The platform is a JSON file, `{"leaders": {client_id: {resource: [line, ...]}}}`, in which a line is a row. Each run
 reads it again, so a test changes the platform by writing the file.

@@ -14,7 +14,7 @@ import pytest
 
 from tests.parts.presence import absent
 
-if TYPE_CHECKING:  # the plugin is loaded in the unit lane too, which has no Playwright
+if TYPE_CHECKING:  # unit tests load this plugin too, without Playwright
     from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
 CHROMIUM_OPTIONS = [

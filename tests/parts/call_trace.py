@@ -1,4 +1,4 @@
-"""Functions of the service that run while a piece of work is done, in the order of their first call."""
+"""Trace of the service functions called within a block, in the order of their first call."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CORPORA = Path(__file__).parent.parent / "vendored"
 
 
 def naughty_strings() -> list[str]:
-    """Return texts that break readers and writers: two public corpora and a few of our own."""
+    """Return texts that often break readers and writers: two public corpora and a few additions."""
     texts: list[str] = json.loads((CORPORA / "blns" / "blns.json").read_text("utf-8"))
     for path in sorted((CORPORA / "csv-spectrum").glob("*.json")):
         for row in json.loads(path.read_text("utf-8")):
@@ -143,7 +143,7 @@ def _make_table(connection: duckdb.DuckDBPyConnection, resource: Resource, value
     columns = ", ".join(f'"{column.name}" {ENGINE_TYPES[column.type]}' for column in resource.columns)
     connection.execute(f"CREATE TABLE sample_{resource.name} ({columns})")
     if values:
-        # One list per column: a statement per row would take longer than the test.
+        # One list per column. One statement per row would be slower than the test itself.
         lists = [list(column) for column in zip(*values, strict=True)]
         unnested = ", ".join(
             f"unnest(CAST(${number} AS {ENGINE_TYPES[column.type]}[]))"

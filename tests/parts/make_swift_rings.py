@@ -1,4 +1,4 @@
-"""Write the three rings of a Swift with one disk.
+"""Write the three ring files of a Swift server with one disk.
 
     make_swift_rings.py FOLDER ACCOUNT_PORT CONTAINER_PORT OBJECT_PORT
 

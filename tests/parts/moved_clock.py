@@ -1,4 +1,4 @@
-"""A program whose clock runs ahead of or behind the machine's, by libfaketime."""
+"""Clock of a program, moved ahead of or behind the system clock with libfaketime."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ class MovedClock:
         new.replace(self._file)
 
     def move_to(self, moment: datetime) -> None:
-        """Set the clock to `moment`, to the second. It runs on from there."""
+        """Set the clock to `moment`, rounded to a second. The clock continues from there."""
         self._offset = timedelta(seconds=round((moment - datetime.now(UTC)).total_seconds()))
         self.move(f"{self._offset.total_seconds():+.0f}")
 

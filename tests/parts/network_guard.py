@@ -1,4 +1,4 @@
-"""Refuses connections to other machines before a packet is sent."""
+"""Audit hook that refuses connections to other machines before a packet is sent."""
 
 import ipaddress
 import socket

@@ -1,4 +1,4 @@
-"""Source tables in PostgreSQL, from the Parquet files of a platform."""
+"""Source tables in PostgreSQL, loaded from the Parquet files of a platform."""
 
 import tempfile
 from pathlib import Path

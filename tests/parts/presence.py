@@ -1,4 +1,4 @@
-"""Ends tests whose programs or permissions are missing."""
+"""Functions that skip or fail a test when a program or permission is missing."""
 
 import os
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""An S3 server that verifies signatures: OpenStack Swift with its S3 interface.
+"""S3 server that verifies signatures: OpenStack Swift with its S3 API.
 
 It consists of four servers on free ports and keeps its data in a temporary folder. It refuses tampered and expired
 requests, wrong secrets and wrong methods, and supports ranges, multipart uploads and conditional puts.

@@ -1,4 +1,4 @@
-"""HTTP server with scripted replies, for answers that the real service rarely gives."""
+"""HTTP server with scripted replies, for responses that the real service rarely sends."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The nine resources in plain Python without SQL, to compare the files of the engine with."""
+"""Reference implementation of the nine resources in plain Python, without SQL, for comparison with exported files."""

@@ -93,7 +93,7 @@ class _Facts:
         return len({row["member_id"] for row in self.sent_to[campaign_id]})
 
     def memberships(self) -> dict[tuple[str, str], datetime]:
-        """Return the first time of joining by (community_id, member_id), for current memberships."""
+        """Return the earliest `joined_at` of each current membership, by (community_id, member_id)."""
         joined: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in self.events_until("community_memberships", "joined_at"):
             joined[row["community_id"], row["member_id"]].append(row)

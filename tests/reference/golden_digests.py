@@ -1,7 +1,7 @@
-"""Digests of every file of a fixed platform, for the comparison with the digests recorded in `golden_digests.json`.
+"""Digests of all files of a fixed platform, for comparison with those recorded in `golden_digests.json`.
 
-`python -m tests.reference.golden_digests` records them again. Do that only for a release that changes the bytes on
-purpose, and say so in the changelog: consumers compare digests between days.
+`python -m tests.reference.golden_digests` records them again. Do that only for a release that intentionally changes
+the bytes, and note it in the changelog: consumers compare digests between days.
 """
 
 from __future__ import annotations

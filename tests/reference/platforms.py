@@ -1,4 +1,4 @@
-"""Small random platforms with hostile text, and times around `as_of` and the 90 days before it."""
+"""Small random platforms with hostile texts, and with times near `as_of` and near the start of its 90-day window."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -48,7 +48,7 @@ instants = st.sampled_from(
 
 
 def _ids(kind: int) -> list[str]:
-    # Texts and numbers must sort in the same order: first digits below and above 8, and consecutive values.
+    # UUIDs must sort equally as text and as numbers, so first digits are below and above 8, and values are consecutive.
     heads = ("00000000", "7fffffff", "80000000", "a0000000", "fffffffe", "ffffffff", "0000000a", "12345678")
     return [str(UUID(f"{head}-000{kind}-4000-8000-00000000000{kind}")) for head in heads]
 
@@ -57,13 +57,13 @@ LEADERS, MEMBERS, CAMPAIGNS, LINKS, TERMS, COMMUNITIES = (_ids(kind) for kind in
 
 
 def times_around(as_of: datetime) -> st.SearchStrategy[datetime]:
-    """Return instants around `as_of`, the start of the 90 days and midnight, and any within 200 days."""
+    """Return instants near `as_of`, near the start of its 90-day window, near midnight, and within 200 days."""
     micro = timedelta(microseconds=1)
     window = as_of - timedelta(days=90)
     midnight = as_of.replace(hour=0, minute=0, second=0, microsecond=0)
     edges = [edge + step for edge in (as_of, window, midnight) for step in (-micro, timedelta(0), micro)]
     anywhere = st.integers(-200 * 86_400_000_000, 3 * 86_400_000_000).map(lambda micros: as_of + micros * micro)
-    # Frequent, because a wrong comparison fails at the instant itself.
+    # `as_of` itself is frequent, because a wrong comparison operator fails only there.
     return st.one_of(st.just(as_of), st.sampled_from(edges), anywhere)
 
 
@@ -78,7 +78,7 @@ def platforms(draw: Draw) -> tuple[dict[str, Table], datetime]:
     flags, counts = st.booleans(), st.integers(0, 2**40)
 
     def rows(most: int, make: Callable[[int], dict[str, Any]]) -> Table:
-        # Mostly filled: an empty table is one case of many.
+        # Most tables have rows. An empty table is only one of many cases.
         count = draw(st.sampled_from([0, most // 2, most, most, most]))
         return [make(number) for number in range(count)]
 
