@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-# Folders and files that are free of these words.
+# Paths that are checked by default.
 CHECKED = (
     "README.md",
     "CHANGELOG.md",

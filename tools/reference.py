@@ -98,18 +98,18 @@ def client() -> str:
     parts.append(f"{NOT_RUN}```sh\n{lines}\n```\n")
     parts.append("## Python package `daybreak_client`\n")
     for name in daybreak_client.__all__:
-        thing = getattr(daybreak_client, name)
-        parts.append(f"### {name}\n\n{_paragraphs(inspect.getdoc(thing) or '')}")
-        if is_dataclass(thing):
-            parts.append(table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(thing))))
-        methods = list(_public_methods(thing))
+        exported = getattr(daybreak_client, name)
+        parts.append(f"### {name}\n\n{_paragraphs(inspect.getdoc(exported) or '')}")
+        if is_dataclass(exported):
+            parts.append(table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(exported))))
+        methods = list(_public_methods(exported))
         if methods:
             parts.append(table(("Method", "Description"), methods))
     return "\n".join(parts)
 
 
-def _public_methods(thing: type) -> Iterator[tuple[str, str]]:
-    for name, method in vars(thing).items():
+def _public_methods(exported: type) -> Iterator[tuple[str, str]]:
+    for name, method in vars(exported).items():
         hidden = name.startswith("_") and name != "__init__"
         if hidden or not method.__doc__ or not (callable(method) or isinstance(method, property)):
             continue
@@ -119,7 +119,7 @@ def _public_methods(thing: type) -> Iterator[tuple[str, str]]:
             continue
         # `from __future__ import annotations` makes annotations strings, which are shown in quotes.
         arguments = re.sub(r"'|\bself(, )?", "", str(inspect.signature(method)).partition(" -> ")[0])
-        yield f"`{thing.__name__ if name == '__init__' else name}{arguments}`", about
+        yield f"`{exported.__name__ if name == '__init__' else name}{arguments}`", about
 
 
 def _verb(full_name: str, command: Any) -> Iterator[str]:
@@ -192,7 +192,7 @@ def errors() -> str:
         OPERATOR_ERRORS,
     ]
     rows = []
-    # Only classes of this module: the page must not depend on what else has been imported.
+    # Only classes of this module: the page must not depend on other imported modules.
     operators: list[type[DaybreakError]] = [*_descendants(tree.DaybreakError, tree.__name__), SettingsFault]
     for error in operators:
         if not issubclass(error, tree.RequestError | tree.Unavailable):

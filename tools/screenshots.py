@@ -31,7 +31,7 @@ from tests.parts.waiting import free_port  # noqa: E402
 IMAGES = ROOT / "docs" / "images"
 WIDE: ViewportSize = {"width": 1200, "height": 800}
 PHONE: ViewportSize = {"width": 390, "height": 800}
-# What a page does when it is opened at this width.
+# Scrolls the navigation to the current page, as a page does when it is opened at this width.
 SCROLL_NAVIGATION = """() => {
     const link = document.querySelector(".nav [aria-current]"), nav = link?.parentElement;
     if (link) nav.scrollLeft = link.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;

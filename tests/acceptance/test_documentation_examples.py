@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 240
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
 RUN = {"sh", "python"}
 SHOWN = {"caddyfile", "crontab", "html", "ini", "json", "nginx", "sql", "text", "toml", "yaml"}
-# What a page promises in words or comments, and its blocks must print.
+# Output that the text or a comment of a page describes, and that its blocks must print.
 PRINTED = {
     "docs/how-to/fetch-with-curl.md": [
         "members.csv.gz: OK\n",
@@ -177,12 +177,12 @@ def unknown_settings(values: dict[str, Any], known: set[tuple[str, ...]]) -> lis
     return found
 
 
-def test_unknown_settings_are_recognised() -> None:
+def test_unknown_settings_are_found() -> None:
     known: set[tuple[str, ...]] = {("state", "url")}
     assert unknown_settings({"state": {"url": "", "color": ""}, "shape": 1}, known) == ["state.color", "shape"]
 
 
-def test_markers_and_languages_are_recognised(tmp_path: Path) -> None:
+def test_markers_and_languages_are_parsed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "```sh\nls\n```\n\n<!-- not run: a reason -->\n```python\n1\n```\n\n1. A\n\n   ```sh\n   if x\n     y\n   ```\n"

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-# Attributes and CSS functions that make a browser fetch something. Links that a reader follows are not among them.
+# Attributes and CSS functions that make a browser send a request. Links of the text are not included.
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?(?:src|srcset|href|data)=["']?(//|https?:)"""
     r"""|url\(["']?(//|https?:)|@import ["'](//|https?:)""",
@@ -76,7 +76,7 @@ def test_pages_fetch_nothing_from_other_hosts(site: Path) -> None:
     assert {name: hits for name, hits in found.items() if hits} == {}
 
 
-def test_fetched_addresses_are_recognised() -> None:
+def test_fetched_addresses_are_found() -> None:
     for text in (
         '<script defer src="https://cdn.example/x.js">',
         "<link rel='stylesheet' href='//fonts.example/css'>",

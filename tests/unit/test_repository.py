@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MAX_MODULE_LINES = 400
 LOCK_FILES = ("requirements.lock", "requirements-unit.lock", "requirements-dev.lock")
 
-# Split, so that this file does not contain what it forbids.
+# Split, so that this file does not contain the forbidden text.
 REGISTRIES = [
     ".".join(parts)
     for parts in (
@@ -75,7 +75,7 @@ def test_no_file_contains_forbidden_text(kind: str) -> None:
     assert found == []
 
 
-def test_forbidden_text_is_recognised() -> None:
+def test_forbidden_text_is_found() -> None:
     samples = {
         "registry address": f"https://{REGISTRIES[0]}/simple",
         "path of one machine": "see /wor" + "k/main",
@@ -145,7 +145,7 @@ def test_vendored_files_have_their_recorded_digest() -> None:
         assert recorded.get(name) == hashlib.sha256(path.read_bytes()).hexdigest(), f"{name} in {sums}"
 
 
-def test_vendored_files_have_a_licence() -> None:
+def test_vendored_files_have_a_license() -> None:
     for folder in {path.parent for path in vendored_files()}:
         licenses = [
             path
