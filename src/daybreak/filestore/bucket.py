@@ -1,6 +1,6 @@
 """Buckets of Amazon S3 and compatible servers, Google Cloud Storage and Azure Blob Storage.
 
-obstore finds the credentials: in the environment variables, files and machine identities that
+obstore reads the credentials from the environment variables, files and machine identities that
 docs/how-to/object-stores.md lists.
 """
 
@@ -32,7 +32,7 @@ Bucket = S3Store | GCSStore | AzureStore
 class RequestLimits:
     """Time limits of requests to a store.
 
-    A failed request is retried for `retry_seconds`. A response that stops for `read_timeout_seconds` has failed.
+    A failed request is retried for `retry_seconds`. A response without data for `read_timeout_seconds` has failed.
     """
 
     retry_seconds: float = 60.0
@@ -66,7 +66,7 @@ def _open_s3(settings: FilesSettings, limits: RequestLimits, name: str) -> S3Sto
     if endpoint:
         _check_endpoint(endpoint, bucket_in_host=not settings.path_style)
         scheme, _, host = endpoint.rstrip("/").partition("://")
-        # Takes precedence over the environment. obstore expects the bucket in it unless it is part of the path.
+        # Takes precedence over the environment. obstore expects the bucket in the host unless it is in the path.
         config["aws_endpoint_url_s3"] = f"{scheme}://{host}" if settings.path_style else f"{scheme}://{name}.{host}"
     options = _store_options(settings, limits, endpoint)
     certificates = os.environ.get("AWS_CA_BUNDLE")
@@ -112,7 +112,7 @@ def _store_options(settings: FilesSettings, limits: RequestLimits, endpoint: str
     return {
         "prefix": urlsplit(settings.url).path.strip("/") or None,
         "client_options": {
-            # For a whole request including its body. The other two detect a store that does not respond.
+            # `timeout` limits a whole request, including its body. The other two detect a store that does not respond.
             "timeout": timedelta(minutes=15),
             "read_timeout": timedelta(seconds=limits.read_timeout_seconds),
             "connect_timeout": timedelta(seconds=5),
@@ -127,7 +127,7 @@ def _store_options(settings: FilesSettings, limits: RequestLimits, endpoint: str
 
 
 def _profile_credentials() -> S3CredentialProvider:
-    """Return the credentials of AWS_PROFILE, which obstore itself does not read. Raises OperatorError."""
+    """Return the credentials of AWS_PROFILE, which obstore does not read. Raises OperatorError."""
     try:
         from botocore.exceptions import BotoCoreError
         from obstore.auth.boto3 import Boto3CredentialProvider
@@ -143,7 +143,7 @@ def _profile_credentials() -> S3CredentialProvider:
 
 
 def _check_endpoint(endpoint: str, *, bucket_in_host: bool = False) -> None:
-    """Check an address that obstore would accept or panic on. Raises OperatorError."""
+    """Check an endpoint, because obstore accepts or panics on invalid ones. Raises OperatorError."""
     try:
         parts = urlsplit(endpoint)
         # Raises ValueError for an invalid port.
@@ -154,7 +154,7 @@ def _check_endpoint(endpoint: str, *, bucket_in_host: bool = False) -> None:
         raise OperatorError(f"files.endpoint: '{endpoint}' is not a URL. Use https://objects.example:9000.")
     if bucket_in_host and _is_ip_address(parts.hostname):
         raise OperatorError(
-            f"files.path_style must be true for '{endpoint}': the bucket name cannot be prepended to an IP settings."
+            f"files.path_style must be true for '{endpoint}': the bucket name cannot be prepended to an IP address."
         )
 
 
