@@ -1,4 +1,4 @@
-"""Relations between resources: every declared one is checked, on the rows of known Leaders."""
+"""Referential checks: every declared relation is checked on the rows of known Leaders."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def campaign(campaign_id: str, leader: str = ONE) -> tuple[object, ...]:
     return (campaign_id, leader, leader, "sms", INSTANT, False, None, "sms", None, False, False, *([0] * 6), None)
 
 
-def sound_rows() -> Rows:
-    """Rows of two Leaders that violate nothing."""
+def valid_rows() -> Rows:
+    """Return rows of two Leaders without violations."""
     return {
         "campaigns": [campaign(CAMPAIGN)],
         "outbound_message_type_usage": [],
@@ -50,8 +50,8 @@ def faults(folder: Path, rows: Rows, resources: Sequence[str] = RESOURCE_NAMES) 
         return referential_faults(sample, resources)
 
 
-def test_sound_rows_have_no_faults(tmp_path: Path) -> None:
-    assert faults(tmp_path, sound_rows()) == []
+def test_valid_rows_have_no_faults(tmp_path: Path) -> None:
+    assert faults(tmp_path, valid_rows()) == []
 
 
 @pytest.mark.parametrize(
@@ -88,26 +88,26 @@ def test_sound_rows_have_no_faults(tmp_path: Path) -> None:
 def test_violation_is_reported(
     tmp_path: Path, resource: str, row: tuple[object, ...], check: str, example: str
 ) -> None:
-    """A member of another Leader does not count: OTHER is a member of the second one."""
-    rows = sound_rows()
+    """OTHER is a member of the second Leader, so references to it from the first Leader are violations."""
+    rows = valid_rows()
     rows[resource].append(row)
     assert faults(tmp_path, rows) == [ReferentialFault(check, 1, example)]
 
 
-def sample_of_unknown_leaders_violate_nothing(tmp_path: Path) -> None:
-    rows = sound_rows()
+def test_rows_of_unknown_leaders_are_not_checked(tmp_path: Path) -> None:
+    rows = valid_rows()
     rows["member_state_changes"].append((MEMBER, UNKNOWN, "live", INSTANT))
     rows["members"] += [member(OTHER, UNKNOWN), member(OTHER, UNKNOWN)]
     assert faults(tmp_path, rows) == []
 
 
 def test_resources_without_rows_are_not_queried(tmp_path: Path) -> None:
-    rows = sound_rows()
+    rows = valid_rows()
     rows["members"].append(member(MEMBER))
     assert faults(tmp_path, rows, [name for name in RESOURCE_NAMES if name != "members"]) == []
 
 
-def test_catalogue_declares_every_identifier_of_another_resource() -> None:
+def test_catalogue_declares_every_reference_to_another_resource() -> None:
     targets = {"MEMBER_ID": "members", "CAMPAIGN_ID": "campaigns", "COMMUNITY_ID": "communities"}
     for resource in RESOURCES:
         declared = {reference.column: reference.resource for reference in resource.references}

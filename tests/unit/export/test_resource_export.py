@@ -1,4 +1,4 @@
-"""From rows to files: readers find every cell, and the same rows give the same bytes."""
+"""Export of one resource: readers find every cell, and the same rows produce the same bytes."""
 
 import csv
 import gzip
@@ -49,7 +49,7 @@ def export(
 
 
 def read_csv(stored: bytes) -> list[list[str | None]]:
-    """Return the cells, None for NULL: unlike most readers this one distinguishes it from the empty string."""
+    """Return the cells, None for NULL. Unlike most readers, this one distinguishes NULL from the empty string."""
     text = gzip.decompress(stored).decode()
     records: list[list[str | None]] = [[]]
     position = 0
@@ -113,9 +113,9 @@ def test_readers_find_every_cell(
             assert entry.formats[format].sha256 == hashlib.sha256(stored).hexdigest()
             if format == "csv":
                 assert read_csv(stored) == [names, *own]
-                # The standard reader has no NULL and agrees on everything else.
-                loose = list(csv.reader(io.StringIO(content.decode(), newline="")))
-                assert loose == [names, *([cell or "" for cell in row] for row in own)]
+                # Python's reader returns an empty string for NULL.
+                without_nulls = list(csv.reader(io.StringIO(content.decode(), newline="")))
+                assert without_nulls == [names, *([cell or "" for cell in row] for row in own)]
             elif format == "json":
                 assert [list(record.values()) for record in json.loads(content)] == own
                 assert content.count(b"\n") == max(len(own) - 1, 0)
@@ -126,7 +126,7 @@ def test_readers_find_every_cell(
     assert {entry.client_id for entry in results.entries} == {"", *(row[1] for row in rows)}
 
 
-def test_all_types_and_nulls(tmp_path: Path) -> None:
+def test_all_types_and_nulls_are_encoded(tmp_path: Path) -> None:
     full = (
         member(1), LEADERS[0], LEADERS[1], "sms", datetime(2026, 2, 28, 23, 59, 59, 999999), True,
         'He said "hi",\nthen left', "mms", "https://example.org/a,b", False, True,
@@ -151,7 +151,7 @@ def test_all_types_and_nulls(tmp_path: Path) -> None:
     assert report.null_counts["CAMPAIGN_ID"] == 0
 
 
-def test_dates_are_plain(tmp_path: Path) -> None:
+def test_dates_are_in_iso_format(tmp_path: Path) -> None:
     row = (LEADERS[0], LEADERS[0], date(2024, 2, 29), "sms", "dm", 1, 2, 3)
     usage = "outbound_message_type_usage"
     files, _, _ = export(tmp_path, [row], resource=usage)
@@ -159,7 +159,7 @@ def test_dates_are_plain(tmp_path: Path) -> None:
     assert b'"DATE_DAY":"2024-02-29"' in gzip.decompress(files[LEADERS[0], usage, "json"])
 
 
-def sample_are_ordered_by_bytes(tmp_path: Path) -> None:
+def test_rows_are_ordered_by_bytes(tmp_path: Path) -> None:
     names = ["b", "a", "Z", "é", "z", "", "\U0001f600", "\uffee", "a\x00"]
     rows: list[tuple[str, str, str, str | None]] = [(member(1), LEADERS[0], name, None) for name in names]
     rows += [("ffffffff-0000-4000-8000-000000000000", LEADERS[0], "x", None)]
@@ -181,7 +181,7 @@ def test_header_only_file_is_shared(tmp_path: Path) -> None:
     assert (report.rows, report.leaders) == (0, 0)
 
 
-def sample_of_unknown_leaders_are_only_counted(tmp_path: Path) -> None:
+def test_rows_of_unknown_leaders_are_only_counted(tmp_path: Path) -> None:
     rows = [
         (member(1), LEADERS[0], "live", datetime(2026, 1, 1)),
         (member(2), "12345678-0000-4000-8000-000000000000", "live", datetime(2026, 1, 1)),
@@ -196,7 +196,7 @@ def sample_of_unknown_leaders_are_only_counted(tmp_path: Path) -> None:
 
 
 def many_rows(count: int, skew: int) -> list[tuple[object, ...]]:
-    """Return rows of Leaders of uneven size; the first has most."""
+    """Return rows of Leaders of different sizes. The first Leader has the most rows."""
     return [
         (
             member(number * 7919 % 1_000_003),
@@ -209,7 +209,7 @@ def many_rows(count: int, skew: int) -> list[tuple[object, ...]]:
 
 
 def differences(found: Files, expected: Files) -> dict[tuple[str, str, str], str]:
-    """Return what differs in which file, in few words: pytest would take a minute to compare the bytes."""
+    """Return a short description of each difference. pytest would take a minute to compare the bytes."""
     different = {}
     for key in found.keys() | expected.keys():
         one, other = found.get(key, b""), expected.get(key, b"")
@@ -229,7 +229,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.mark.parametrize(("threads", "engine_threads"), [(1, 1), (4, 3)])
 @pytest.mark.parametrize("batch_rows", [2048, 100_000])
-def test_same_rows_give_the_same_bytes(
+def test_same_rows_produce_the_same_bytes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     baseline: Files,
@@ -253,10 +253,10 @@ def test_large_file_is_one_member_of_parts(tmp_path: Path, baseline: Files) -> N
         content = reader.decompress(stored)
         assert reader.eof
         assert not reader.unused_data
-        # Divided into parts or not, the content is the same.
+        # The content is the same with and without division into parts.
         assert content == gzip.decompress(plain[key])
     largest = baseline[LEADERS[0], CUSTOM, "csv"]
-    assert largest.count(b"\x00\x00\xff\xff") >= 10, "no parts were made: this test shows nothing"
+    assert largest.count(b"\x00\x00\xff\xff") >= 10, "the file has too few parts for this test"
 
 
 def fingerprints(entries: Iterable[ManifestEntry]) -> dict[str, str]:
@@ -353,5 +353,5 @@ def test_observer_can_stop_the_export(tmp_path: Path) -> None:
         export_resource(rows, export_job(CUSTOM), MemorySink(), Stopping())
 
 
-def test_part_size_is_the_documented_one() -> None:
+def test_part_size_matches_the_documentation() -> None:
     assert gzip_member.PART_BYTES == 1 << 20
