@@ -1,8 +1,7 @@
-"""Behavior of DuckDB that its documentation does not promise: sort-key layout, batch size of the Arrow stream, keys of
-EXPLAIN, wording of errors.
+"""Undocumented behavior of DuckDB: sort-key layout, batch size of the Arrow stream, keys of EXPLAIN, wording of errors.
 
 pyproject.toml bounds DuckDB's minor version because of this module. `tests/unit/export/test_duckdb_internals.py` checks
-each part alone and names the part that a new version changed.
+each part separately, so that a failure names the part that a new version changed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CELL_VALUE_BYTES = {
     ColumnType.DATE: 4,
     ColumnType.TIMESTAMP: 8,
 }
-"""Further bytes of a cell that is not NULL. A text has its own bytes as well, and this terminator."""
+"""Bytes of a non-NULL cell after its mark. For a text: the size of its terminator, in addition to its own bytes."""
 
 _SORT_KEY_ORDER = "'ASC NULLS FIRST'"
 
@@ -56,14 +55,14 @@ _PACKED_CELLS = (
     ("TIMESTAMP '1969-12-31 23:59:59.999999'", "02 7fffffffffffffff"),
     ("CAST(NULL AS TIMESTAMP)", "01"),
 )
-"""Cells and the bytes that line_encoder.c expects of them."""
+"""Cells and the bytes that line_encoder.c expects for them."""
 
 
 def packed_row(cells: Iterable[str]) -> str:
-    """Return SQL that packs expressions into one BLOB, the input of the line encoder. Different rows give different
-    values.
+    """Return SQL that packs expressions into one BLOB, the input of the line encoder. Different rows have different
+    BLOBs.
 
-    One BLOB costs half of what many columns cost in a sort, and less where the sort spills.
+    Sorting one BLOB takes half the time of sorting many columns, and less than half when the sort spills.
     """
     return f"create_sort_key({', '.join(f'{cell}, {_SORT_KEY_ORDER}' for cell in cells)})"
 
@@ -78,7 +77,7 @@ def sort_key_fault(connection: duckdb.DuckDBPyConnection) -> str | None:
     if found == expected:
         return None
     shown = found.hex(" ") if isinstance(found, bytes) else repr(found)
-    return f"create_sort_key gave {shown} for a row that was {expected.hex(' ')} in DuckDB 2.0"
+    return f"create_sort_key returned {shown} instead of {expected.hex(' ')}, as in DuckDB 2.0"
 
 
 # ---------------------------------------------------------------- Arrow stream
@@ -93,10 +92,10 @@ class _Capsule:
 
 
 def record_batches(relation: duckdb.DuckDBPyRelation, rows_per_batch: int) -> Iterator[CArray]:
-    """Yield batches of about `rows_per_batch` rows as the engine makes them.
+    """Yield batches of about `rows_per_batch` rows as the engine produces them.
 
     The public Arrow stream has no batch size and always takes 131,072 rows, which exceeds the memory limit when rows
-    are wide. This requests the stream one level below.
+    are wide. This function requests the stream through DuckDB's internal API instead.
     """
     capsule = relation._submit("stream", rows_per_batch).arrow_capsule()  # noqa: SLF001
     yield from nanoarrow.c_array_stream(_Capsule(capsule))
@@ -106,7 +105,7 @@ def record_batches(relation: duckdb.DuckDBPyRelation, rows_per_batch: int) -> It
 
 
 def scanned_row_groups(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[int, int]:
-    """Run a query. Return the number of row groups it read and the number that its tables have."""
+    """Run a query. Return the number of row groups that it read, and the number of row groups in its tables."""
     ((_, text),) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
     figures = json.loads(text)["query"]
     return int(figures["total_row_groups_scanned"]), int(figures["total_row_groups_to_scan"])

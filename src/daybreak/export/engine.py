@@ -1,4 +1,4 @@
-"""The embedded engine: how it is opened, and its errors in the operator's terms."""
+"""The embedded engine: opening, restrictions, and conversion of its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENGINE_TYPES = {
 """The engine's type for each type of the catalogue."""
 
 
-# The share of the builder's memory for the engine; the rest holds text on its way into files.
+# Share of the builder's memory for the engine. The rest is for text that is being compressed and written.
 ENGINE_MEMORY_SHARE = 0.64
 
 
@@ -50,14 +50,14 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
             "preserve_insertion_order": False,
         },
     )
-    # GLOBAL: cursors take the machine's time zone instead of their connection's.
+    # GLOBAL, because cursors otherwise use the machine's time zone instead of their connection's.
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")
     return connection
 
 
 def lock_engine(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path] = ()) -> None:
-    """Restrict an engine to these files and its temporary folder. From here on no SQL can read another file, load an
+    """Restrict an engine to these files and its temporary folder. Afterwards no SQL can read another file, load an
     extension or change a setting.
     """
     if paths:
@@ -68,7 +68,7 @@ def lock_engine(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path] = (
 
 
 def engine_version() -> str:
-    """Return the engine's name for its version. It is part of every fingerprint."""
+    """Return the version of the engine, such as `v2.0.0`. It is part of every fingerprint."""
     return f"v{duckdb.__version__}"
 
 
@@ -99,5 +99,5 @@ def engine_faults(subject: str) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message: drivers and engines append hints and positions."""
+    """Return the first line of an error's message. Drivers and engines append hints and positions in further lines."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,8 +1,8 @@
 """One gzip member per file (RFC 1952), made of parts that can be compressed in parallel.
 
 Content is cut every `PART_BYTES` bytes from its first byte. Every part but the last is raw deflate (RFC 1951) that ends
-in a full flush; the last one ends the stream. Parts do not depend on each other, so the bytes depend on the content
-alone, however the work is divided.
+in a full flush; the last one ends the stream. Parts do not depend on each other, so the bytes of a file depend only on
+its content, not on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unkn
 
 _RAW = -15
 _MEMORY_LEVEL = 8
-# Few enough for igzip to handle them in its code for stream ends, which records that there is a history.
+# Small enough that igzip uses its code for the end of a stream, which records that the stream has a history.
 _OPENING_BYTES = 4
 
 
@@ -32,12 +32,12 @@ class _Compressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A deflate implementation at one level. `name` is part of fingerprints, because it shapes bytes.
+    """A deflate implementation at one level. `name` is part of fingerprints, because it affects the bytes of files.
 
     The first `opening_bytes` of a part are compressed as a separate block. The inner loop of igzip 1 and 2 hashes
     its own address in place of the third to sixth byte of a stream (ISA-L 2.32, `write_first_byte` in
-    igzip_icf_body_h1_gr_bt.asm), so the same content can give other bytes. A stream that has begun does not take that
-    path.
+    igzip_icf_body_h1_gr_bt.asm), so the same content can produce different bytes. A stream with earlier input does not
+    use that code.
     """
 
     name: str
@@ -47,8 +47,8 @@ class Codec:
     def part(self, content: bytes | memoryview, *, last: bool) -> bytes:
         """Return one part as raw deflate.
 
-        The calls are the same each time, because igzip's output depends on how its input is divided into calls. The
-        compressor is new each time, because igzip's one-shot function reads uninitialized memory.
+        The sequence of calls is fixed, because igzip's output depends on how its input is divided into calls. Each part
+        has a new compressor, because igzip's one-shot function reads uninitialized memory.
         """
         compressor = self.open()
         opening = b""

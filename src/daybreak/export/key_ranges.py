@@ -1,7 +1,7 @@
-"""Splits one large Leader: the lines of ranges of its rows are made in different places and joined in one.
+"""Export of one large Leader in several tasks: each task encodes a range of its rows, and one task joins the lines.
 
-Encoding lines is most of the work. Compression and digests, which need a file's content in sequence, are left to the
-place that joins them. The joined files are those of the whole Leader, byte for byte.
+Encoding lines is most of the work. The joining task compresses and computes digests, because both need a file's content
+in sequence. The files are byte for byte the same as without the split.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ExportJob, ExportObserver, ResourceReport
 
 Key = tuple[str | None, ...]
-"""Values of a row's key as text, which sorts as the values do for every type that keys have."""
+"""Values of a row's key as text. For every type used in keys, texts and values have the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class LeaderRange:
 def range_chunks(
     rows: EmbeddedRows, resource: Resource, kinds: Sequence[str], *, threads: int
 ) -> Iterator[tuple[LeaderRange, Iterator[LeaderChunk]]]:
-    """Yield the range and the chunks of every Leader in `rows`, Leaders sorted. `kinds` are the kinds of line.
+    """Yield the range and the chunks of every Leader in `rows`, sorted by Leader. `kinds` are the kinds of line.
 
-    Consume the chunks of one Leader before the next is requested. Raises SourceError, and RunError when Leaders are
-    missing.
+    Consume the chunks of one Leader before you request the next Leader. Raises SourceError, and RunError when Leaders
+    are missing.
     """
     with engine_faults(f"Resource {resource.name}"), open_work_tables(rows, resource) as tables:
         totals = {one.client_id: one for one in leader_totals(tables)}
@@ -58,7 +58,7 @@ def range_chunks(
                 leaders_seen += 1
         if leaders_seen != len(survey.leaders):
             raise RunError(
-                f"{resource.name}: lines of {leaders_seen} Leaders came, but {len(survey.leaders)} have rows."
+                f"{resource.name}: received lines of {leaders_seen} Leaders, but {len(survey.leaders)} have rows."
             )
 
 
@@ -72,13 +72,13 @@ def join_ranges(
     """Write the files of one Leader from its ranges, text formats only. `ranges` and `chunks` are in key order.
 
     The chunks of an unchanged Leader are not consumed. Raises SourceError when ranges overlap, RunError when lines are
-    missing, and what the sink raises.
+    missing, and the errors of the sink.
     """
     for one, following in pairwise(ranges):
         if not _sort_key(one.last) < _sort_key(following.first):
             raise SourceError(
                 f"{job.resource}: ranges of Leader {one.totals.client_id} overlap. Start the run again, and report the "
-                "error if it returns."
+                "error if it recurs."
             )
     totals = reduce(add, (one.totals for one in ranges))
     survey = summarize([totals], resource_named(job.resource), [totals.client_id], encoding_of(job))
@@ -112,5 +112,5 @@ def _first_key(tables: WorkTables, totals: LeaderTotals, order: str) -> Key:
 
 
 def _sort_key(key: Key) -> tuple[tuple[bool, str], ...]:
-    """Return the key in a form that compares as rows in a file do: NULL first."""
+    """Return the key in a form that sorts like the rows of a file, NULL first."""
     return tuple((cell is not None, cell or "") for cell in key)

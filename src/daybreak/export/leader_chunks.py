@@ -1,6 +1,6 @@
 """Splits batches of ordered lines where the Leader changes.
 
-Lines are not copied: those of one Leader are contiguous in a buffer, and a chunk is a set of views into it.
+Lines are not copied. The lines of one Leader are contiguous in a buffer, and a chunk is a set of views into it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from daybreak.export.line_batch import LineBatch
 class LeaderChunk:
     """Lines of neighboring rows of one Leader: one view per kind of line.
 
-    `ordinal` is the Leader's position in the export. Hold `owner` for as long as a view is in use: it keeps their
-    memory alive.
+    `ordinal` is the Leader's position in the export. Keep a reference to `owner` while a view is in use: it owns the
+    memory.
     """
 
     ordinal: int
@@ -41,15 +41,15 @@ def split_by_leader(batches: Iterable[LineBatch]) -> Iterator[LeaderChunk]:
             ordinal = ordinals[start]
             if ordinal < last:
                 raise SourceError(
-                    "The rows are not in the order of Leaders: those of one Leader came in two places. Start the run "
-                    "again, and report the error if it returns."
+                    "The rows are not sorted by Leader: the rows of one Leader are not contiguous. Start the run "
+                    "again, and report the error if it recurs."
                 )
             last = ordinal
             end = bisect_right(ordinals, ordinal, start, length)
-            # bisect assumes sorted rows; this verifies it.
+            # bisect assumes sorted rows. This condition verifies the order.
             if bytes(ordinals[start:end]) != int(ordinal).to_bytes(4, "little") * (end - start):
                 raise SourceError(
-                    "The rows of two Leaders are mixed. Start the run again, and report the error if it returns."
+                    "The rows of two Leaders are mixed. Start the run again, and report the error if it recurs."
                 )
             lines = {kind: content[offsets[start] : offsets[end]] for kind, (offsets, content) in batch.lines.items()}
             yield LeaderChunk(ordinal, end - start, lines, batch.owner)

@@ -1,6 +1,6 @@
-"""Makes finished text files of Leaders' chunks: compresses them in threads, writes them to the sink, records them.
+"""Text files from Leaders' chunks: compression in threads, writing to the sink, and manifest entries.
 
-Most Leaders are small: their files are compressed whole, many to a task. A file longer than one part is streamed:
+Most Leaders are small: their files are compressed whole, many per task. A file longer than one part is streamed:
 its parts are compressed in parallel while a writer thread passes them to the sink in order. The bytes waiting for
 compression or the sink are bounded, so memory does not depend on the size of a Leader.
 """
@@ -37,7 +37,7 @@ _TASK_FILES = 64
 
 @dataclass(slots=True)
 class _PendingEntry:
-    """A manifest entry that some formats are still missing from."""
+    """A manifest entry that still lacks some formats."""
 
     leader: SurveyedLeader
     formats: dict[str, StoredFormat] = field(default_factory=dict)
@@ -65,7 +65,7 @@ _Parts = queue.SimpleQueue[tuple[_Part, Future[tuple[bytes, int]]] | None]
 
 @dataclass(slots=True)
 class _OpenFile:
-    """A file whose Leader is still being read. `parts` is set once it has more than one part."""
+    """A file whose Leader is still being read. `parts` is set once the file has more than one part."""
 
     format: TextFormat
     part: _Part
@@ -111,8 +111,8 @@ class _Backlog:
 class LeaderFileWriter:
     """Writes the text files of one resource from chunks in order, and collects manifest entries.
 
-    All methods are for one thread. `parquet_files` are files that are already stored, by client_id, for the same
-    entries. Leaving the context waits for all files; after an error it stops at the next file.
+    Call all methods from one thread. `parquet_files` are files that are already stored, by client_id, for the same
+    entries. Leaving the context waits for all files; after an error, it stops before the next file.
     """
 
     def __init__(self, job: ExportJob, sink: FileSink, parquet_files: Mapping[str, StoredFormat] | None = None) -> None:
@@ -123,8 +123,8 @@ class LeaderFileWriter:
         self._sink = sink
         self._codec = codec_named(job.compression)
         self._compressors = ThreadPoolExecutor(job.threads, thread_name_prefix="compress")
-        # A part of the Leader being read must not wait for a writer that waits for the reading thread: with two writers
-        # per format, one is always free for it.
+        # Two writers per format prevent a deadlock: a writer can wait for the reading thread, so a part of the Leader
+        # being read needs another writer.
         self._writers = ThreadPoolExecutor(2 * len(self._texts), thread_name_prefix="write")
         self._backlog = _Backlog()
         self._record_lock = threading.Lock()
@@ -171,14 +171,14 @@ class LeaderFileWriter:
             self._append(file, body, chunk.owner)
 
     def finish(self) -> None:
-        """Close the open Leader's files. Raises RunError when it has fewer or more rows than the survey counted."""
+        """Close the open Leader's files. Raises RunError when the number of rows differs from the survey's."""
         entry, self._entry = self._entry, None
         if entry is None:
             return
         if self._rows != entry.leader.rows:
             raise RunError(
                 f"Leader {entry.leader.client_id} has {entry.leader.rows} rows in {self._job.resource}, but "
-                f"{self._rows} came: the stream ended early or the source changed."
+                f"{self._rows} were received: the stream ended early or the source changed."
             )
         for file in self._open:
             if file.format.tail:
@@ -209,7 +209,7 @@ class LeaderFileWriter:
     def _append(self, file: _OpenFile, body: Piece, owner: object) -> None:
         position = 0
         length = len(body)
-        # Strictly more: the last part is never empty, whatever the length of the content.
+        # `>` instead of `>=`, so that the last part is never empty.
         while file.part.size + length - position > PART_BYTES:
             end = position + PART_BYTES - file.part.size
             file.part.add(body[position:end], owner)

@@ -1,4 +1,4 @@
-"""Lines of neighboring rows, in the memory of their encoder."""
+"""A batch of lines, in the memory of its encoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LineBatch:
     `ordinals` are int32, one per row. `lines` maps a kind of line to (offsets, content): offsets are int32, one more
     than rows, and row `i` is `content[offsets[i]:offsets[i + 1]]`.
 
-    A view does not keep the memory behind it alive: hold `owner` for as long as a view is in use.
+    A view does not own its memory: keep a reference to `owner` while a view is in use.
     """
 
     ordinals: memoryview

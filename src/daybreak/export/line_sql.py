@@ -1,11 +1,11 @@
 """SQL that encodes rows as text lines: one CSV record and one JSON record per row.
 
-A CSV record ends in LF. A JSON record begins with a comma and LF, so that a file is its records joined: the first two
-bytes are dropped and brackets added.
+A CSV record ends in LF. A JSON record begins with a comma and LF. A JSON file consists of the joined records without
+the first two bytes, in brackets.
 
-Encoding is the most expensive part of a run, hence the shape of this SQL. Each cell becomes text once for all formats.
-A text cell becomes a JSON string, which is also valid CSV wherever nothing needs escaping; only rows with a backslash
-in their line are encoded again for CSV, cell by cell. Columns without NULLs need no test for them.
+Encoding is the most expensive part of a run, so this SQL is optimized. Each cell is converted to text once for all
+formats. A text cell becomes a JSON string, which is also valid CSV if nothing needs escaping. Only rows with a
+backslash in their line are encoded again for CSV, cell by cell. Columns without NULLs are not tested for NULL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def csv_header(resource: Resource) -> bytes:
 def line_query(rows_query: str, resource: Resource, kinds: Collection[str], non_null: Collection[str]) -> str:
     """Return a SELECT of `ordinal` and one column per kind of line (csv, json), in the order of `rows_query`.
 
-    `rows_query` selects `ordinal` and the resource's columns. `non_null` are columns that hold no NULL.
+    `rows_query` selects `ordinal` and the resource's columns. `non_null` are columns without NULLs.
     """
     encoders = {"csv": _csv_line(resource), "json": _json_line(resource, non_null)}
     lines = ", ".join(encoders[kind] for kind in kinds)
@@ -40,8 +40,8 @@ def line_query(rows_query: str, resource: Resource, kinds: Collection[str], non_
 
 
 def _cells(resource: Resource) -> str:
-    """Every column unchanged, and its text as `cell_NAME`: a JSON string with its quotes for a text, the plain value
-    for other types.
+    """Return SQL for every column unchanged, and for its text as `cell_NAME`: a quoted JSON string for a text, the
+    plain value for other types.
     """
     parts = []
     for column in resource.columns:
@@ -58,7 +58,7 @@ def _cells(resource: Resource) -> str:
 
 
 def _csv_draft(resource: Resource, non_null: Collection[str]) -> str:
-    """The CSV record, correct when no text needs escaping."""
+    """Return SQL for the CSV record, which is correct if no text needs escaping."""
     parts: list[str] = []
     for position, column in enumerate(resource.columns):
         comma = "," if position else ""
@@ -72,7 +72,7 @@ def _csv_draft(resource: Resource, non_null: Collection[str]) -> str:
 
 
 def _csv_line(resource: Resource) -> str:
-    """The CSV record from `csv_draft`: texts and identifiers quoted. `concat` skips NULLs, which are empty in CSV."""
+    """Return SQL for the CSV record, texts and identifiers quoted. `concat` skips NULLs, which are empty in CSV."""
     if not any(column.type is ColumnType.TEXT for column in resource.columns):
         return "csv_draft"
     parts: list[str] = []
@@ -91,7 +91,7 @@ def _csv_line(resource: Resource) -> str:
 
 
 def _json_line(resource: Resource, non_null: Collection[str]) -> str:
-    """The JSON record with the separator in front."""
+    """Return SQL for the JSON record, with the separator before it."""
     parts: list[str] = []
     constant = JSON_SEPARATOR.decode() + "{"
     for position, column in enumerate(resource.columns):

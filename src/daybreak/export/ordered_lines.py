@@ -30,10 +30,10 @@ MAX_BATCH_ROWS = 131_072
 def line_batches(
     tables: WorkTables, survey: Survey, leaders: Sequence[SurveyedLeader], kinds: Sequence[str], *, threads: int
 ) -> Generator[LineBatch]:
-    """Yield the lines of the Leaders in their order, each Leader's in `row_order`. Close it when it is not exhausted.
+    """Yield the lines of the Leaders in their order, and of each Leader in `row_order`. Close an unexhausted generator.
 
-    Batches have the kinds of line (csv, json) requested, and may have others. The compiled encoder makes them in
-    `threads` threads where it can be used, SQL elsewhere: the bytes are the same.
+    Batches have the requested kinds of line (csv, json), and may have others. The compiled encoder encodes them in
+    `threads` threads where it is available, SQL elsewhere. Both produce the same bytes.
     """
     tables.number_leaders([leader.client_id for leader in leaders])
     batch_rows = rows_per_batch(tables.resource, survey)
@@ -54,7 +54,7 @@ def line_batches(
 
 
 def rows_per_batch(resource: Resource, survey: Survey) -> int:
-    """Return the rows whose CSV and JSON lines take about 6 MB, if all were as wide as those of the Leader with the
+    """Return the number of rows whose CSV and JSON lines take about 6 MB, assuming the row width of the Leader with the
     widest rows.
     """
     names_bytes = sum(len(column.name) + 4 for column in resource.columns)
@@ -72,7 +72,7 @@ def _can_use_encoder(tables: WorkTables) -> bool:
 
 
 def _ordered_query(tables: WorkTables, columns: str, condition: str) -> str:
-    # Typed values: sorting them takes less work than sorting their texts.
+    # Sorting typed values takes less work than sorting their texts.
     return (
         f"SELECT ordinal, {columns} FROM {tables.numbered_rows()} WHERE {condition} "
         f"ORDER BY ordinal, {tables.row_order}"
@@ -80,8 +80,8 @@ def _ordered_query(tables: WorkTables, columns: str, condition: str) -> str:
 
 
 def _packed_query(tables: WorkTables, condition: str) -> str:
-    """SELECT of (ordinal, packed row). A text in the sort order would go through the sort twice, as a sort column and
-    in the packed row; then rows are packed after the sort.
+    """Return a SELECT of (ordinal, packed row). If the sort order contains a text, rows are packed after the sort:
+    otherwise the sort would process that text twice, as a sort column and in the packed row.
     """
     resource = tables.resource
     row = f"{packed_row(map(identifier, resource.column_names))} AS packed"
@@ -92,7 +92,7 @@ def _packed_query(tables: WorkTables, condition: str) -> str:
 
 
 def _encoded(batches: Iterator[CArray], resource: Resource, threads: int) -> Iterator[LineBatch]:
-    """Encode parts of batches in parallel and yield their lines in order. At most `threads` parts wait, and an
+    """Encode parts of batches in parallel and yield their lines in order. At most `threads` parts are queued. An
     oversized row is encoded alone.
     """
     pool = EncoderPool(resource)

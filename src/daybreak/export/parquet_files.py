@@ -1,7 +1,7 @@
 """Parquet files: typed columns, zstd, one file per Leader, written by a separate engine.
 
-A file takes some milliseconds where a text file takes a fraction of one, and the rows are stored in order first. The
-writing engine has one thread, so that row groups are the same every time.
+Writing a file takes a few milliseconds, compared with a fraction of one for a text file, and the rows are first stored
+in sorted order. The writing engine has one thread, so that row groups are the same in every run.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ class ParquetFiles:
         with sorted_rows, self._writer() as write:
             for leader in leaders:
                 first, rows = rows + 1, rows + leader.rows
-                own = self._tables.connection.sql(
+                leader_rows = self._tables.connection.sql(
                     f"SELECT {names} FROM {self._tables.SORTED_ROWS} WHERE place BETWEEN {first} AND {rows} "
                     "ORDER BY place"
                 )
-                stored[leader.client_id] = write(leader.client_id, own)
+                stored[leader.client_id] = write(leader.client_id, leader_rows)
                 rows_done(rows)
         return stored
 
     @contextmanager
     def _writer(self) -> Iterator[_WriteFile]:
-        """Open the writing engine. Yields a function that writes a relation as the file of a client_id."""
+        """Open the writing engine. Yield a function that writes a relation as the file of a client_id."""
         query = "SELECT current_setting('temp_directory')"
         spill_folder = Path(self._tables.connection.execute(query).fetchall()[0][0])
         columns = ", ".join(_as_parquet(column) for column in self._tables.resource.columns)
@@ -116,7 +116,7 @@ class ParquetFiles:
 
 
 def _as_arrow(value: str, column: Column) -> str:
-    # Arrow has no UUID type: text means the same everywhere.
+    # A UUID is passed as text, because Arrow has no UUID type.
     arrow_value = f"CAST({value} AS VARCHAR)" if column.type is ColumnType.UUID else value
     return f"{arrow_value} AS {identifier(column.name)}"
 
@@ -127,7 +127,7 @@ def _as_parquet(column: Column) -> str:
         case ColumnType.UUID:
             return f"CAST({name} AS UUID) AS {name}"
         case ColumnType.TIMESTAMP:
-            # With a time zone, so that no reader takes it for local time.
+            # With a time zone, so that readers do not interpret it as local time.
             return f"timezone('UTC', {name}) AS {name}"
         case _:
             return name

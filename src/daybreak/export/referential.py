@@ -25,8 +25,8 @@ def referential_faults(rows: EmbeddedRows, resources: Collection[str]) -> list[R
 def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield each check and its query, which returns the number of violations and one example.
 
-    `known_rows` returns a FROM item of a resource's rows of known Leaders. `resources` are those that have such rows.
-    The SQL is plain enough for every engine.
+    `known_rows` returns a FROM item for a resource's rows of known Leaders. `resources` are the resources with such
+    rows. The SQL runs in every engine.
     """
     checked = [resource for resource in RESOURCES if resource.name in resources]
     for resource in checked:

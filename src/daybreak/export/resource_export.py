@@ -44,7 +44,7 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
 
 
 def encoding_of(job: ExportJob) -> str:
-    """Return what shapes the bytes of a Leader's files besides its rows. It is part of the fingerprint."""
+    """Return the settings that affect the bytes of a Leader's files. They are part of the fingerprint."""
     return f"{job.compression} {','.join(job.formats)}"
 
 
@@ -64,7 +64,7 @@ def resource_report(job: ExportJob, survey: Survey, reused_leaders: int, bytes_w
 
 @dataclass(slots=True)
 class _ResourceExport:
-    """The export of one resource. `rows_before` are rows of reused Leaders, for the progress."""
+    """The export of one resource. `rows_before` is the number of rows of reused Leaders, which progress includes."""
 
     tables: WorkTables
     job: ExportJob
@@ -91,7 +91,7 @@ class _ResourceExport:
         texts = self._texts()
         parquet_files: Mapping[str, StoredFormat] = {}
         if PARQUET in self.job.formats:
-            # The text formats report the rows when there are any.
+            # If there are text formats, they report the rows.
             progress = (lambda _: None) if texts else self._rows_done
             parquet_files = ParquetFiles(self.tables, self.sink).write(leaders, progress)
         if texts:
@@ -122,7 +122,7 @@ class _ResourceExport:
             files.finish()
             if last != len(leaders) - 1 or rows != sum(leader.rows for leader in leaders):
                 raise RunError(
-                    f"{self.job.resource}: {rows} rows of {last + 1} Leaders came, but {len(leaders)} Leaders have "
+                    f"{self.job.resource}: received {rows} rows of {last + 1} Leaders, but {len(leaders)} Leaders have "
                     "rows: the stream ended early or the source changed."
                 )
             files.flush()

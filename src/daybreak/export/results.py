@@ -9,7 +9,7 @@ from daybreak.domain.snapshot import ManifestEntry
 
 @dataclass(slots=True)
 class ExportResults:
-    """An `ExportObserver` that keeps what it receives. `rows` is the last progress."""
+    """An `ExportObserver` that stores all results. `rows` is the last reported number of rows."""
 
     entries: list[ManifestEntry] = field(default_factory=list)
     reused: list[str] = field(default_factory=list)

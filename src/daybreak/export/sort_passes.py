@@ -1,12 +1,12 @@
 """Sorts rows in several passes where that needs less memory or less work than one sort.
 
-Leaders with wide rows: the engine's sort spills to disk, but merges blocks of 2,048 rows, several at a time. Rows of
-kilobytes make those blocks exceed the memory limit. These Leaders come last, and are sorted a few at a time, up to the
-limit; each pass scans the source again. Rows so wide that a pass holds fewer than 2,048 leave the engine in one batch,
-which takes memory in addition to the engine's, so a pass over them is smaller.
+Leaders with wide rows: the engine's sort spills to disk, but merges several blocks of 2,048 rows at a time. With rows
+of several kilobytes, these blocks exceed the memory limit. Such Leaders are exported last and sorted in groups that fit
+within the limit. Each pass scans the source again. If fewer than 2,048 rows fit into a pass, they leave the engine in
+one batch. The batch takes memory in addition to the engine's, so these passes are smaller.
 
-The other Leaders are sorted together and spill, unless the source is clustered by Leader: then each pass reads little
-more than its own rows and none spills.
+The other Leaders are sorted together, and the sort can spill. If the source is clustered by Leader, they are sorted in
+passes instead: each pass reads little more than its own rows, and none spills.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from daybreak.export.survey import SurveyedLeader
 from daybreak.export.work_tables import WorkTables
 
 WIDE_ROW_BYTES = 1_500
-"""Average text of a row from which on a Leader's rows are wide."""
+"""Average bytes of text per row above which a Leader's rows are wide."""
 WIDE_PASS_SHARE = 4
 HUGE_PASS_SHARE = 16
-"""A pass sorts at most the memory limit divided by this: of wide rows, and of rows that leave in one batch."""
+"""Divisors of the memory limit: maximum size of a pass of wide rows, and of rows that leave the engine in one batch."""
 _ROW_OVERHEAD_BYTES = 300
-"""What a row takes in a sort in addition to its texts, about."""
+"""Approximate memory of a row in a sort, in addition to its texts."""
 _MAX_EXTRA_SCAN = 1.5
-"""How much of the source all passes together may scan before one sort is better."""
+"""Maximum share of the source that all passes together may scan. Above it, one sort takes less work."""
 
 
 def wide_leaders_last(leaders: Sequence[SurveyedLeader]) -> list[SurveyedLeader]:
@@ -69,10 +69,10 @@ def _wide_passes(tables: WorkTables, leaders: Sequence[SurveyedLeader], start: i
 
 
 def _is_clustered(tables: WorkTables, passes: Sequence[str]) -> bool:
-    """Whether all passes together read little more of the source than one scan, tried with the Leader column alone.
+    """Return whether all passes together read little more than one scan of the source, measured on the Leader column.
 
-    The engine skips row groups whose Leaders are outside the range. The trial ends at the first pass that reads most of
-    them.
+    The engine skips row groups whose Leaders are outside the range. The measurement ends at the first pass that reads
+    most of them.
     """
     scanned = 0
     for condition in passes:
@@ -86,8 +86,8 @@ def _is_clustered(tables: WorkTables, passes: Sequence[str]) -> bool:
 
 
 def _groups(leaders: Sequence[SurveyedLeader], start: int, memory_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of neighbors from `start` on whose rows fit into one pass. A Leader whose rows do not fit is
-    a group alone.
+    """Yield (first, last) of each group of adjacent Leaders, from `start` on, whose rows fit into one pass. A Leader
+    whose rows do not fit has a separate group.
     """
     first, size = start, 0
     for at in range(start, len(leaders)):
@@ -102,7 +102,7 @@ def _groups(leaders: Sequence[SurveyedLeader], start: int, memory_bytes: int) ->
 
 
 def _key_ranges(tables: WorkTables, ordinal: int, leader: SurveyedLeader, max_bytes: int) -> Iterator[str]:
-    """Split one Leader by ranges of the first column of the key, using ROW_LENGTHS."""
+    """Yield the conditions that split one Leader by ranges of the first column of the key, using ROW_LENGTHS."""
     key = identifier(tables.resource.key[0])
     ends = tables.connection.execute(
         f"SELECT CAST(max(key) AS VARCHAR) FROM (SELECT key, sum(length + {_ROW_OVERHEAD_BYTES}) "
@@ -131,7 +131,7 @@ def _is_wide(leader: SurveyedLeader) -> bool:
 
 
 def _max_pass_bytes(leader: SurveyedLeader, memory_bytes: int) -> int:
-    """Bytes of the Leader's rows that one pass may sort."""
+    """Return the maximum bytes of the Leader's rows in one pass."""
     max_bytes = memory_bytes // WIDE_PASS_SHARE
     leaves_in_one_batch = _sort_bytes(leader) * VECTOR_ROWS > leader.rows * max_bytes
     return memory_bytes // HUGE_PASS_SHARE if leaves_in_one_batch else max_bytes

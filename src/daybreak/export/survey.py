@@ -1,7 +1,7 @@
 """Survey of a resource's rows: one aggregation by Leader, before anything is encoded.
 
-It counts rows per Leader, collects the figures of the run report, and computes a fingerprint per Leader, by which the
-files of unchanged Leaders are reused.
+It counts rows per Leader, collects the figures of the run report, and computes a fingerprint per Leader. Files of
+Leaders with the same fingerprint are reused.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from daybreak.export.work_tables import WorkTables
 
 _MIN_WIDE_LEADER_BYTES = 4 << 20
 _ENCODING_VERSION = 3
-"""Increment when the same rows and settings give other bytes than before: all fingerprints change."""
+"""Increment it when the same rows and settings produce different bytes than before. All fingerprints then change."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyedLeader:
-    """A known Leader with rows. The fingerprint covers the rows and everything else that shapes the bytes of its
+    """A known Leader with rows. The fingerprint covers the rows and everything else that affects the bytes of its
     files. `text_bytes` is the size of its text cells.
     """
 
@@ -87,7 +87,7 @@ class Survey:
 
 
 def survey_rows(tables: WorkTables, known: Sequence[str], encoding: str) -> Survey:
-    """Survey the resource. `known` are the Leaders that get files, `encoding` is what shapes bytes besides the rows."""
+    """Survey the resource. `known` are the Leaders with files, `encoding` the settings that affect the files' bytes."""
     return summarize(leader_totals(tables), tables.resource, known, encoding)
 
 

@@ -1,4 +1,4 @@
-"""Text formats: what a file adds around its lines, and how the lines of one kind become lines of a format."""
+"""Text formats: the content of a file before and after its lines, and the conversion of lines to a format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextFormat:
     separator: bytes | None = None
 
     def body(self, lines: memoryview, *, first: bool) -> Piece:
-        """Return lines as they are in the file; `first` when they are the file's first lines."""
+        """Return lines as they are in the file. `first` is True for the file's first lines."""
         piece = lines[self.skip_bytes :] if first else lines
         if self.separator is None:
             return piece

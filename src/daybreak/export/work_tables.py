@@ -1,4 +1,4 @@
-"""Temporary tables of an export: one object creates and drops everything that is derived from a resource's rows."""
+"""Temporary tables of an export: one object creates and drops all tables that are derived from a resource's rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EmbeddedRows(Protocol):
     """Rows of the nine resources, for queries in the embedded engine."""
 
     def leaders(self) -> list[str]:
-        """Return every Leader that gets files: lower-case UUID text, sorted."""
+        """Return every Leader with files: lower-case UUID text, sorted."""
 
     def rows_query(self, resource: str) -> str:
         """Return a SELECT of the resource's columns, rows in any order. It may be run repeatedly: results that are
@@ -32,7 +32,7 @@ class EmbeddedRows(Protocol):
 class WorkTables:
     """One resource's rows as the view `resource_rows`, in the catalogue's types, and the tables derived from it.
 
-    All of them are temporary, and visible on `connection` alone.
+    All of them are temporary, and visible only on `connection`.
     """
 
     ROWS = "resource_rows"
@@ -60,7 +60,7 @@ class WorkTables:
 
     @property
     def row_order(self) -> str:
-        """The ORDER BY list of rows within a file: the key, then what breaks ties between equal keys."""
+        """The ORDER BY list of rows within a file: the key, then the columns that break ties."""
         names = (*self.resource.key, *self.resource.tie_break)
         return ", ".join(f"{identifier(name)} NULLS FIRST" for name in names)
 
@@ -78,7 +78,7 @@ class WorkTables:
             f'CREATE OR REPLACE TEMP TABLE {self.ROW_LENGTHS} AS SELECT "LEADER_ID" AS leader_id, '
             f"{identifier(self.resource.key[0])} AS key, {length} AS length FROM {self.ROWS}"
         )
-        # After an error the table goes with the connection.
+        # After an error, closing the connection drops the table.
         yield
         self.connection.execute(f"DROP TABLE {self.ROW_LENGTHS}")
 
@@ -118,14 +118,14 @@ class KnownRows:
 
 @contextmanager
 def open_work_tables(rows: EmbeddedRows, resource: Resource) -> Iterator[WorkTables]:
-    """Open the work tables of one resource on a dedicated connection. All are gone when the context ends."""
+    """Open the work tables of one resource on a dedicated connection. They are dropped when the context ends."""
     with closing(rows.cursor()) as connection:
         yield WorkTables(connection, resource, rows.rows_query(resource.name))
 
 
 @contextmanager
 def open_known_rows(rows: EmbeddedRows) -> Iterator[KnownRows]:
-    """Open the rows of known Leaders on a dedicated connection. Its table is gone when the context ends."""
+    """Open the rows of known Leaders on a dedicated connection. Its table is dropped when the context ends."""
     with closing(rows.cursor()) as connection:
         yield KnownRows(connection, rows)
 

@@ -40,7 +40,7 @@ def test_another_sort_key_layout_is_reported(
     monkeypatch.setattr("daybreak.export.duckdb_internals._SORT_KEY_ORDER", "'DESC NULLS LAST'")
     fault = sort_key_fault(connection)
     assert fault is not None
-    assert "create_sort_key gave" in fault
+    assert "create_sort_key returned" in fault
 
 
 def test_different_rows_have_different_sort_keys(connection: duckdb.DuckDBPyConnection) -> None:
@@ -49,15 +49,17 @@ def test_different_rows_have_different_sort_keys(connection: duckdb.DuckDBPyConn
     found = connection.execute(
         f"SELECT count(*), count(DISTINCT {row}) FROM unnest($1) AS a(t), unnest($1) AS b(t)", [[*texts, None]]
     ).fetchall()
-    assert found == [(64, 64)], "create_sort_key gives different rows the same key: fingerprints are not safe"
+    assert found == [(64, 64)], "create_sort_key returns the same key for different rows: fingerprints are not safe"
 
 
 @pytest.mark.parametrize("rows_per_batch", [2048, 8192])
-def test_stream_takes_a_batch_size(connection: duckdb.DuckDBPyConnection, rows_per_batch: int) -> None:
+def test_stream_respects_the_batch_size(connection: duckdb.DuckDBPyConnection, rows_per_batch: int) -> None:
     relation = connection.sql("SELECT i FROM range(50_000) AS t (i)")
     lengths = [batch.length for batch in record_batches(relation, rows_per_batch)]
     assert sum(lengths) == 50_000
-    assert max(lengths) <= rows_per_batch + 2048, "the Arrow stream ignores the batch size: large rows need memory"
+    assert max(lengths) <= rows_per_batch + 2048, (
+        "the Arrow stream ignores the batch size: wide rows exceed the memory limit"
+    )
 
 
 def test_stream_is_lazy(connection: duckdb.DuckDBPyConnection) -> None:
@@ -74,17 +76,17 @@ def test_explain_counts_row_groups(connection: duckdb.DuckDBPyConnection, tmp_pa
     assert 0 < scanned <= 3, "EXPLAIN does not count the row groups that were skipped"
 
 
-def test_exhausted_temp_space_is_recognised(tmp_path: Path) -> None:
+def test_exhausted_temp_space_is_recognized(tmp_path: Path) -> None:
     with duckdb.connect(config={"memory_limit": "20MB", "temp_directory": str(tmp_path), "threads": 1}) as connection:
         connection.execute("SET max_temp_directory_size = '1MB'")
         with pytest.raises(duckdb.Error) as caught:
             connection.execute(
                 "CREATE TABLE a AS SELECT hash(i) AS h, repeat('x', 100) || i FROM range(1_000_000) t(i) ORDER BY h"
             )
-    assert is_temp_space_exhausted(caught.value), f"another message: {caught.value}"
+    assert is_temp_space_exhausted(caught.value), f"unexpected message: {caught.value}"
 
 
-def test_locked_file_is_recognised(tmp_path: Path) -> None:
+def test_locked_file_is_recognized(tmp_path: Path) -> None:
     path = tmp_path / "open.duckdb"
     program = (
         "import duckdb, sys\nconnection = duckdb.connect(sys.argv[1])\nprint('open', flush=True)\nsys.stdin.read()\n"
@@ -98,14 +100,14 @@ def test_locked_file_is_recognised(tmp_path: Path) -> None:
             duckdb.connect(str(path), read_only=True)
         assert writer.stdin is not None
         writer.stdin.close()
-    assert is_file_locked(caught.value), f"another message: {caught.value}"
+    assert is_file_locked(caught.value), f"unexpected message: {caught.value}"
 
 
-def test_missing_table_is_recognised(connection: duckdb.DuckDBPyConnection) -> None:
+def test_missing_table_is_recognized(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("CREATE VIEW broken AS SELECT 1 AS a")
     with pytest.raises(duckdb.Error) as caught:
         connection.sql("SELECT * FROM leaders")
-    assert is_table_missing(caught.value, "leaders"), f"another message: {caught.value}"
+    assert is_table_missing(caught.value, "leaders"), f"unexpected message: {caught.value}"
     assert not is_table_missing(caught.value, "members")
 
 
@@ -118,8 +120,8 @@ class FailingStream:
         return connection.sql(failing).__arrow_c_stream__(requested_schema)
 
 
-def test_stream_failure_is_recognised(connection: duckdb.DuckDBPyConnection) -> None:
+def test_stream_failure_is_recognized(connection: duckdb.DuckDBPyConnection) -> None:
     connection.register("incoming", FailingStream())
     with pytest.raises(duckdb.Error) as caught:
         connection.execute("CREATE TABLE a AS SELECT * FROM incoming")
-    assert is_stream_failure(caught.value), f"another message: {caught.value}"
+    assert is_stream_failure(caught.value), f"unexpected message: {caught.value}"

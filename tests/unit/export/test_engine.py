@@ -1,4 +1,4 @@
-"""The embedded engine: its settings, and its errors in the operator's terms."""
+"""The embedded engine: settings, and conversion of its errors."""
 
 import os
 import subprocess
@@ -18,11 +18,11 @@ from daybreak.export.engine import engine_faults, open_engine
 def test_full_disk_differs_from_low_memory_limit(tmp_path: Path, temp_space: str, code: str, message: str) -> None:
     engine = open_engine(memory_bytes=20_000_000, threads=1, temp_dir=tmp_path)
     engine.execute(f"SET max_temp_directory_size = '{temp_space}'")
-    # Rows of many cells can spill, one of 100 MB cannot.
+    # Many small rows can spill. One row of 100 MB cannot.
     rows = "SELECT hash(i) AS a, repeat('x', 100) || i AS b FROM range(1_000_000) AS t (i) ORDER BY a"
-    one = "SELECT repeat('x', 100_000_000) AS b"
+    large_row = "SELECT repeat('x', 100_000_000) AS b"
     with pytest.raises(RunError, match=message) as caught, engine_faults("Table a"):
-        engine.execute(f"CREATE TABLE a AS {rows if code == 'disk_short' else one}")
+        engine.execute(f"CREATE TABLE a AS {rows if code == 'disk_short' else large_row}")
     assert caught.value.code == code
     engine.close()
 
@@ -41,7 +41,7 @@ def test_unusable_temp_dir_names_the_setting(tmp_path: Path) -> None:
 
 
 def test_time_zone_of_the_machine_is_ignored(tmp_path: Path) -> None:
-    # In a process of its own: the engine reads the zone once.
+    # In a separate process, because the engine reads the time zone only once.
     script = (
         "import sys, pathlib; from daybreak.export.engine import open_engine; "
         "engine = open_engine(memory_bytes=100_000_000, threads=1, temp_dir=pathlib.Path(sys.argv[1])); "

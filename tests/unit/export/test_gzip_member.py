@@ -83,7 +83,7 @@ def test_bytes_do_not_depend_on_the_compressors_address(name: str) -> None:
     codec = codec_named(name)
     compressors = [codec.open() for _ in range(50)]
     for one in compressors:
-        # The stream's structure follows the start of its object.
+        # The stream struct follows the header of its Python object in memory.
         address = struct.pack("<I", (id(one) + 100) >> 16 & 0xFFFFFFFF)
         content = b"ab" + address + b"xyzw0123" + address + b"-- and so on, line by line" * 40
         here = dataclasses.replace(codec, open=lambda one=one: one)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""A Leader's rows split into ranges, encoded apart and joined: the bytes, digests and figures of the whole."""
+"""Ranges of a Leader's rows, encoded separately and joined: same bytes, digests and figures as without the split."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shuffled_rows(count: int) -> list[Row]:
     ]
 
 
-def whole(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, ExportResults, ResourceReport]:
+def export_unsplit(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, ExportResults, ResourceReport]:
     sink, results = MemorySink(), ExportResults()
     with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
         report = export_resource(sample, export_job(CUSTOM, FORMATS), sink, results)
@@ -75,10 +75,10 @@ def split(rows: Sequence[Row], parts: int) -> list[list[Row]]:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
-def test_joined_ranges_give_the_files_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+def test_joined_ranges_equal_an_unsplit_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", 10_000)
     rows = shuffled_rows(400)
-    sink, results, report = whole(tmp_path, rows)
+    sink, results, report = export_unsplit(tmp_path, rows)
     ranges = [encoded_range(tmp_path, part) for part in split(rows, parts)]
     joined_sink, joined_results, joined_report = join(ranges)
     assert joined_sink.files == {key: stored for key, stored in sink.files.items() if key[0]}
@@ -89,7 +89,7 @@ def test_joined_ranges_give_the_files_of_the_whole(tmp_path: Path, monkeypatch: 
 
 def test_unchanged_leader_is_reused(tmp_path: Path) -> None:
     rows = shuffled_rows(100)
-    _, results, _ = whole(tmp_path, rows)
+    _, results, _ = export_unsplit(tmp_path, rows)
     previous = {entry.client_id: entry.fingerprint for entry in results.entries}
     ranges = [encoded_range(tmp_path, part) for part in split(rows, 3)]
     sink, joined, report = join(ranges, previous)
@@ -109,5 +109,5 @@ def test_overlapping_ranges_are_rejected(tmp_path: Path) -> None:
 
 def test_missing_lines_are_an_error(tmp_path: Path) -> None:
     first, second = (encoded_range(tmp_path, part) for part in split(shuffled_rows(100), 2))
-    with pytest.raises(RunError, match=f"has 100 rows in {CUSTOM}, but 50 came"):
+    with pytest.raises(RunError, match=f"has 100 rows in {CUSTOM}, but 50 were received"):
         join([first, (second[0], [])])

@@ -1,4 +1,4 @@
-"""Batches of ordered lines are split at Leaders, and rejected when they are not in order."""
+"""Splitting of batches of lines by Leader, and rejection of rows that are not sorted by Leader."""
 
 from array import array
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def joined(rows: list[tuple[int, str]], size: int) -> dict[int, tuple[int, bytes
     size=st.integers(1, 20),
     texts=st.lists(st.text(max_size=5), min_size=1, max_size=7),
 )
-def test_chunks_hold_every_line_of_a_leader(counts: list[int], size: int, texts: list[str]) -> None:
+def test_chunks_contain_every_line_of_a_leader(counts: list[int], size: int, texts: list[str]) -> None:
     rows = [
         (ordinal, texts[(ordinal + number) % len(texts)] + "\n")
         for ordinal, count in enumerate(counts)

@@ -31,7 +31,7 @@ def leader(client_id: str, rows: int) -> SurveyedLeader:
 
 
 def write(sink: FileSink, leaders: dict[str, list[Sequence[bytes]]]) -> list[ManifestEntry]:
-    """Write the chunks of each Leader, two formats of two kinds of line."""
+    """Write the chunks of each Leader in two formats with different kinds of line."""
     with LeaderFileWriter(export_job(CUSTOM), sink) as files:
         for client_id, chunks in leaders.items():
             files.begin(leader(client_id, sum(map(len, chunks))))
@@ -68,12 +68,12 @@ def test_wrong_row_count_is_an_error(rows: int) -> None:
     with LeaderFileWriter(export_job(CUSTOM), MemorySink()) as files:
         files.begin(leader("one", 2))
         files.add(chunk([b"line\n"] * rows))
-        with pytest.raises(RunError, match=f"has 2 rows in {CUSTOM}, but {rows} came"):
+        with pytest.raises(RunError, match=f"has 2 rows in {CUSTOM}, but {rows} were received"):
             files.finish()
 
 
 class FullSink(MemorySink):
-    """Fails after a number of files."""
+    """A sink that fails after `after` files."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def test_caller_error_ends_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class BlockedSink(MemorySink):
-    """Takes the pieces of a file once it is released."""
+    """A sink whose writes block until `released` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def test_blocked_sink_bounds_the_backlog(monkeypatch: pytest.MonkeyPatch) -> Non
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert full.wait(60), "the reader never had to wait"
+    assert full.wait(60), "the backlog was never full"
     sink.released.set()
     reader.join()
     assert max(backlogs) <= 20_000

@@ -1,4 +1,4 @@
-"""The compiled encoder makes the same lines as SQL, byte for byte."""
+"""The compiled encoder and SQL produce the same lines, byte for byte."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_compiled_encoder_runs_on_this_machine() -> None:
         max_size=20,
     )
 )
-def test_encoder_and_sql_make_the_same_lines(
+def test_encoder_and_sql_produce_the_same_lines(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[object, ...]]
 ) -> None:
     insert(engine, [(number, *row) for number, row in enumerate(rows)])
     assert lines(engine, monkeypatch, compiled=True) == lines(engine, monkeypatch, compiled=False)
 
 
-def test_extreme_times_and_numbers(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extreme_times_and_numbers_are_encoded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     days = ["infinity", "-infinity", "0001-01-01", "0001-01-01 (BC)", "0044-03-15 (BC)", "9999-12-31", "10000-01-01",
             "5881580-07-10", "5877642-06-25 (BC)", "1970-01-01", "1969-12-31", "2000-02-29", "1900-03-01"]  # fmt: skip
     instants = ["infinity", "-infinity", "0001-01-01 00:00:00", "0001-01-01 (BC) 00:00:00", "0044-03-15 (BC) 12:00:00",
@@ -125,7 +125,7 @@ def test_extreme_times_and_numbers(engine: Engine, monkeypatch: pytest.MonkeyPat
     assert found["csv"].count(b"\n") == len(days) * len(instants)
 
 
-def test_texts_of_any_length_across_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_any_length_are_encoded_across_batches(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.execute(
         'INSERT INTO every_type ("KEY", "LEADER_ID", "TEXT_1", "TEXT_2", "BOOLEAN_1") '
         "SELECT i, CAST($1[1 + i % 5] AS UUID), repeat('ab\"c', i % 100), "
@@ -137,14 +137,14 @@ def test_texts_of_any_length_across_batches(engine: Engine, monkeypatch: pytest.
     monkeypatch.setattr(ordered_lines, "MAX_BATCH_ROWS", 2048)
     expected = lines(engine, monkeypatch, compiled=False)
     assert lines(engine, monkeypatch, compiled=True, threads=3) == expected
-    # Parts that begin in the middle of a validity byte, and outputs that fill up row by row.
+    # Parts that begin in the middle of a validity byte, and outputs that are full after a few rows.
     monkeypatch.setattr(line_encoder, "MAX_INPUT_BYTES", 10_000)
     monkeypatch.setattr(line_encoder, "OUTPUT_BYTES", 5_000)
     assert lines(engine, monkeypatch, compiled=True, threads=1) == expected
 
 
 def packed(engine: Engine, columns: Sequence[str] = EVERY_TYPE.column_names) -> Iterator[PackedRows]:
-    """Yield the rows of the table as the encoder takes them."""
+    """Yield the rows of the table in the encoder's input format."""
     relation = engine.sql(f"SELECT 0::INTEGER, {packed_row(columns)} FROM every_type")
     for batch in record_batches(relation, 2048):
         yield from split_batch(batch)
@@ -152,7 +152,7 @@ def packed(engine: Engine, columns: Sequence[str] = EVERY_TYPE.column_names) -> 
 
 @pytest.fixture
 def encoders(monkeypatch: pytest.MonkeyPatch) -> list[LineEncoder]:
-    """Every encoder that is created."""
+    """Return a list of all created encoders."""
     created: list[LineEncoder] = []
     begin = LineEncoder.__init__
 
@@ -206,8 +206,8 @@ def test_malformed_row_is_an_error(engine: Engine) -> None:
         EncoderPool(EVERY_TYPE).encode(rows)
 
 
-def test_missing_library_is_a_reason_not_an_error() -> None:
-    """In a process of its own, where importing the library fails."""
+def test_missing_library_is_reported_as_a_reason() -> None:
+    """Run in a separate process in which the import of the library fails."""
     program = (
         "import sys; sys.modules['wasmtime'] = None\n"
         "from daybreak.export.line_encoder.runtime import unavailable_reason\n"

@@ -1,4 +1,4 @@
-"""line_encoder.wasm is what tools/line-encoder builds from line_encoder.c."""
+"""Checks that tools/line-encoder built line_encoder.wasm from line_encoder.c."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_files_have_the_recorded_digests() -> None:
 
 
 def test_build_is_reproducible(project_folder: Path, tmp_path: Path) -> None:
-    """Another version of clang makes other bytes: then the functions and the memory are compared."""
+    """Another version of clang produces different bytes. Then only imports and exports are compared."""
     version = documented_clang_version()
     clang = next((found for name in (f"clang-{version}", "clang") if (found := shutil.which(name))), None)
     if clang is None:

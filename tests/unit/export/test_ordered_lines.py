@@ -28,7 +28,7 @@ LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(3)]
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Iterator[SampleRows]:
-    """Rows in the opposite order of the files."""
+    """Return rows in the reverse order of the files."""
     values = [
         (f"{number:08x}-1111-4111-8111-111111111111", LEADERS[number % 3], f"field {number}", 'a "b" \\ c')
         for number in reversed(range(600))
@@ -39,7 +39,7 @@ def rows(tmp_path: Path) -> Iterator[SampleRows]:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of rows in each call of the compiled encoder."""
+    """Return a list of the number of rows in each call of the compiled encoder."""
     calls: list[int] = []
     encode = EncoderPool.encode
 
@@ -57,7 +57,7 @@ def files_of(rows: SampleRows) -> dict[tuple[str, str, str], bytes]:
     return sink.files
 
 
-def test_lines_come_by_leader_and_key(rows: SampleRows) -> None:
+def test_lines_are_ordered_by_leader_and_key(rows: SampleRows) -> None:
     with open_work_tables(rows, resource_named(CUSTOM)) as tables:
         ordinals, content = all_lines(tables, survey_rows(tables, LEADERS, ""))
     assert ordinals == [ordinal for ordinal in range(3) for _ in range(200)]
@@ -82,7 +82,7 @@ def test_unexpected_sort_key_layout_falls_back_to_sql(
     expected = files_of(rows)
     assert sum(encoded) == 600
     encoded.clear()
-    # A later version of DuckDB may pack rows in another way. The order of NULLs stands for any change.
+    # A later version of DuckDB may pack rows differently. Another order of NULLs simulates such a change.
     monkeypatch.setattr(duckdb_internals, "_SORT_KEY_ORDER", "'ASC NULLS LAST'")
     with capture_logs() as log:
         found = files_of(rows)
@@ -90,10 +90,10 @@ def test_unexpected_sort_key_layout_falls_back_to_sql(
     assert found == expected
     [warning] = log
     assert (warning["event"], warning["log_level"]) == ("export.encoder_unusable", "warning")
-    assert "create_sort_key gave" in warning["reason"]
+    assert "create_sort_key returned" in warning["reason"]
 
 
-def test_without_the_library_sql_makes_the_lines(
+def test_sql_encodes_the_lines_without_the_library(
     rows: SampleRows, encoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = files_of(rows)

@@ -1,4 +1,4 @@
-"""Parquet files: typed columns, the rows of the text formats, the same bytes every time."""
+"""Parquet files: typed columns, the same rows as the text formats, the same bytes in every export."""
 
 from __future__ import annotations
 

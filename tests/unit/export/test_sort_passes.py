@@ -1,4 +1,4 @@
-"""Sorting in passes: each row is in one pass, in the same order, and the files are the same."""
+"""Sorting in passes: the files are the same as with one sort."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def member(number: int) -> str:
 
 
 def uneven_rows() -> list[tuple[str, str, str, str | None]]:
-    """Leader 1 has some wide rows, leader 4 only wide ones, leader 2 one member in all rows."""
+    """Return rows: Leader 1 has some wide rows, Leader 4 only wide rows, and all rows of Leader 2 are of one Member."""
     found: list[tuple[str, str, str, str | None]] = []
     for number in range(1800):
         leader = number % 6
@@ -47,21 +47,21 @@ def files_of(rows: SampleRows, *formats: str) -> Files:
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The conditions of the passes as they are made."""
-    made: list[str] = []
-    make = sort_passes.sort_passes
+    """Return a list of the conditions of the passes, in order of creation."""
+    conditions: list[str] = []
+    create = sort_passes.sort_passes
 
     def recording(*arguments: Any) -> Iterator[str]:
-        for condition in make(*arguments):
-            made.append(condition)
+        for condition in create(*arguments):
+            conditions.append(condition)
             yield condition
 
     monkeypatch.setattr("daybreak.export.ordered_lines.sort_passes", recording)
-    return made
+    return conditions
 
 
 @pytest.mark.parametrize(("wide_bytes", "pass_bytes"), [(1_500, 100_000), (0, 5_000), (0, 1)])
-def test_passes_keep_the_bytes(
+def test_passes_do_not_change_the_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[str], wide_bytes: int, pass_bytes: int
 ) -> None:
     with sample_rows(tmp_path, {CUSTOM: uneven_rows()}, LEADERS) as rows:
@@ -78,7 +78,7 @@ def test_passes_keep_the_bytes(
 def test_only_a_clustered_source_is_sorted_in_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[str], order: str, expected_passes: int
 ) -> None:
-    """90,000 rows of 300 bytes with 10 MB of memory. In a shuffled source every pass would read everything."""
+    """Export 90,000 rows of 300 bytes with 10 MB of memory. In a shuffled source every pass would read all rows."""
     parquet = tmp_path / "rows.parquet"
     with sample_rows(tmp_path, {}, LEADERS) as rows, rows.cursor() as cursor:
         cursor.execute(
@@ -104,7 +104,7 @@ def test_wide_leaders_come_last() -> None:
 def test_passes_are_smaller_for_rows_that_leave_in_one_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vector_rows: int, expected_passes: int
 ) -> None:
-    """64 rows of 100 KB with 100 MB of memory: one pass of wide rows, two when all leave in one batch."""
+    """Sort 64 rows of 100 KB with 100 MB of memory: one pass of wide rows, or two if all leave in one batch."""
     text_bytes = 100_000
     wide = [(member(number), LEADERS[0], "note", str(number % 10) * text_bytes) for number in range(64)]
     leader = SurveyedLeader(LEADERS[0], len(wide), "", len(wide) * text_bytes)

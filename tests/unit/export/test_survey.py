@@ -1,4 +1,4 @@
-"""The survey counts rows, texts and NULLs per Leader."""
+"""The survey of a resource: rows, bytes of text and NULLs per Leader."""
 
 from datetime import datetime
 from pathlib import Path

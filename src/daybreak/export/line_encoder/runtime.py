@@ -38,7 +38,7 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
     # wasmtime cannot release a module after the interpreter has begun to shut down.
     atexit.register(_module.cache_clear)
     config = wasmtime.Config()
-    # No threads of the library: the process may fork after this.
+    # wasmtime must not start threads, because the process may fork later.
     config.parallel_compilation = False
     engine = wasmtime.Engine(config)
     code = files("daybreak.export.line_encoder").joinpath("line_encoder.wasm").read_bytes()
@@ -65,7 +65,7 @@ class EncoderInstance:
         return int(self._encode(self._store, task_address)) & 0xFFFFFFFF
 
     def grow(self, size_bytes: int) -> None:
-        """Enlarge the memory to at least `size_bytes`. Views taken before are invalid afterwards."""
+        """Enlarge the memory to at least `size_bytes`. Existing views become invalid."""
         missing = size_bytes - self.memory_bytes
         if missing > 0:
             self._memory.grow(self._store, -(-missing // _PAGE_BYTES))
