@@ -1,6 +1,6 @@
 """SQL models: one SELECT per resource over the source tables.
 
-The files in `sql/` use SQL that means the same in DuckDB and PostgreSQL, and that sqlglot translates to Spark SQL.
+The SQL in `sql/` has the same meaning in DuckDB and PostgreSQL, and sqlglot can translate it to Spark SQL.
 `:as_of` is the snapshot's instant.
 """
 
@@ -29,8 +29,8 @@ AGGREGATING = frozenset(
 class Model:
     """One model.
 
-    `sql` is a SELECT in DuckDB's dialect with `:as_of` in it, `origin` the file it came from. `is_portable` SQL runs in
-    PostgreSQL unchanged. `aggregates` says whether the SELECT aggregates, None when that is not declared.
+    `sql` is a SELECT in DuckDB's dialect that may contain `:as_of`. `origin` names its file. `is_portable` SQL runs in
+    PostgreSQL unchanged. `aggregates` is whether the SELECT aggregates, None if that is not declared.
     """
 
     resource: str

@@ -53,8 +53,8 @@ class Resource:
     """One downloadable resource.
 
     `name` is the short name used in links, manifests and object keys; `download_path` is the last part of the
-    documented download path, for CSV. `key` orders the rows; `tie_break` are further columns that order rows with an
-    equal key where the source may hold such rows, so that the same rows always come in the same order.
+    documented download path, for CSV. `key` orders the rows. `tie_break` has the columns that order rows with equal
+    keys, if the source may contain such rows, so that the same rows always have the same order.
     `key_is_unique`, `references` and `row_count` are relations that the referential checks verify.
     """
 
@@ -160,7 +160,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("LINK_TYPE", "text", "Type of the link's target.", LINK_TYPES),
             ("LINK_URL", "text", "Target of the link."),
             ("RECIPIENT_COUNT", "bigint", "Distinct Members who received the campaign."),
-            ("HIT_COUNT", "bigint", "Openings of the link."),
+            ("HIT_COUNT", "bigint", "Number of times the link was opened."),
         ),
         ("CAMPAIGN_ID", "LINK_TYPE", "LINK_URL"),
         references=(Reference("CAMPAIGN_ID", "campaigns"),),

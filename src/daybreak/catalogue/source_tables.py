@@ -12,7 +12,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """One source table. `primary_key` names the columns that identify a row, () when none do.
+    """One source table. `primary_key` names the columns that identify a row, () if the table has no key.
 
     `instant` is the column that dates a row: the models ignore rows after `as_of`. None for a table of current state.
     """
@@ -46,7 +46,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("leader_id", "uuid", "The Leader. Its client_id in the service."),
             ("leader_name", "text", "Its name."),
             ("parent_leader_id", "uuid?", "Its parent Leader. NULL at the top."),
-            ("billing_entity_leader_id", "uuid?", "The Leader that is billed. NULL means itself."),
+            ("billing_entity_leader_id", "uuid?", "The Leader that is billed. NULL means the Leader itself."),
         ),
         ("leader_id",),
     ),
@@ -80,7 +80,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("member_id", "uuid", "The Member."),
             ("leader_id", "uuid", "Its Leader."),
             ("subscription_state", "text", "The state it changed to."),
-            ("state_changed_at", "timestamp", "When."),
+            ("state_changed_at", "timestamp", "When it changed."),
         ),
         instant="state_changed_at",
     ),
@@ -98,7 +98,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("is_test", "boolean", "Whether it was sent as a test."),
             ("is_scheduled", "boolean", "Whether it was scheduled."),
             ("is_filtered", "boolean", "Whether it was sent to part of the audience."),
-            ("sent_at", "timestamp", "When."),
+            ("sent_at", "timestamp", "When it was sent."),
         ),
         ("campaign_id",),
         "sent_at",
@@ -115,7 +115,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("usage_channel", "text", "sms, mms or whatsapp."),
             ("segment_count", "bigint", "Segments of the message."),
             ("unit_count", "bigint", "Units billed for it."),
-            ("sent_at", "timestamp", "When."),
+            ("sent_at", "timestamp", "When it was sent."),
         ),
         ("message_id",),
         "sent_at",
@@ -128,8 +128,8 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("leader_id", "uuid", "The Leader that received it."),
             ("member_id", "uuid", "The Member who sent it."),
             ("campaign_id", "uuid?", "The campaign it answers."),
-            ("is_stop", "boolean", "Whether it asks to stop."),
-            ("received_at", "timestamp", "When."),
+            ("is_stop", "boolean", "Whether it is a stop request."),
+            ("received_at", "timestamp", "When it was received."),
         ),
         ("message_id",),
         "received_at",
@@ -147,11 +147,11 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
     ),
     SourceTable(
         "link_hits",
-        "Openings of links.",
+        "Link opens.",
         _columns(
             ("link_id", "uuid", "The link."),
-            ("member_id", "uuid?", "Who opened it, when known."),
-            ("hit_at", "timestamp", "When."),
+            ("member_id", "uuid?", "The Member who opened it. NULL if unknown."),
+            ("hit_at", "timestamp", "When it was opened."),
         ),
         instant="hit_at",
     ),
@@ -177,7 +177,7 @@ SOURCE_TABLES: tuple[SourceTable, ...] = (
             ("member_country_code", "text?", "ISO 3166-1 alpha-2."),
             ("was_checked", "boolean", "Whether the box was checked when the form was sent."),
             ("was_pre_checked", "boolean", "Whether the box was checked when the form was shown."),
-            ("accepted_at", "timestamp", "When."),
+            ("accepted_at", "timestamp", "When the terms were accepted."),
         ),
         instant="accepted_at",
     ),

@@ -95,7 +95,7 @@ class DataPackage(msgspec.Struct, frozen=True):
 
 
 def data_package(formats: Sequence[str] = DEFAULT_FORMATS, resources: Sequence[Resource] = RESOURCES) -> DataPackage:
-    """Describe resources in the given formats."""
+    """Return the Data Package of resources in these formats."""
     return DataPackage(
         "https://datapackage.org/profiles/2.0/datapackage.json",
         name="daybreak",

@@ -34,7 +34,7 @@ SPECIFIED = {
 }
 
 
-def test_columns_are_those_of_the_specification() -> None:
+def test_columns_match_the_specification() -> None:
     assert {r.name: ", ".join(r.column_names) for r in RESOURCES} == SPECIFIED
 
 

@@ -1,4 +1,4 @@
-"""SQL models: loading, replacing, and the instant in them."""
+"""SQL models: loading, replacement by files, and the instant of the snapshot."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -28,7 +28,7 @@ def test_models_translate_to_other_dialects(dialect: str) -> None:
         assert names == list(resource.column_names)
 
 
-def test_shipped_models_mean_the_same_in_postgresql() -> None:
+def test_shipped_models_have_the_same_meaning_in_postgresql() -> None:
     for model in load_models().values():
         assert model.is_portable
         sql = model.at(AS_OF)
@@ -58,7 +58,7 @@ def test_file_replaces_one_model(tmp_path: Path) -> None:
     assert models["campaigns"] == load_models()["campaigns"]
 
 
-def test_model_for_no_resource_is_rejected(tmp_path: Path) -> None:
+def test_model_for_an_unknown_resource_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "member.sql").write_text("SELECT 1", "utf-8")
     with pytest.raises(OperatorError, match=r"member\.sql matches no resource"):
         load_models(tmp_path)

@@ -1,5 +1,5 @@
--- One row per campaign, kind and address: two links of a campaign to one address are one row. A link that is listed
--- twice is still one link: each of its hits counts once.
+-- One row per campaign, link type and URL. Links of a campaign with the same type and URL are one row. DISTINCT removes
+-- repeated links, so that each hit is counted once.
 WITH links AS (
     SELECT DISTINCT
         cl.link_id,

@@ -1,6 +1,6 @@
 -- One row per campaign sent by the instant of the snapshot, with totals over its messages.
--- Grouping by campaign and Member first lets every engine spill; COUNT(DISTINCT) does not always. A message that
--- names no Member counts as a message, but not as a recipient.
+-- Grouping by campaign and Member first lets every engine spill; COUNT(DISTINCT) does not always. A message without a
+-- member_id counts as a message, but not as a recipient.
 WITH sent AS (
     SELECT
         by_member.campaign_id,

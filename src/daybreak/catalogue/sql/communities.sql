@@ -1,4 +1,4 @@
--- One row per community with the Members who belong to it now.
+-- One row per community, with its current number of Members.
 SELECT
     c.community_id AS "COMMUNITY_ID",
     c.community_name AS "COMMUNITY_NAME",

@@ -1,4 +1,4 @@
--- One row per Member and custom field; a deleted Member's answers are gone.
+-- One row per Member and custom field. The values of deleted Members are NULL.
 WITH deleted AS (
     SELECT DISTINCT member_id
     FROM members

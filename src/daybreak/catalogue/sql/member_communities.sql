@@ -1,4 +1,4 @@
--- One row per Member and community it belongs to now; the time is that of its first joining.
+-- One row per current membership. JOINED_AT is when the Member first joined.
 SELECT
     c.community_id AS "COMMUNITY_ID",
     c.community_name AS "COMMUNITY_NAME",

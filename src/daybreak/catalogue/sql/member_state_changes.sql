@@ -1,4 +1,4 @@
--- One row per change that had happened.
+-- One row per change up to the instant of the snapshot.
 SELECT
     member_id AS "MEMBER_ID",
     leader_id AS "LEADER_ID",

@@ -1,5 +1,5 @@
--- Acceptances of the 90 days that end at the instant of the snapshot, with the names above.
--- The chain of parents is walked from the top down; a cycle is refused before this runs.
+-- Acceptances of the 90 days that end at the instant of the snapshot, with the names of the Leader and its parents.
+-- The recursion starts at the topmost Leaders. Cycles are rejected before this query runs.
 WITH RECURSIVE chain AS (
     SELECT l.leader_id, l.leader_name AS top_name
     FROM leaders AS l

@@ -1,4 +1,4 @@
--- One row per Member; a deleted Member keeps its identity and state alone.
+-- One row per Member. The personal columns of deleted Members are NULL.
 SELECT
     member_id AS "MEMBER_ID",
     leader_id AS "LEADER_ID",

@@ -1,4 +1,4 @@
--- Messages per Leader, UTC day, channel and kind.
+-- Messages, segments and units per Leader, UTC day, channel and message type.
 SELECT
     usage_by_day.leader_id AS "LEADER_ID",
     COALESCE(l.billing_entity_leader_id, usage_by_day.leader_id) AS "BILLING_ENTITY_LEADER_ID",
