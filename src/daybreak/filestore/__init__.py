@@ -1,1 +1,1 @@
-"""Where files live: local disk or an object store."""
+"""File stores: local disk and object stores."""

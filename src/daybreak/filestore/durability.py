@@ -47,7 +47,7 @@ def sync_tree(folder: Path) -> None:
 
 
 class BackgroundSync:
-    """Flush of written files while a run goes on, which shortens the flush at its end.
+    """Flushes written files during a run, which shortens the flush at its end.
 
     The kernel reports a write error only once, so `add` and `finish` raise the errors of earlier flushes.
     """

@@ -24,8 +24,8 @@ _KEY = re.compile(f"snapshots/([^/]+)/({_PART}(?:/{_PART})*)")
 def relative_name(client_id: str, resource: str, format: str) -> str:
     """Return the name of a file in its snapshot.
 
-    An empty `client_id` selects the shared file without rows. Raises FileStoreError for anything but an id, a
-    resource name and a format: no name leads out of the folder of the snapshot.
+    An empty `client_id` selects the shared file without rows. Raises FileStoreError unless the arguments are an id, a
+    resource name and a format, so that no name points outside the folder of the snapshot.
     """
     last = _file_name(resource, format)
     if client_id == "":

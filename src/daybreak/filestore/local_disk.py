@@ -1,8 +1,8 @@
 """File store on a local or mounted disk.
 
 A run writes below `staging/{snapshot_id}`. `LocalSink.commit` flushes the files once and renames the folder to
-`snapshots/{snapshot_id}`. A killed run leaves a folder in `staging/`, or a folder in `snapshots/` that no manifest
-names. The next run deletes it.
+`snapshots/{snapshot_id}`. A killed run leaves a folder in `staging/`, or a folder in `snapshots/` that is in no
+manifest. The next run deletes it.
 """
 
 from __future__ import annotations

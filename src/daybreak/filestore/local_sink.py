@@ -53,7 +53,7 @@ class LocalSink:
         self.__init__(*state)  # type: ignore[misc]
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Write a file, or atomically replace the one that an earlier attempt of a task wrote.
+        """Write a file, or atomically replace the file of an earlier attempt of the task.
 
         Raises FileStoreError, StoreFull; a failed write leaves no file.
         """
@@ -105,7 +105,7 @@ class LocalSink:
     def commit(self) -> None:
         """Flush all files to disk, then rename the folder, then flush the names. Raises FileStoreError."""
         try:
-            # Left by killed tasks.
+            # Temporary files of killed tasks.
             remove_tree(self._staged / _TEMPORARY, set())
             self._background_sync.finish()
             sync_tree(self._staged)
@@ -158,7 +158,7 @@ class LocalSink:
 
 
 def _write_all(handle: int, piece: bytes | memoryview) -> int:
-    """Write a whole piece. The write after a short one raises the error that explains it, such as a full disk."""
+    """Write a whole piece. After a short write, the next write raises the cause, such as a full disk."""
     remaining = memoryview(piece).cast("B")
     length = len(remaining)
     while remaining:

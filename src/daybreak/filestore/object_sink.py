@@ -1,8 +1,8 @@
 """Upload of the files of one run: small files in parallel, large files in parts while they are still being written.
 
-The sink computes the SHA-256 of each file as it passes. An upload is complete when the ETag of the store is the MD5 of
-what was sent. Where ETags are something else, the object is read back. Files get their final key immediately; they
-belong to no snapshot until the manifest that names them is published.
+The sink computes the SHA-256 of each file during the upload. An upload is complete when the ETag of the store is the
+MD5 of the sent bytes. If the ETag differs, the object is read back. Files have their final key immediately. They belong
+to no snapshot until the manifest that lists them is published.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stored_headers(resource: str, format: str, serve_gzip_as: Literal["file", "e
 
 
 class ObjectSink:
-    """Files of one snapshot on their way to a bucket. Safe to use from several threads."""
+    """Uploads the files of one snapshot to a bucket. Safe to use from several threads."""
 
     def __init__(
         self, target: UploadTarget, snapshot_id: str, serve_gzip_as: Literal["file", "encoding"], uploads: int
@@ -121,7 +121,7 @@ class ObjectSink:
         self._target.remove_below(f"{self._folder}/", frozenset())
 
     def _upload(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
-        """Upload a small file, with retries if it arrives damaged or the store is unavailable."""
+        """Upload a small file, with retries if the upload is damaged or the store is unavailable."""
         expected = hashlib.md5(content, usedforsecurity=False).hexdigest()
         for attempt in count(1):
             try:
@@ -129,13 +129,13 @@ class ObjectSink:
                     self._target.check(key, len(content), sha256)
                 return
             except (FileDamaged, Unavailable):
-                # The run fails anyway once another upload has failed.
+                # No retry after another upload has failed, because the run fails anyway.
                 if attempt >= _ATTEMPTS or self._failure is not None:
                     raise
                 time.sleep(_RETRY_SECONDS * attempt)
 
     def _upload_parts(self, key: str, headers: dict[str, str], parts: Iterator[bytes]) -> WrittenFile:
-        """Upload a large file. Its parts exist only once, so that a failed upload fails the run."""
+        """Upload a large file. Its parts cannot be read again, so a failed upload fails the run."""
         digest = hashlib.sha256()
         part_digests = hashlib.md5(usedforsecurity=False)
         length = number = 0
@@ -180,7 +180,7 @@ def _damaged_upload(error: FileDamaged) -> Unavailable:
 
 
 class _ByteBudget:
-    """Limit on queued bytes: writers wait while uploads are behind."""
+    """Limit on queued bytes. Writers wait until uploads release enough of it."""
 
     def __init__(self, size_bytes: int) -> None:
         self._free = size_bytes
@@ -198,7 +198,7 @@ class _ByteBudget:
 
 
 def _parts(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
-    """Regroup the bytes into parts of exactly PART_BYTES, the last one shorter. The ETag depends on the part size."""
+    """Yield the bytes in parts of exactly PART_BYTES, except for the last one. The ETag depends on the part size."""
     gathered: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:

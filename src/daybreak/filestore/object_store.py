@@ -1,7 +1,7 @@
 """File store in a bucket: Amazon S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
 
-Keys in manifests are relative to the prefix of `files.url`. An unchanged file is not copied: the new manifest names the
-existing object, which is kept as long as a kept manifest names it.
+Keys in manifests are relative to the prefix of `files.url`. An unchanged file is not copied: the new manifest refers to
+the existing object. The object is kept until no manifest refers to it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ObjectStore:
         self._settings = settings
         self._bucket = open_bucket(settings, limits)
         self._scheme = urlsplit(settings.url).scheme
-        # obstore signs URLs of Cloud Storage for the host storage.googleapis.com, whatever the endpoint is.
+        # obstore signs URLs of Cloud Storage for the host storage.googleapis.com, regardless of the endpoint.
         public = settings.model_copy(update={"endpoint": ""})
         self._signing_bucket = open_bucket(public, limits) if self._scheme == "gs" else self._bucket
 
@@ -89,7 +89,7 @@ class ObjectStore:
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of an object, or `length` of them from `start`.
 
-        Raises FileStoreError if the object does not exist or `start` is behind its end, Unavailable.
+        Raises FileStoreError if the object does not exist or `start` is beyond its end, Unavailable.
         """
         split_key(key)
         options: GetOptions = {} if length is None else {"range": (start, start + length)}

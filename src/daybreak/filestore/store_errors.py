@@ -69,7 +69,7 @@ _CAUSES = {
     "the credentials and the network rules of the account.",
     "AuthorizationSourceIPMismatch": "the network rules of the account exclude this machine. Change the rules.",
     "AuthorizationProtocolMismatch": "the account requires https. Check files.endpoint.",
-    "KeyBasedAuthenticationNotPermitted": "the account does not permit account keys. Give this machine an identity.",
+    "KeyBasedAuthenticationNotPermitted": "the account does not permit account keys. Use an identity of this machine.",
     "AccountIsDisabled": "the storage account is disabled.",
 }
 """Permanent errors, by the code in the response."""
@@ -85,7 +85,7 @@ _PERMANENT = (
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Permission for an operation, as each cloud calls it."""
+    """Permission for an operation, by its name in each cloud."""
 
     amazon: str
     google: str
@@ -148,7 +148,7 @@ def _translated(failure: str, permission: Permission, error: Exception) -> FileS
 
 
 def _response_error(text: str) -> tuple[str, str]:
-    """Return the error code in a response, and code and message to append to ours. Both are empty without a code."""
+    """Return the error code in a response, and the text to append to the message. Both are empty without a code."""
     found, message = _CODE.search(text), _MESSAGE.search(text)
     if found is None:
         return "", ""

@@ -1,4 +1,4 @@
-"""Environment without credentials of the machine that runs the tests."""
+"""Removes the machine's own credentials from the environment of the tests."""
 
 from __future__ import annotations
 

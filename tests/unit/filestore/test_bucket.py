@@ -78,7 +78,9 @@ def parsed(url: str) -> tuple[str, str, dict[str, list[str]]]:
         ),
     ],
 )
-def test_s3_url(environment: Environment, settings: FilesSettings, more: dict[str, str], host: str, path: str) -> None:
+def test_s3_url_has_the_configured_host_and_path(
+    environment: Environment, settings: FilesSettings, more: dict[str, str], host: str, path: str
+) -> None:
     environment(AWS | more)
     found_host, found_path, query = parsed(signed_url(ObjectStore(settings)))
     assert (found_host, found_path) == (host, path)
@@ -137,7 +139,7 @@ def google_key(tmp_path: Path, environment: Environment) -> rsa.RSAPrivateKey:
 
 @pytest.mark.parametrize("endpoint", ["", "https://private.example/", "http://[::1]:8080"])
 def test_google_url_is_signed_with_the_key_of_the_account(google_key: rsa.RSAPrivateKey, endpoint: str) -> None:
-    """URLs lead to the public host: obstore signs no other."""
+    """URLs have the public host, because obstore signs URLs only for that host."""
     host, path, query = parsed(signed_url(ObjectStore(FilesSettings(url="gs://bucket/pre fix", endpoint=endpoint))))
     assert (host, path) == ("storage.googleapis.com", f"/bucket/pre%20fix/{KEY}")
     assert query["X-Goog-Expires"] == ["60"]
@@ -184,7 +186,9 @@ def test_unusable_google_credentials_are_rejected(
         ({"AZURE_STORAGE_ENDPOINT": "https://of.example"}, "https://mine.example/", "mine.example"),
     ],
 )
-def test_azure_url(environment: Environment, more: dict[str, str], endpoint: str, host: str) -> None:
+def test_azure_url_has_the_configured_host(
+    environment: Environment, more: dict[str, str], endpoint: str, host: str
+) -> None:
     environment(AZURE | more)
     url = signed_url(ObjectStore(FilesSettings(url="az://container/pre", endpoint=endpoint)))
     found_host, path, query = parsed(url)
@@ -252,8 +256,8 @@ def test_aws_profile_is_used_unless_keys_are_set(environment: Environment) -> No
     assert host == "bucket.s3.eu-north-1.amazonaws.com"
     assert query["X-Amz-Credential"][0].startswith("OTHER/")
     assert query["X-Amz-Security-Token"] == ["session"]
-    here = parsed(signed_url(ObjectStore(FilesSettings(url="s3://bucket", region="us-west-2"))))
-    assert here[0] == "bucket.s3.us-west-2.amazonaws.com"
+    with_region = parsed(signed_url(ObjectStore(FilesSettings(url="s3://bucket", region="us-west-2"))))
+    assert with_region[0] == "bucket.s3.us-west-2.amazonaws.com"
     environment(AWS)
     assert parsed(signed_url(ObjectStore(S3, LIMITS)))[2]["X-Amz-Credential"][0].startswith("access/")
 

@@ -1,4 +1,4 @@
-"""Background flushes, and the errors that they report."""
+"""Background flushes of written files, and their errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from daybreak.filestore.local_disk import LocalDisk
 LEADER = "d90cd8fe-ecce-4b28-b5b4-cded8d7e46f7"
 
 
-class Syncs:
-    """Counts calls of syncfs. The next `failures` calls fail."""
+class SyncCounter:
+    """Replacement of syncfs that counts calls. The next `failures` calls fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         real = durability._syncfs()
@@ -37,11 +37,11 @@ class Syncs:
 
 
 @pytest.fixture
-def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
-    return Syncs(monkeypatch)
+def syncs(monkeypatch: pytest.MonkeyPatch) -> SyncCounter:
+    return SyncCounter(monkeypatch)
 
 
-def test_flush_starts_while_the_run_writes(tmp_path: Path, syncs: Syncs) -> None:
+def test_flush_starts_while_the_run_writes(tmp_path: Path, syncs: SyncCounter) -> None:
     sink = LocalDisk(tmp_path / "files").stage(str(uuid.uuid4()))
     sink.write(LEADER, "members", "csv", [bytes(999)])
     sink.write(LEADER, "campaigns", "csv", [bytes(10)])
@@ -49,14 +49,14 @@ def test_flush_starts_while_the_run_writes(tmp_path: Path, syncs: Syncs) -> None
     assert syncs.calls == 2
 
 
-def test_small_run_is_flushed_once(tmp_path: Path, syncs: Syncs) -> None:
+def test_small_run_is_flushed_once(tmp_path: Path, syncs: SyncCounter) -> None:
     sink = LocalDisk(tmp_path / "files").stage(str(uuid.uuid4()))
     sink.write(LEADER, "members", "csv", [bytes(999)])
     sink.commit()
     assert syncs.calls == 1
 
 
-def test_error_of_a_background_flush_fails_the_commit(tmp_path: Path, syncs: Syncs) -> None:
+def test_error_of_a_background_flush_fails_the_commit(tmp_path: Path, syncs: SyncCounter) -> None:
     snapshot_id = str(uuid.uuid4())
     disk = LocalDisk(tmp_path / "files")
     sink = disk.stage(snapshot_id)
@@ -69,7 +69,7 @@ def test_error_of_a_background_flush_fails_the_commit(tmp_path: Path, syncs: Syn
     assert disk.snapshot_ids() == []
 
 
-def test_error_of_a_background_flush_fails_later_writes(tmp_path: Path, syncs: Syncs) -> None:
+def test_error_of_a_background_flush_fails_later_writes(tmp_path: Path, syncs: SyncCounter) -> None:
     sink = LocalDisk(tmp_path / "files").stage(str(uuid.uuid4()))
     syncs.failures = 1
 

@@ -1,4 +1,4 @@
-"""File store on local disk: atomic writes, and names that stay in its folder."""
+"""File store on local disk: atomic writes, reuse, deletion, and names that stay within its folder."""
 
 from __future__ import annotations
 
@@ -152,14 +152,14 @@ def test_several_threads_write_in_parallel(disk: LocalDisk, tmp_path: Path) -> N
     assert len(all_files(tmp_path)) == 40
 
 
-def test_carried_file_is_a_hard_link(disk: LocalDisk) -> None:
+def test_reused_file_is_a_hard_link(disk: LocalDisk) -> None:
     old, new = new_id(), new_id()
     sink = disk.stage(old)
     written = sink.write(LEADER, "members", "csv", [b"rows"])
     sink.commit()
     after = disk.stage(new)
     key = after.reuse(written.key)
-    assert after.reuse(written.key) == key, "a repeated task finds its link"
+    assert after.reuse(written.key) == key, "a repeated task returns the same key"
     after.commit()
     path = path_of(disk, key)
     assert path.stat().st_nlink == 2
@@ -167,12 +167,12 @@ def test_carried_file_is_a_hard_link(disk: LocalDisk) -> None:
     disk.check(key, 4, written.sha256)
 
 
-def test_missing_file_cannot_be_carried(disk: LocalDisk) -> None:
+def test_missing_file_cannot_be_reused(disk: LocalDisk) -> None:
     with pytest.raises(FileStoreError):
         disk.stage(new_id()).reuse(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz")
 
 
-def test_carried_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reused_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_args: object, **_more: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -223,12 +223,12 @@ def test_kept_file_is_not_deleted_with_its_snapshot(disk: LocalDisk) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
-    gone = sink.write(LEADER, "members", "json", [b"gone"])
+    deleted = sink.write(LEADER, "members", "json", [b"deleted"])
     sink.commit()
     assert disk.remove(snapshot_id, frozenset({kept.key})) == 1
     disk.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
-        disk.open_local(gone.key)
+        disk.open_local(deleted.key)
 
 
 def test_pickled_sink_writes_in_another_process(disk: LocalDisk) -> None:
@@ -279,7 +279,7 @@ malicious = st.one_of(
 
 
 @given(malicious, malicious, malicious)
-def test_no_name_leads_out_of_the_snapshot(client_id: str, resource: str, format: str) -> None:
+def test_file_name_stays_within_its_snapshot(client_id: str, resource: str, format: str) -> None:
     try:
         name = relative_name(client_id, resource, format)
     except FileStoreError:
@@ -291,7 +291,7 @@ def test_no_name_leads_out_of_the_snapshot(client_id: str, resource: str, format
 @given(
     st.one_of(malicious, st.lists(malicious, max_size=4).map(lambda parts: "/".join(["snapshots", new_id(), *parts])))
 )
-def test_no_key_leads_out_of_the_store(key: str) -> None:
+def test_key_stays_within_the_store(key: str) -> None:
     try:
         snapshot_id, name = split_key(key)
     except FileStoreError:
@@ -301,7 +301,7 @@ def test_no_key_leads_out_of_the_store(key: str) -> None:
     assert "\0" not in path
 
 
-def test_carried_file_replaces_one_of_an_earlier_attempt(disk: LocalDisk, tmp_path: Path) -> None:
+def test_reused_file_replaces_that_of_an_earlier_attempt(disk: LocalDisk, tmp_path: Path) -> None:
     sink = disk.stage(new_id())
     written = sink.write(LEADER, "members", "csv", [b"rows"])
     sink.commit()
@@ -313,7 +313,7 @@ def test_carried_file_replaces_one_of_an_earlier_attempt(disk: LocalDisk, tmp_pa
     assert len(all_files(tmp_path)) == 2
 
 
-def test_files_can_be_deleted_by_two_processes_at_once(
+def test_two_processes_can_delete_the_same_files(
     disk: LocalDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot_id = new_id()

@@ -1,4 +1,4 @@
-"""Error messages of stores: every operation names the setting or the permission that is wrong."""
+"""Error messages of object stores: each names the setting or permission to correct."""
 
 from __future__ import annotations
 
@@ -136,12 +136,12 @@ def test_denied_operation_names_its_permission(server: ErrorServer, permission: 
 def test_permanent_s3_error_names_its_cause(
     server: ErrorServer, operation: str, status: int, code: str, message: str
 ) -> None:
-    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    server.status, server.bodies = status, [error_body(code, "message of the store")]
     with pytest.raises(FileStoreError) as caught:
         OPERATIONS[operation](s3_store_at(server))
     assert message in caught.value.message
     # obstore drops the body of a redirect.
-    assert "words of the store" in caught.value.message or status == 301
+    assert "message of the store" in caught.value.message or status == 301
     assert server.requests == 1
 
 
@@ -162,11 +162,11 @@ def test_permanent_s3_error_names_its_cause(
 def test_permanent_azure_error_names_its_cause(
     server: ErrorServer, operation: str, status: int, code: str, message: str
 ) -> None:
-    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    server.status, server.bodies = status, [error_body(code, "message of the store")]
     with pytest.raises(FileStoreError) as caught:
         OPERATIONS[operation](azure_store_at(server))
     assert message in caught.value.message
-    assert "words of the store" in caught.value.message
+    assert "message of the store" in caught.value.message
     assert server.requests == 1
 
 
@@ -181,7 +181,7 @@ def test_permanent_azure_error_names_its_cause(
 def test_permanent_google_error_names_its_cause(
     server: ErrorServer, operation: str, status: int, code: str, message: str
 ) -> None:
-    server.status, server.bodies = status, [error_body(code, "words of the store")]
+    server.status, server.bodies = status, [error_body(code, "message of the store")]
     with pytest.raises(FileStoreError) as caught:
         OPERATIONS[operation](google_store_at(server))
     assert message in caught.value.message
