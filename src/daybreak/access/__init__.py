@@ -1,1 +1,1 @@
-"""Who may come in, as whom, and what they may do there."""
+"""Authentication, authorization, and administration of seats and API tokens."""

@@ -1,4 +1,4 @@
-"""The accounts that a seat has grants on. A seat with 100,000 of them must not block other requests."""
+"""The accounts that a seat has grants on. A seat with 100,000 accounts must not block other requests."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ async def granted_accounts(state: State, seat_id: str) -> tuple[GrantedAccount, 
 
 
 async def run_without_blocking(account_count: int, work: Callable[[], T]) -> T:
-    """Return the result of `work`, which takes time for each of the accounts; run it in a thread if they are many."""
+    """Return the result of `work`, whose duration grows with the number of accounts. Many run it in a thread."""
     return work() if account_count <= _MAX_ON_EVENT_LOOP else await asyncio.to_thread(work)

@@ -111,7 +111,7 @@ async def list_of_account(services: AccessServices, principal: Principal) -> lis
 
 
 async def revoke(services: AccessServices, principal: Principal, token_id: str, caller: Caller) -> None:
-    """Revoke a token that `list_of_account` returns, and with it every link issued with it.
+    """Revoke a token that `list_of_account` returns, and every link issued with it.
 
     Raises NotFound for other tokens. Revoking a revoked token changes nothing.
     """
@@ -200,12 +200,12 @@ async def _record_use(services: AccessServices, token_id: str, now: datetime) ->
     try:
         await services.state.awrite(write)
     except Unavailable:
-        # The response does not depend on it, and the next request tries again.
+        # The response does not depend on this write, and the next request tries it again.
         return
 
 
 def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
-    # Locked, so that parallel requests are counted one after the other.
+    # The lock serializes parallel requests, so that each counts the tokens of the others.
     stores.seats.get_for_update(token.seat_id)
     tokens = stores.api_tokens.list_for(client_id=token.client_id, seat_id=token.seat_id)
     live = [

@@ -21,9 +21,9 @@ _MAX_PENDING = 2000
 
 @dataclass(frozen=True, slots=True)
 class EventOrigin:
-    """Who acts, when, from where, on which account and with which credential (`subject`).
+    """The time, client, seat, account and credential (`subject`) of an audited action.
 
-    Without a seat the actor is `unknown`. What was typed as an email is not recorded: it may be a password.
+    Without a seat the actor is `unknown`. The submitted email is not recorded, because it may be a password.
     """
 
     at: datetime
@@ -57,8 +57,8 @@ class EventOrigin:
 class AuditBuffer:
     """Buffer of download events, written in one transaction every quarter of a second.
 
-    A power cut loses at most a quarter of a second of them. Events of changes to access are written in the transaction
-    of the change and never pass through here.
+    A power cut loses at most a quarter of a second of them. Events of changes to access are not
+    buffered: they are written in the transaction of the change.
     """
 
     def __init__(self, state: State) -> None:
@@ -68,7 +68,7 @@ class AuditBuffer:
         self._closing = False
 
     async def record(self, event: AuditEvent) -> None:
-        """Buffer an event. Raises Unavailable when the state database is away and the buffer is full.
+        """Buffer an event. Raises Unavailable when the state database is unavailable and the buffer full.
 
         A download that cannot be recorded is not served.
         """

@@ -34,7 +34,7 @@ class Requirement:
 
 
 REQUIREMENTS: dict[Action, Requirement] = {
-    # Holding a token of the account.
+    # Select the account as the context of a session or token.
     "select": Requirement(),
     "download": Requirement(data_export=True),
     "see_files": Requirement(data_export=True),
@@ -121,7 +121,7 @@ def not_your_account() -> Forbidden:
 
 
 def _permission_fault(account: AccountStatus, grant: Grant, requirement: Requirement) -> Forbidden | None:
-    """Return which permission is missing for a requirement, None if none is."""
+    """Return the error of a missing permission, None if the requirement is met."""
     if requirement.api_tokens_enabled and not account.api_tokens_enabled:
         return Forbidden(
             "API tokens are disabled for this account. Ask your operator to enable them.",

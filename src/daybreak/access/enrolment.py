@@ -1,4 +1,4 @@
-"""Enrolment of a second factor, by a seat that is signed in or whose login requires one, and its recovery codes."""
+"""Enrolment of a second factor, during a session or a login that requires one, and its recovery codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRODUCT = "Daybreak"
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """What a user needs to set up an authenticator app. Shown once, never logged.
+    """Key for the setup of an authenticator app, in three forms. Shown once, never logged.
 
     `qr_svg` is an SVG element of `otpauth_uri`; `manual_key` is base32.
     """

@@ -65,7 +65,7 @@ class PasswordHashing:
         self._pending += 1
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                # A hash that nothing waits for any more leaves the queue: cancellation reaches the executor.
+                # Cancellation reaches the executor, so an abandoned hash leaves the queue.
                 return await asyncio.wrap_future(self._executor.submit(work))
         except (TimeoutError, MemoryError):
             raise _busy() from None
@@ -74,8 +74,11 @@ class PasswordHashing:
 
 
 def _lower_priority() -> None:
-    """Let requests run first. The idle scheduling class is no option: a starved thread would hold the interpreter."""
-    # Linux applies the priority to this thread alone; systems that know no thread ids refuse it.
+    """Lower the priority of the thread, so that requests run first.
+
+    In the idle scheduling class, a starved thread would keep the interpreter lock.
+    """
+    # Linux applies the priority to this thread only. Systems without thread ids reject it.
     with suppress(OSError):
         thread = threading.get_native_id()
         nice = os.getpriority(os.PRIO_PROCESS, thread) + _NICE

@@ -35,7 +35,7 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorPending:
-    """A login that waits for its second factor. `enrolled`: the seat has one."""
+    """A login that waits for its second factor. `enrolled`: whether the seat has one."""
 
     session: Session
     seat_id: str

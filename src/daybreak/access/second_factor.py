@@ -85,7 +85,7 @@ def decrypt_seed(services: AccessServices, sealed: str, seat: Seat) -> bytes:
     try:
         return totp.decrypt_seed(sealed, seat_id=seat.seat_id, keyring=services.keyring.current())
     except totp.SeedDecryptionError:
-        # The keyring was replaced instead of rotated; the user cannot do anything about it.
+        # The keyring was replaced instead of rotated. Only an operator can fix this.
         raise Unavailable(
             "The second factor cannot be checked. Ask your operator to reset it or to restore the keyring.",
             code="second_factor_unreadable",
@@ -110,7 +110,7 @@ class LoginCompletion:
     proof: Proof
 
     def write(self, stores: Stores, throttle_key: str | None = None) -> SessionStarted | RequestError:
-        """Complete the login after its proof was accepted, or return why it cannot be completed."""
+        """Complete the login after its proof was accepted, or return the error that prevents it."""
         seat, session = self.login.seat, self.login.session
         if throttle_key is not None:
             stores.throttle.clear(throttle_key)

@@ -15,7 +15,7 @@ from daybreak.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class AccessServices:
-    """Dependencies of the access services. `clock` returns UTC instants, `random` that many random bytes."""
+    """Dependencies of the access services. `clock` returns UTC instants, `random(n)` n random bytes."""
 
     settings: Settings
     state: State

@@ -39,7 +39,7 @@ class ActiveSession(msgspec.Struct, frozen=True):
         return f"session:{self.session.sid}"
 
     def origin(self, at: datetime, caller: Caller) -> EventOrigin:
-        """Return the origin of what the seat does to its own sessions and secrets."""
+        """Return the event origin of changes by the seat to its own sessions and secrets."""
         return EventOrigin(at, caller, self.seat, self.client_id, self.subject)
 
 

@@ -1,7 +1,7 @@
 """Rate limits on logins and second factors, counted in the state database for all workers.
 
-An attempt is counted before the expensive work. Counting uses a sliding window, so that a limit delays and never locks
-out: attempts on a seat from one address do not block its owner at another one, and a device that the seat has used
+An attempt is counted before the expensive work. Windows slide, so that a limit delays attempts and never locks a seat
+out. Attempts on a seat from one address do not block its owner at another address, and a device that the seat has used
 before has a separate limit.
 """
 
@@ -50,7 +50,7 @@ def login_rules(settings: AccessSettings, *, email: str, address: str) -> list[T
 
 
 def known_device_rules(settings: AccessSettings, *, seat_id: str, device_id: str) -> list[ThrottleRule]:
-    """Return the rules of a login from a device that the seat has used before; no other attempts count."""
+    """Return the rules of a login from a device that the seat has used before. Other attempts do not count."""
     return [_rule(f"login:{seat_id}:{device_id}", settings.login_per_seat)]
 
 
@@ -82,5 +82,5 @@ def _rule(key: str, rate: Rate) -> ThrottleRule:
 
 
 def _email_key(email: str) -> str:
-    # Hashed, because people type anything into the field, passwords included.
+    # Hashed, because users sometimes enter their password in the email field.
     return hashlib.sha256(folded_email(email).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,1 +1,1 @@
-"""Proofs of identity: pure functions over secrets, without state or network access."""
+"""Credentials: passwords, tokens, signed links, one-time codes and the keyring. Uses no database and no network."""

@@ -21,7 +21,7 @@ _CHECKSUM_LENGTH = 6
 
 
 def generate(random: Callable[[int], bytes]) -> str:
-    """Return a new token. `random` returns that many random bytes."""
+    """Return a new token. `random(n)` returns n random bytes."""
     characters: list[str] = []
     while len(characters) < _RANDOM_LENGTH:
         # 248 = 4 * 62. Using larger bytes would make the first eight characters more frequent.

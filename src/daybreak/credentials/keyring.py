@@ -1,7 +1,7 @@
 """Keyring: a local file of root keys, from which all other keys are derived.
 
 The states of a key are `next` (accepted, does not sign yet), `signing`, `verify_only` and `gone` (without its secret).
-A `next` key is accepted before it signs, so a rotation fails no request in any worker or node that has the file.
+A `next` key is accepted before it signs, so requests keep working during a rotation on every node that has the file.
 
 File: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "retired_at"}]}`, mode 0600. Keys are
 derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
@@ -94,22 +94,22 @@ class Keyring:
 
         Args:
             now: Current time.
-            random: Returns that many random bytes.
-            lifetime: Longest lifetime of what a key signs. A key that stopped signing longer ago becomes `gone`.
+            random: `random(n)` returns n random bytes.
+            lifetime: Longest lifetime of a signed value. A key that stopped signing longer ago becomes `gone`.
             kids_in_use: Keys that encrypt stored values, which do not become `gone`. None keeps every key.
         """
-        moved: list[Key] = []
+        rotated: list[Key] = []
         for key in self.keys:
             if key.state == "next":
-                moved.append(replace(key, state="signing"))
+                rotated.append(replace(key, state="signing"))
             elif key.state == "signing":
-                moved.append(replace(key, state="verify_only", retired_at=now))
+                rotated.append(replace(key, state="verify_only", retired_at=now))
             elif kids_in_use is not None and key.kid not in kids_in_use and _has_expired(key, lifetime, now):
-                moved.append(replace(key, state="gone", secret=b""))
+                rotated.append(replace(key, state="gone", secret=b""))
             else:
-                moved.append(key)
-        moved.append(_new_key("next", now, random, {key.kid for key in moved}))
-        return Keyring(tuple(moved))
+                rotated.append(key)
+        rotated.append(_new_key("next", now, random, {key.kid for key in rotated}))
+        return Keyring(tuple(rotated))
 
 
 @lru_cache(64)

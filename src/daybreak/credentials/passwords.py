@@ -21,7 +21,7 @@ _MAXIMUM_DECOMPOSED_LENGTH = 4 * MAXIMUM_LENGTH
 
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19456, parallelism=1, hash_len=32, salt_len=16, type=Type.ID)
 
-# Message of argon2-cffi, which has no exception class for it.
+# Message of argon2-cffi, which has no exception class for a lack of memory.
 _NO_MEMORY = "Memory allocation error"
 
 # Verified for unknown seats, so that the response takes as long as for known ones. Matches no password.
@@ -44,7 +44,7 @@ def verify(password_hash: str, password: str) -> bool:
         return False
     except VerificationError as fault:
         if str(fault) == _NO_MEMORY:
-            # The password may be right.
+            # The password may be correct.
             raise MemoryError(_NO_MEMORY) from None
         return False
 
@@ -74,12 +74,12 @@ def weakness(password: str, *, email: str) -> str | None:
 
 
 def _normal_bytes(password: str) -> bytes:
-    # JSON may contain lone surrogates (RFC 8259 §8.2). They make a wrong password, not an error.
+    # JSON may contain lone surrogates (RFC 8259 §8.2). They count as a wrong password, not as an error.
     return _normal(password).encode("utf-8", "surrogatepass")
 
 
 def _normal(text: str) -> str:
-    # Normalization takes quadratic time in the number of combining marks. A longer text is no valid password.
+    # Normalization takes quadratic time in the number of combining marks. A longer text is not a valid password.
     return text if len(text) > _MAXIMUM_DECOMPOSED_LENGTH else unicodedata.normalize("NFC", text)
 
 

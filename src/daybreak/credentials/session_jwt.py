@@ -2,7 +2,7 @@
 
 `session+jwt` opens the account in its `client_id`. `mfa+jwt` is issued before the second factor and opens only the call
 that checks it. Each type is signed with its own derived key. A valid token does not prove that the session or the grant
-still exists: the state database is asked on every request.
+still exists: the state database is read on every request.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def encode(claims: Claims, *, typ: TokenType, keyring: Keyring, issuer: str) -> 
 
 
 def decode(token: str, *types: TokenType, keyring: Keyring, issuer: str, now_seconds: float) -> Claims:
-    """Return the claims of a valid token of one of these types. Raises only InvalidToken."""
+    """Return the claims of a valid token of one of these types. Raises no error except InvalidToken."""
     typ, claims, not_before = _verify(token, keyring, issuer)
     if typ not in types:
         raise InvalidToken("type")

@@ -93,7 +93,7 @@ def decrypt_seed(encrypted: str, *, seat_id: str, keyring: Keyring) -> bytes:
 
 
 def encryption_kid(encrypted: str) -> str:
-    """Return the id of the key that encrypted a seed, or an empty text."""
+    """Return the id of the key that encrypted a seed, "" for malformed text."""
     parts = encrypted.split(".")
     return parts[1] if len(parts) == 4 else ""
 
@@ -110,7 +110,7 @@ def new_recovery_codes(random: Callable[[int], bytes]) -> tuple[str, ...]:
 def recovery_digest(code: str, *, seat_id: str) -> str:
     """Return the stored form of a recovery code: SHA-256 as hex, regardless of case, dashes and spaces.
 
-    80 random bits need no slow hash. The seat makes equal codes of two seats differ.
+    80 random bits need no slow hash. The seat id makes the digests of equal codes differ between seats.
     """
     plain = "".join(character for character in code.casefold() if character.isalnum())
     return hashlib.sha256(f"{seat_id}:{plain}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,1 +1,1 @@
-"""The field's own terms: who asks, what a snapshot is, and every error there is."""
+"""Domain types: identities, snapshots, audit events and errors."""

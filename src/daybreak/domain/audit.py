@@ -9,7 +9,7 @@ import msgspec
 
 
 class AuditEvent(msgspec.Struct, frozen=True):
-    """Who did what, when, from where, with which result. Append-only; holds no secret.
+    """One recorded action: actor, time, origin and result. Append-only; contains no secret.
 
     `actor` is an email, `operator`, `service` or `demo`; `unknown` for unknown actors. `action` is a dotted name
     such as `login`, `second_factor.enrolled`, `context.switched`, `logout`, `token.created`, `token.revoked`,

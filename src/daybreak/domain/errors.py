@@ -1,4 +1,4 @@
-"""Every error of the service, one tree.
+"""The class hierarchy of the service's errors.
 
 DaybreakError
 ├── RequestError                a client's error; `web` maps each code to one HTTP status
@@ -10,14 +10,14 @@ DaybreakError
 │   └── Conflict                conflict
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
 ├── SourceError                 the platform's data cannot be read or violates the contract
-│   └── SourceUnavailable       the source is away (transient)
+│   └── SourceUnavailable       the source is unavailable (transient)
 ├── RunError                    a run cannot continue: disk short, verification failed, ...
 │   ├── ReuseFailed             an earlier file cannot be reused (transient)
 │   └── RunFenced               another builder took over the run
 ├── FileStoreError              a file cannot be written, read or verified
 │   ├── StoreFull               disk_short
 │   └── FileDamaged             file_damaged
-└── OperatorError               an operator's request cannot be carried out; says what to do
+└── OperatorError               an operator's request cannot be carried out; the message names the fix
 
 `web.http.problems` and docs/reference/errors.md list every code that a client can receive, with its status.
 """
@@ -42,7 +42,7 @@ class DaybreakError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldFault:
-    """One invalid field of a request: `pointer` names it, `detail` says what to send."""
+    """One invalid field of a request: `pointer` is its JSON Pointer, `detail` the fix."""
 
     pointer: str
     detail: str
@@ -75,7 +75,7 @@ class Forbidden(RequestError):
 
 
 class NotFound(RequestError):
-    """Not found (404). `retry_after_seconds` is set when it will exist later."""
+    """The resource does not exist (404). `retry_after_seconds` is set if it will exist later."""
 
     code = "not_found"
 
@@ -85,7 +85,7 @@ class NotFound(RequestError):
 
 
 class Conflict(RequestError):
-    """It exists already or was decided already (409)."""
+    """The request conflicts with the current state, such as an object that already exists (409)."""
 
     code = "conflict"
 
@@ -111,7 +111,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(DaybreakError):
-    """A required component is away or busy (503)."""
+    """A required component is unavailable or busy (503)."""
 
     code = "unavailable"
     transient = True
@@ -128,7 +128,7 @@ class SourceError(DaybreakError):
 
 
 class SourceUnavailable(SourceError):
-    """The source went away or cancelled the reading. The run is retried."""
+    """The source became unavailable or canceled a query. The run is retried."""
 
     code = "source_unavailable"
     transient = True

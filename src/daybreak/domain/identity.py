@@ -23,7 +23,7 @@ MAX_EMAIL_INPUT_LENGTH = 2 * MAX_EMAIL_LENGTH
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of an id: a UUID in lower case. No other text needs a lookup."""
+    """Return whether a text has the form of an id: a UUID in lower case. Other texts need no lookup."""
     return _ID.fullmatch(text) is not None
 
 
@@ -44,7 +44,7 @@ class BillingState(msgspec.Struct, frozen=True):
 
 
 class AccountStatus(msgspec.Struct, frozen=True):
-    """The flags that decide who may use an account, read on every request."""
+    """The flags that control access to an account, read on every request."""
 
     client_id: str
     active: bool = True
@@ -74,7 +74,7 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> AccountStatus:
-        """The flags that decide who may use the account."""
+        """The flags that control access to the account."""
         return AccountStatus(self.client_id, self.active, self.api_tokens_enabled, self.second_factor_required)
 
 

@@ -36,9 +36,9 @@ class SeatStore(Protocol):
 
     def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None: ...
 
-    def set_disabled(self, seat_id: str, disabled: bool) -> None: ...  # noqa: FBT001 - the name says it
+    def set_disabled(self, seat_id: str, disabled: bool) -> None: ...  # noqa: FBT001 - the method name explains it
 
-    def set_operator(self, seat_id: str, operator: bool) -> None: ...  # noqa: FBT001 - the name says it
+    def set_operator(self, seat_id: str, operator: bool) -> None: ...  # noqa: FBT001 - the method name explains it
 
     def set_last_client(self, seat_id: str, client_id: str) -> None: ...
 
@@ -78,7 +78,7 @@ class SeatStore(Protocol):
     def reset_second_factor(self, seat_id: str) -> None: ...
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
-        """Replace each encrypted seed by `reseal(seat_id, sealed)` unless that is None. Returns the number replaced."""
+        """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
 
 
 class SessionStore(Protocol):

@@ -28,7 +28,7 @@ class FileSink(Protocol):
         """Store one file. An empty `client_id` selects the file that all Leaders without rows share."""
 
     def reuse(self, key: str) -> str:
-        """Make an unchanged file of an earlier snapshot part of this one. Return its key in this one."""
+        """Add an unchanged file of an earlier snapshot to this one. Return its new key."""
 
     def commit(self) -> None:
         """Return when all files are durable and have their final names."""
@@ -62,7 +62,7 @@ class FileStore(Protocol):
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of a file, or `length` of them from `start`: fewer if the file is shorter.
 
-        A file in an object store comes in pieces of 256 KiB or a little more.
+        An object store yields pieces of 256 KiB or slightly more.
         """
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:

@@ -1,4 +1,4 @@
-"""Runs, manifests and the pointer to the published snapshot, as the state database keeps them."""
+"""Port of the runs, the manifests and the pointer to the published snapshot in the state database."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SnapshotStore(Protocol):
         *,
         accepted_reason: str | None = None,
     ) -> None:
-        """Move the pointer. Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published
+        """Publish a snapshot. Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published
         one, is not complete, or is held without a reason.
         """
 
@@ -120,8 +120,8 @@ class SnapshotStore(Protocol):
     def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
         """Delete a snapshot's manifest, and return the number of rows. The run stays, as retired without files.
 
-        With `at_most`, repeat until fewer rows were deleted; others can write in between. Raises Conflict for a
-        snapshot that is published, or may still be.
+        With `at_most`, repeat until fewer rows were deleted; other transactions can write in between. Raises Conflict
+        for a snapshot that is published, or may still be published.
         """
 
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:

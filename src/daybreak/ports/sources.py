@@ -14,7 +14,7 @@ from daybreak.ports.files import FileSink
 
 @dataclass(frozen=True, slots=True)
 class ExportJob:
-    """What to export of one resource.
+    """Parameters of the export of one resource.
 
     `formats` are names of the catalogue's formats, `compression` is a codec name such as `igzip-2`, `threads` bounds
     encoding and compression. `previous` maps a client_id to its fingerprint in the previous snapshot: the files of a
@@ -29,10 +29,10 @@ class ExportJob:
 
 
 class ExportObserver(Protocol):
-    """Receives the results of an export as they come. All methods are called from the thread that called `export`."""
+    """Receives the results of an export during the export, in the thread that called `export`."""
 
     def entries_written(self, entries: list[ManifestEntry]) -> None:
-        """Receive manifest entries whose files the sink has taken. The first is the shared header-only one, with
+        """Receive manifest entries whose files are in the sink. The first is the shared header-only one, with
         client_id "".
         """
 
@@ -52,7 +52,7 @@ class ResourceReport:
     """Figures of one resource's export.
 
     `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `unknown_leader_rows` are
-    rows of no known Leader, which are in no file. `unexpected_values` and `null_counts` count, by column, values that
+    rows of no known Leader, which no file contains. `unexpected_values` and `null_counts` count, by column, values that
     the catalogue does not list and NULLs, both over the rows of known Leaders.
     """
 
@@ -99,7 +99,7 @@ class Reading(Protocol):
 
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations that the catalogue declares. `resources` are those that have rows of known Leaders; the
-        others violate nothing.
+        others have no rows to check.
         """
 
     def confirm_unchanged(self) -> None:
@@ -125,4 +125,4 @@ class DirectorySource(Protocol):
 
 
 class PlatformSource(RowSource, DirectorySource, Protocol):
-    """What every engine provides."""
+    """The operator's platform as the source of rows and of the directory."""

@@ -25,10 +25,10 @@ class AuditStore(Protocol):
     def append(self, event: AuditEvent) -> None: ...
 
     def append_all(self, events: Sequence[AuditEvent]) -> None:
-        """Append events in order, at a tenth of the cost of single calls."""
+        """Append events in order, ten times as fast as single calls."""
 
     def read(self, query: AuditQuery) -> list[AuditEvent]:
-        """Return the events that match `query`, oldest first unless it says otherwise."""
+        """Return the events that match `query`, in the order that it specifies."""
 
     def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
         """Delete events before that instant, oldest first, and return how many.
@@ -39,7 +39,7 @@ class AuditStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running service process, as it reports itself to others."""
+    """A running service process, as its heartbeat describes it."""
 
     node_id: str
     host: str

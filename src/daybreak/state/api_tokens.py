@@ -15,7 +15,7 @@ from daybreak.state.schema import accounts, api_tokens, grants, seats
 from daybreak.state.statements import PreparedRead
 
 
-def _standing_by(column: sa.Column[Any]) -> PreparedRead:
+def _read_by(column: sa.Column[Any]) -> PreparedRead:
     own_grant = sa.and_(grants.c.seat_id == api_tokens.c.seat_id, grants.c.client_id == api_tokens.c.client_id)
     return PreparedRead(
         api_tokens.join(seats, seats.c.seat_id == api_tokens.c.seat_id)
@@ -26,8 +26,8 @@ def _standing_by(column: sa.Column[Any]) -> PreparedRead:
     )
 
 
-_BY_DIGEST = _standing_by(api_tokens.c.digest)
-_BY_ID = _standing_by(api_tokens.c.token_id)
+_BY_DIGEST = _read_by(api_tokens.c.digest)
+_BY_ID = _read_by(api_tokens.c.token_id)
 _WIDTH = len(TOKEN_COLUMNS)
 
 
@@ -56,12 +56,12 @@ class SqlApiTokens:
         )
 
     def resolve(self, digest: str) -> ResolvedToken | None:
-        return self._standing(_BY_DIGEST, digest)
+        return self._resolve(_BY_DIGEST, digest)
 
     def resolve_by_id(self, token_id: str) -> ResolvedToken | None:
-        return self._standing(_BY_ID, token_id)
+        return self._resolve(_BY_ID, token_id)
 
-    def _standing(self, read: PreparedRead, value: str) -> ResolvedToken | None:
+    def _resolve(self, read: PreparedRead, value: str) -> ResolvedToken | None:
         row = read.first(self._connection, value=value)
         if row is None:
             return None

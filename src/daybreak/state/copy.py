@@ -1,4 +1,4 @@
-"""Copies a state database to another one, in one transaction."""
+"""Copy of a state database to another one, in one transaction."""
 
 from __future__ import annotations
 

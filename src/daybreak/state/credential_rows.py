@@ -1,4 +1,4 @@
-"""What a resolved is made of: the columns and joins that sessions and API tokens share."""
+"""Columns that the queries for sessions and API tokens share, and their conversion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEAT_END = len(SEAT_COLUMNS)
 
 
 def credential_parts(row: Sequence[Any]) -> tuple[Seat, AccountStatus | None, Grant | None]:
-    """Seat, account and grant of a row of CREDENTIAL_COLUMNS. The account is given only with a grant on it."""
+    """Return the seat, account and grant of a row of CREDENTIAL_COLUMNS; account and grant are None without a grant."""
     seat = seat_of(row[:_SEAT_END])
     client_id, roles, data_export, async_rest_api, active, tokens, factor = row[_SEAT_END:]
     if client_id is None:

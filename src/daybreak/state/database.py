@@ -1,4 +1,4 @@
-"""Opens the state database of a URL."""
+"""Construction of the state database from its URL."""
 
 from __future__ import annotations
 

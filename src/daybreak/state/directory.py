@@ -25,7 +25,7 @@ class SqlDirectory:
         self._connection = connection
 
     def load(self) -> Directory:
-        """Return everything: accounts by client id, seats by email, grants by seat and client id."""
+        """Return the whole directory: accounts by client id, seats by email, grants by seat and client id."""
         run = self._connection.execute
         return Directory(
             accounts=tuple(account_of(row) for row in run(sa.select(*ACCOUNT_COLUMNS).order_by(accounts.c.client_id))),
@@ -62,7 +62,7 @@ class SqlDirectory:
         )
 
     def put_seats(self, *new: Seat) -> None:
-        """Raises Conflict if another seat has one of the emails."""
+        """Insert or update seats. Raises Conflict if another seat has one of the emails."""
         change = ["email", "email_folded", "disabled"]
         for columns, batch in (
             ([*change, "password_hash"], [seat for seat in new if seat.password_hash is not None]),
@@ -83,7 +83,7 @@ class SqlDirectory:
             upsert(self._connection, seats, rows, keys=("seat_id",), change=columns)
 
     def put_grants(self, *new: Grant) -> None:
-        """Raises Conflict if a seat or an account does not exist."""
+        """Insert or update grants. Raises Conflict if a seat or an account does not exist."""
         upsert(
             self._connection,
             grants,

@@ -1,4 +1,4 @@
-"""Maps errors of the databases to errors of the service."""
+"""Translation of database errors to errors of the service."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def busy() -> Unavailable:
 
 
 def sqlstate_of(error: BaseException) -> str:
-    """Return the SQLSTATE code of a PostgreSQL error, "" if it has none."""
+    """Return the SQLSTATE code of a PostgreSQL error, "" for other errors."""
     return getattr(error, "sqlstate", None) or ""
 
 

@@ -1,4 +1,4 @@
-"""Migrates a state database to the schema of this version. One node migrates, others wait."""
+"""Migration of a state database to the schema of this version. One node migrates, others wait."""
 
 from __future__ import annotations
 

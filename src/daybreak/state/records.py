@@ -1,4 +1,4 @@
-"""Converts rows to domain values. Each function takes a row of the column list next to it."""
+"""Conversion of rows to domain values. Each function takes a row of the column list in its docstring."""
 
 from __future__ import annotations
 

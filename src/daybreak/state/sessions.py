@@ -12,7 +12,7 @@ from daybreak.state.records import DEVICE_COLUMNS, SESSION_COLUMNS, device_of, s
 from daybreak.state.schema import accounts, devices, grants, seats, sessions
 from daybreak.state.statements import PreparedRead, upsert
 
-_STANDING = PreparedRead(
+_RESOLVE = PreparedRead(
     sessions.join(seats, seats.c.seat_id == sessions.c.seat_id)
     .outerjoin(grants, sa.and_(grants.c.seat_id == sessions.c.seat_id, grants.c.client_id == sa.bindparam("client_id")))
     .outerjoin(accounts, accounts.c.client_id == grants.c.client_id),
@@ -61,7 +61,7 @@ class SqlSessions:
 
     def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
         # No account has an empty id, so the join finds no grant.
-        row = _STANDING.first(self._connection, sid=sid, client_id=client_id or "")
+        row = _RESOLVE.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
             return None
         return ResolvedSession(session_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))

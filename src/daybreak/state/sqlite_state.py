@@ -1,7 +1,7 @@
 """State on one SQLite file.
 
 Commits are durable before they are acknowledged (write-ahead log, `synchronous=FULL`). Asynchronous reads run in the
-event loop: at 6 us they take less time than a switch to a thread. Asynchronous writes go to one thread, which commits
+event loop: a read takes about 6 us, less than a switch to a thread. Asynchronous writes go to one thread, which commits
 waiting transactions together.
 """
 

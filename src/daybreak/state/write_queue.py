@@ -83,7 +83,7 @@ class WriteQueue:
                 return
 
     def _batch(self, first: _Job) -> tuple[list[_Job], bool]:
-        """Return the job with those that wait behind it, and whether the queue was closed."""
+        """Return the batch of `first` and the jobs queued after it, and whether the queue was closed."""
         jobs, last = [first], False
         while len(jobs) < _MAX_BATCH:
             try:
@@ -121,7 +121,7 @@ class WriteQueue:
             job.done.set_result(result)
 
     def _write_batch(self, jobs: list[_Job]) -> bool:
-        """Run all jobs in one transaction. Return False if a job broke it, and nothing was written."""
+        """Run all jobs in one transaction. Return False, with nothing written, if a job aborted it."""
         outcomes: list[tuple[Any, DaybreakError | None]] = []
         begun = False
 

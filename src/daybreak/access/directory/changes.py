@@ -1,8 +1,8 @@
 """Differences between the state database and a directory, and how they are applied.
 
-An import adds and changes. A sync is complete: accounts that it does not list are deactivated, seats disabled and
-grants removed; accounts and seats are never deleted. Sessions and API tokens that lose their permission are revoked in
-the same transaction, with an audit event each.
+An import adds and changes entries. A sync is complete: accounts that it does not list are deactivated, seats disabled
+and grants removed; accounts and seats are never deleted. Sessions and API tokens that lose their permission are revoked
+in the same transaction, with an audit event each.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class DirectoryChanges:
 def compare_directories(current: Directory, wanted: Directory, *, complete: bool) -> DirectoryChanges:
     """Return the changes that turn `current` into `wanted`.
 
-    With `complete`, whatever `wanted` does not list is deactivated, disabled or removed. Otherwise only the accounts
-    and seats that it lists change; the grants of a listed seat become those listed.
+    With `complete`, entries that `wanted` does not list are deactivated, disabled or removed. Otherwise only the
+    accounts and seats that it lists change; the grants of a listed seat become those listed.
     """
     if complete:
         wanted = _with_missing_deactivated(current, wanted)
@@ -113,14 +113,14 @@ def check_removals(changes: DirectoryChanges, current: Directory, max_removed_sh
     """
     active_accounts = sum(account.active for account in current.accounts)
     enabled_seats = sum(not seat.disabled for seat in current.seats)
-    for what, removed, total in (
+    for kind, removed, total in (
         ("accounts", len(changes.deactivated_accounts), active_accounts),
         ("seats", len(changes.disabled_seats), enabled_seats),
         ("grants", len(changes.removed_grants), len(current.grants)),
     ):
         if total and removed / total > max_removed_share:
             raise OperatorError(
-                f"The sync would remove {removed} of {total} {what}, more than the share of {max_removed_share:g} that "
+                f"The sync would remove {removed} of {total} {kind}, more than the share of {max_removed_share:g} that "
                 "directory.max_removed_share allows. Nothing was changed. Check the queries under [directory]. If the "
                 "change is intended, run `daybreakd directory sync --accept-removals`.",
                 code="directory_sync_refused",
@@ -189,8 +189,9 @@ def _only_usage_differs(known: Account, wanted: Account) -> bool:
 
 
 def _seat_differs(known: Seat, wanted: Seat) -> bool:
-    """Compare what a directory can hold: not the operator role, the second factor or the last account. A missing
-    password keeps the current one.
+    """Return whether a field of the directory differs. A missing password keeps the current one.
+
+    The operator role, the second factor and the last account are not part of a directory.
     """
     return (
         known.email != wanted.email

@@ -131,7 +131,7 @@ class _Object(Fields):
         self._faults.append(f"{self._position}{'.' if name else ''}{name}: {detail}")
 
     def password(self, email: str) -> str | None:
-        """Read the plain password of a seat, None when absent. No fault quotes it."""
+        """Read the plain password of a seat, None when absent. Faults do not contain it."""
         value = self.read("password")
         if value is MISSING or value is None:
             return None

@@ -1,7 +1,7 @@
-"""Rules for the fields of accounts, seats and grants, whatever form they come in.
+"""Validation of the fields of accounts, seats and grants, the same for every input format.
 
-The forms (a JSON document, rows of the platform's database) define how a field is read. An invalid field is recorded as
-a fault and replaced by an empty value, so that all faults are reported together.
+Each format (a JSON document, rows of the platform's database) defines how a field is read. An invalid field is recorded
+as a fault and replaced by an empty value, so that all faults are reported together.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Fields(ABC):
 
     @abstractmethod
     def add_fault(self, name: str, detail: str) -> None:
-        """Record what is wrong with a field."""
+        """Record a fault of a field."""
 
     def text(self, name: str, is_valid: Callable[[str], bool], expected: str) -> str:
         """Read a required text."""
@@ -146,9 +146,9 @@ def read_grant(row: Fields, seat_id: str) -> Grant:
 def build_directory(
     accounts: Sequence[Account], seats: Sequence[Seat], grants: Sequence[Grant], faults: list[str]
 ) -> Directory:
-    """Build a directory from parts that must agree with each other.
+    """Build a directory and check that its ids are unique and its grants refer to listed accounts and seats.
 
-    Raises OperatorError(directory_faults) that lists `faults` and those of the whole.
+    Raises OperatorError(directory_faults) that lists `faults` and those found here.
     """
     faults += _repeated("accounts: client_id", [account.client_id for account in accounts])
     faults += _repeated("seats: seat_id", [seat.seat_id for seat in seats])
@@ -167,11 +167,11 @@ def build_directory(
     return Directory(tuple(accounts), tuple(seats), tuple(grants))
 
 
-def _repeated(what: str, keys: Sequence[str]) -> Iterator[str]:
+def _repeated(label: str, keys: Sequence[str]) -> Iterator[str]:
     seen: set[str] = set()
     for key in keys:
         if key and key in seen:
-            yield f"{what} {key} appears twice"
+            yield f"{label} {key} appears twice"
         seen.add(key)
 
 

@@ -27,7 +27,7 @@ _log = structlog.get_logger("daybreak.directory")
 
 @dataclass(frozen=True, slots=True)
 class DirectorySync:
-    """Brings the directory in the state database in line with the platform's own. `clock` returns UTC instants."""
+    """Synchronizes the directory in the state database with the platform's. `clock` returns UTC instants."""
 
     settings: DirectorySettings
     source: DirectorySource
@@ -71,7 +71,7 @@ class DirectorySync:
 
 @dataclass(frozen=True, slots=True)
 class SyncingSource:
-    """A row source that synchronizes the directory before each reading, so that files and seats are of the same day."""
+    """A row source that synchronizes the directory before each reading, so that files and seats have the same date."""
 
     source: PlatformSource
     sync: DirectorySync

@@ -54,7 +54,7 @@ _POSTGRESQL_GUARDS = (
 
 def upgrade() -> None:
     """Create the tables, the triggers of the audit trail, and the permanent rows."""
-    _make_tables()
+    _create_tables()
     guards = _SQLITE_GUARDS if op.get_bind().dialect.name == "sqlite" else _POSTGRESQL_GUARDS
     for guard in guards:
         op.execute(guard)
@@ -63,7 +63,7 @@ def upgrade() -> None:
     op.execute("INSERT INTO audit_retention (slot) VALUES (1)")
 
 
-def _make_tables() -> None:
+def _create_tables() -> None:
     op.create_table(
         "accounts",
         sa.Column("client_id", _KEY, primary_key=True),
