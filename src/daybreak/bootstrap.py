@@ -71,7 +71,7 @@ def open_files(settings: Settings) -> "FileStore":
 
 
 def open_source(settings: Settings) -> "PlatformSource":
-    """Return the operator's platform; the connection is made when it is read."""
+    """Return the operator's platform; it connects when rows are read."""
     from daybreak.catalogue.models import load_models
     from daybreak.export.engine import ENGINE_MEMORY_SHARE
 
@@ -114,7 +114,7 @@ def directory_sync(settings: Settings, state: "State") -> "DirectorySync":
 def run_context(
     settings: Settings, state: "State", watch: Callable[[Mapping[str, object]], None] | None = None
 ) -> "RunContext":
-    """Return what a snapshot run works with. `watch` receives its progress."""
+    """Return the context of snapshot runs. `watch` receives their progress."""
     from daybreak.access.cleanup import delete_expired
     from daybreak.access.directory.sync import SyncingSource
     from daybreak.snapshots.disk_space import SpillFolder
@@ -153,8 +153,8 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
 
 
 @dataclass(frozen=True, slots=True)
-class Wired:
-    """The services of one web process, and how they are closed."""
+class WebProcess:
+    """The services of one web process. `aclose` closes them."""
 
     settings: Settings
     state: "Database"
@@ -167,7 +167,7 @@ class Wired:
         await self.state.aclose()
 
 
-def build(settings: Settings) -> Wired:
+def build(settings: Settings) -> WebProcess:
     """Build the services of one web process. Raises OperatorError that names the setting and the fix."""
     from daybreak.access.audit_trail import AuditBuffer
     from daybreak.downloads import DownloadServices
@@ -191,11 +191,11 @@ def build(settings: Settings) -> Wired:
             random=os.urandom,
         ),
     )
-    return Wired(settings, state, services)
+    return WebProcess(settings, state, services)
 
 
 def this_node(role: str) -> Callable[[datetime], "Node"]:
-    """Return a picklable function that describes this process, as seen at an instant."""
+    """Return a picklable function that returns the heartbeat of this process at an instant."""
     return partial(_node, new_id(), socket.gethostname(), now_utc(), role)
 
 

@@ -32,10 +32,10 @@ EXAMPLES = (
     ("Sign in. Prompts for email, password and code", "daybreak login https://export.example.org"),
     ("List your accounts, and select one by a part of its name", "daybreak accounts"),
     ("", 'daybreak use "North Light"'),
-    ("All nine files as CSV. Later only changed files", "daybreak fetch exports"),
-    ("One file as JSON", "daybreak fetch exports --only members --format json"),
-    ("Daily from cron, with the variables below", "daybreak fetch exports --wait 2h"),
-    ("A link for another program", "daybreak link members"),
+    ("Fetch all nine files as CSV; later runs fetch only changed files", "daybreak fetch exports"),
+    ("Fetch one file as JSON", "daybreak fetch exports --only members --format json"),
+    ("Fetch daily from cron, with the variables below", "daybreak fetch exports --wait 2h"),
+    ("Print a link for another program", "daybreak link members"),
 )
 VARIABLES = {
     "DAYBREAK_SERVICE": "URL of the service. With DAYBREAK_TOKEN, no login is needed.",
@@ -80,7 +80,7 @@ app = App(
 
 
 def main() -> None:
-    """Run the verb and end the process with its exit code."""
+    """Run the command line of this process and end it with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     sys.exit(run(sys.argv[1:]))

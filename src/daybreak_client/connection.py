@@ -93,7 +93,7 @@ class Connection:
                 response.read()
                 raise _error_of(response)
         except (httpx.RequestError, httpx.InvalidURL) as fault:
-            raise Unreachable(f"The transfer broke off: {_text_of(fault)}.") from fault
+            raise Unreachable(f"The transfer was interrupted: {_text_of(fault)}.") from fault
 
     def _absolute(self, url: str) -> str:
         """Return the absolute URL of a link. Raises Unreachable when it would downgrade HTTPS to HTTP."""
@@ -109,7 +109,7 @@ class Connection:
 def _validated(address: str, *, plain_http: bool) -> str:
     try:
         parts = urlsplit(address.strip())
-        # Evaluated for their errors: an invalid port, an invalid host name.
+        # Evaluated only to detect an invalid port or host name.
         _, _ = parts.port, httpx.URL(address.strip()).host.encode("idna")
     except (ValueError, httpx.InvalidURL):
         parts = urlsplit("")
@@ -157,7 +157,7 @@ def _error_of(response: httpx.Response) -> ClientError:
         code, detail = problem["code"], problem["detail"]
         request_id = problem.get("request_id", "")
     except (ValueError, TypeError, KeyError):
-        text = f"{response.url.host} answered {response.status_code} {response.reason_phrase}"
+        text = f"{response.url.host} returned {response.status_code} {response.reason_phrase}"
         if response.status_code in _TRANSIENT_STATUSES or response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return Unreachable(f"{text}. Try again later.")
         return WrongUse(f"{text}. Check the URL of the service.")
@@ -175,7 +175,9 @@ def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:
     try:
         return parse(response.json() if response.content else None)
     except (ValueError, LookupError, TypeError, AttributeError) as fault:
-        raise WrongUse(f"{response.url.host} does not answer like Daybreak. Check the URL of the service.") from fault
+        raise WrongUse(
+            f"{response.url.host} did not return a Daybreak response. Check the URL of the service."
+        ) from fault
 
 
 def _text_of(fault: Exception) -> str:

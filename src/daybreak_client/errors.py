@@ -1,7 +1,7 @@
-"""Every error of the client, one tree.
+"""The class hierarchy of the client's errors.
 
 ClientError
-├── WrongUse            an invalid URL, account or file name; the message says what to use
+├── WrongUse            an invalid URL, account or file name; the message names the fix
 ├── Refused             the service refused the request: `code`, `status` and `request_id` are the service's own
 │   └── NotPublished    the account has no files yet; `retry_after_seconds` is the time until the next attempt
 ├── Unreachable         the service or its file store does not answer or is busy; try again later

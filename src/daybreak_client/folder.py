@@ -1,8 +1,8 @@
 """Update of a local folder to the published files.
 
-Missing files are downloaded next to the others, compared with their digests, and then renamed one right after the
-other. The folder therefore contains the files of one snapshot, and after an error the files it had before. An
-interrupted download is resumed by the next call.
+Missing files are downloaded next to the others, compared with their digests, and then renamed in immediate
+succession. The folder therefore contains the files of one snapshot, and an error leaves it unchanged. The next call
+resumes an interrupted download.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from threading import Event
 from daybreak_client.errors import Damaged, Unreachable, WrongUse
 from daybreak_client.published import PublishedFile
 
-# (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer breaks off.
+# (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer is interrupted.
 OpenFile = Callable[[PublishedFile, int], AbstractContextManager[tuple[int, Iterator[bytes]]]]
 # Receives a file and the number of its bytes that are on disk. Called from several threads.
 ProgressCallback = Callable[[PublishedFile, int], None]
@@ -66,12 +66,12 @@ class _Downloader:
                 partial.unlink()
                 damaged += 1
                 if damaged > 1:
-                    raise Damaged(f"{file.name} was received twice with other content than was published.")
+                    raise Damaged(f"{file.name} was received twice with content that differs from the published file.")
                 size = 0
             try:
                 self._resume(partial, file, size)
             except OSError as fault:
-                # A failed write does not name its file.
+                # The error of a failed write has no file name.
                 fault.filename = fault.filename or str(partial)
                 raise
             except Unreachable:
@@ -129,7 +129,7 @@ def _partial_path(folder: Path, file: PublishedFile) -> Path:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder. The end of the process releases it."""
+    """Hold the lock of the folder. The system releases it when the process ends."""
     if sys.platform == "win32":
         yield
         return

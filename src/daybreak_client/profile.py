@@ -30,7 +30,7 @@ def profile_file(environ: Mapping[str, str]) -> Path:
 
 
 def load(path: Path) -> Profile | None:
-    """Load a saved profile, None when there is none. Raises WrongUse when it is invalid or readable by others."""
+    """Return the saved profile, None without a file. Raises WrongUse when it is invalid or readable by other users."""
     try:
         with path.open(encoding="utf-8") as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:

@@ -67,7 +67,7 @@ class PublishedSnapshot:
         pairs = dict.fromkeys((resource, each) for resource in resources or known_resources for each in formats)
         missing = [f"{resource} as {each}" for resource, each in pairs if (resource, each) not in files]
         if missing:
-            raise WrongUse(f"There is no {missing[0]}.")
+            raise WrongUse(f"{missing[0]} is not available.")
         return tuple(files[pair] for pair in pairs)
 
 

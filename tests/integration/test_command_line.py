@@ -211,7 +211,9 @@ def test_list_and_watch_report_failed_and_lapsed_runs(
         state.write(lambda stores: stores.snapshots.begin_manual(killed, long_ago, 120))
         listed, notes = output("snapshot", "list")
         assert lines(listed)[1][:2] == [killed.snapshot_id, "lapsed"]
-        assert f"{killed.snapshot_id} lapsed: no sign of node-7:12 since {long_ago:%Y-%m-%d %H:%M:%S} UTC." in notes
+        assert (
+            f"{killed.snapshot_id} lapsed: no heartbeat from node-7:12 since {long_ago:%Y-%m-%d %H:%M:%S} UTC." in notes
+        )
         assert "No run is in progress." in output("snapshot", "watch")[1]
         state.write(lambda stores: stores.snapshots.lapse(now_utc()))
     finally:

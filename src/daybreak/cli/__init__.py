@@ -1,1 +1,1 @@
-"""The operator's command `daybreakd`: one thin module per group of verbs, heavy imports inside them."""
+"""The operator's command `daybreakd`: one module per group of verbs, with expensive imports inside the functions."""

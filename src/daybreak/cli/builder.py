@@ -51,7 +51,7 @@ def _run(settings: "Settings", parent: int | None) -> None:
 
 
 def _stop_with(parent: int, stop: threading.Event) -> None:
-    """Set the event when the parent process was killed."""
+    """Set the event when the parent process ends."""
     while os.getppid() == parent:
         if stop.wait(_PARENT_POLL_SECONDS):
             return

@@ -12,17 +12,17 @@ import structlog
 from daybreak.web.server import GRACE_SECONDS
 
 _FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 60.0
-# A process that ran for so long starts again without a pause.
+_MAX_PAUSE_SECONDS = 60.0
+# A process that ran at least this long restarts without a pause.
 _STABLE_SECONDS = 60.0
 _log = structlog.get_logger("daybreak.serve")
 
 
 class BuilderProcess:
-    """Runs `daybreakd builder`, and starts it again with growing pauses when it ends.
+    """Runs `daybreakd builder`, and restarts it with increasing pauses when it ends.
 
-    It is started with `posix_spawn`: `subprocess` waits for the other end of a pipe, which web workers that are forked
-    at that moment would keep open.
+    It uses `posix_spawn`, because `subprocess` waits until the other end of a pipe is closed. Web workers that are
+    forked at that moment would keep it open.
     """
 
     def __init__(self, config: Path | None) -> None:
@@ -39,7 +39,7 @@ class BuilderProcess:
     def start(self) -> None:
         """Start the process, and a thread that restarts it.
 
-        The thread does nothing but wait while the first web workers are forked.
+        The thread only waits while the first web workers are forked.
         """
         self._spawn()
         self._thread.start()
@@ -75,7 +75,7 @@ class BuilderProcess:
             _log.warning("ended", process="builder", status=status, starts_again_in_seconds=pause)
             if self._stopping.wait(pause):
                 return
-            pause = min(max(2 * pause, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+            pause = min(max(2 * pause, _FIRST_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
             self._spawn()
 
     def _spawn(self) -> None:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _AT_LEAST_ONE = Number(gte=1)
 _READY_SECONDS = 120.0
-_MADE = "demo.json"
+_SAVED_FILE = "demo.json"
 _LOG = "service.log"
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
+class _PreparedDemo:
     """A demo folder that is ready to serve."""
 
     settings: "Settings"
@@ -69,24 +69,24 @@ def demo(
     """Generate a platform, build its files and serve them. Prints test users and curl command lines."""
     from daybreak.web.listener import claim_address
 
-    # Checked before minutes of work.
+    # Checked first, because the generation takes minutes.
     try:
         claim_address(f"127.0.0.1:{port}")
     except OperatorError as fault:
         raise OperatorError(f"--port {port}: {fault.message}") from fault
     wanted = {"leaders": leaders, "members": members, "messages": messages, "seed": seed}
-    stage = _prepare(folder.resolve(), wanted, port)
+    prepared = _prepare(folder.resolve(), wanted, port)
     if check:
-        return _check(stage)
-    with _running_service(stage, "serve") as service:
+        return _check(prepared)
+    with _running_service(prepared, "serve") as service:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: service.terminate())
-        _wait_until_ready(stage, service)
-        _print_welcome(stage)
+        _wait_until_ready(prepared, service)
+        _print_welcome(prepared)
         return service.wait()
 
 
-def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _Stage:
+def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDemo:
     from daybreak.access.directory.file_import import import_document
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.cli.init import make_folder
@@ -95,19 +95,19 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _Stage:
     from daybreak.demo.directory import make_directory
     from daybreak.settings import load_settings
 
-    platform, made_path = folder / "platform", folder / _MADE
-    made: dict[str, Any] = json.loads(made_path.read_text("utf-8")) if made_path.exists() else {}
-    if made and made["wanted"] != dict(wanted):
+    platform, saved_path = folder / "platform", folder / _SAVED_FILE
+    saved: dict[str, Any] = json.loads(saved_path.read_text("utf-8")) if saved_path.exists() else {}
+    if saved and saved["wanted"] != dict(wanted):
         raise OperatorError(
-            f"{folder} contains another demo ({_options(made['wanted'])}). Use another folder or remove it."
+            f"{folder} contains another demo ({_options(saved['wanted'])}). Use another folder or remove it."
         )
-    if not made:
+    if not saved:
         # Whole seconds, because the instant is printed and typed again for comparisons.
         as_of = now_utc().replace(microsecond=0)
         _make_platform(platform, wanted, as_of)
-        made = {"wanted": dict(wanted), "as_of": as_of.isoformat()}
-        _save(made_path, made)
-    as_of = datetime.fromisoformat(made["as_of"])
+        saved = {"wanted": dict(wanted), "as_of": as_of.isoformat()}
+        _save(saved_path, saved)
+    as_of = datetime.fromisoformat(saved["as_of"])
     address = {"DAYBREAK_BASE_URL": f"http://127.0.0.1:{port}", "DAYBREAK_LISTEN": f"127.0.0.1:{port}"}
     if not (folder / DEFAULT_FILE).exists():
         values = {"base_url": address["DAYBREAK_BASE_URL"], "listen": address["DAYBREAK_LISTEN"]}
@@ -118,10 +118,10 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _Stage:
     print_note("Importing accounts and seats.")
     with closing(open_state(settings)) as state:
         import_document(state, directory.document, now_utc())
-    token = made.get("token") or _set_up_seats(settings, directory)
-    _save(made_path, made | {"token": token})
+    token = saved.get("token") or _set_up_seats(settings, directory)
+    _save(saved_path, saved | {"token": token})
     _snapshot(settings, as_of)
-    return _Stage(settings, address, directory, as_of, platform, token)
+    return _PreparedDemo(settings, address, directory, as_of, platform, token)
 
 
 def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -> None:
@@ -135,11 +135,11 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
         print_note(f"  {progress.tables_done:2}/{progress.tables_total} {progress.table}: {progress.rows:,} rows")
 
     sizes = PlatformSizes(wanted["leaders"], wanted["members"], wanted["messages"])
-    made = make_platform(platform, sizes, seed=wanted["seed"], as_of=as_of, on_progress=report)
+    summary = make_platform(platform, sizes, seed=wanted["seed"], as_of=as_of, on_progress=report)
     print_note(
-        f"  {sum(made.rows.values()):,} rows, {format_bytes(made.size_bytes)} of Parquet in "
+        f"  {sum(summary.rows.values()):,} rows, {format_bytes(summary.size_bytes)} of Parquet in "
         f"{format_seconds(time.monotonic() - began)}; the largest 5 % of Leaders have "
-        f"{format_share(made.largest_leaders_share)} of the Members"
+        f"{format_share(summary.largest_leaders_share)} of the Members"
     )
 
 
@@ -168,11 +168,11 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
                 stores.seats.begin_second_factor(seat.seat_id, sealed, now)
                 stores.seats.confirm_second_factor(seat.seat_id, 0, (), now)
         found = operators.find_seat(stores, owner.email)
-        minted = api_tokens.new_token(
+        created = api_tokens.new_token(
             found, owner.client_ids[0], now=now, random=os.urandom, name="demo", expires_at=None
         )
-        api_tokens.add_by_operator(stores, minted.token, now, actor="demo")
-        return minted.secret
+        api_tokens.add_by_operator(stores, created.token, now, actor="demo")
+        return created.secret
 
     with closing(open_state(settings)) as state:
         return state.write(work)
@@ -188,20 +188,22 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
         print_note(f"Using the existing snapshot {served.snapshot_id}.")
         return
     print_note("Building the nine files of every Leader.")
-    made = run_once(settings, as_of=as_of)
-    rows, files = count(made.report, "rows"), count(made.report, "files")
-    took = format_seconds(figure(made.report, "seconds"))
-    print_note(f"  {rows:,} rows in {files:,} files, {took}; {made.snapshot_id} is {made.state}")
+    snapshot = run_once(settings, as_of=as_of)
+    rows, files = count(snapshot.report, "rows"), count(snapshot.report, "files")
+    took = format_seconds(figure(snapshot.report, "seconds"))
+    print_note(f"  {rows:,} rows in {files:,} files, {took}; {snapshot.snapshot_id} is {snapshot.state}")
 
 
-def _check(stage: _Stage) -> int:
+def _check(prepared: _PreparedDemo) -> int:
     """Compare files, fetched over HTTP, with the source."""
     from daybreak.demo.check import check_service
 
-    with _running_service(stage, "web") as service:
-        _wait_until_ready(stage, service)
+    with _running_service(prepared, "web") as service:
+        _wait_until_ready(prepared, service)
         faults = 0
-        for checked in check_service(stage.settings.base_url, stage.platform, _served_as_of(stage), stage.directory):
+        for checked in check_service(
+            prepared.settings.base_url, prepared.platform, _served_as_of(prepared), prepared.directory
+        ):
             print_text(f"{'ok   ' if checked.passed else 'WRONG'} {checked.description}")
             faults += not checked.passed
     print_text("The files match the source." if not faults else f"{faults} comparisons failed.")
@@ -209,11 +211,11 @@ def _check(stage: _Stage) -> int:
 
 
 @contextmanager
-def _running_service(stage: _Stage, verb: str) -> "Iterator[subprocess.Popen[bytes]]":
+def _running_service(prepared: _PreparedDemo, verb: str) -> "Iterator[subprocess.Popen[bytes]]":
     """Run `daybreakd serve` or `daybreakd web` as a child process that logs to a file."""
-    command = [sys.executable, "-m", "daybreak.cli.main", verb, "--config", str(stage.settings.file)]
-    with stage.log.open("ab") as log:
-        service = subprocess.Popen(command, env={**os.environ, **stage.environment}, stderr=log)
+    command = [sys.executable, "-m", "daybreak.cli.main", verb, "--config", str(prepared.settings.file)]
+    with prepared.log.open("ab") as log:
+        service = subprocess.Popen(command, env={**os.environ, **prepared.environment}, stderr=log)
     try:
         yield service
     finally:
@@ -221,51 +223,51 @@ def _running_service(stage: _Stage, verb: str) -> "Iterator[subprocess.Popen[byt
         service.wait(60)
 
 
-def _served_as_of(stage: _Stage) -> datetime:
+def _served_as_of(prepared: _PreparedDemo) -> datetime:
     from daybreak.bootstrap import open_state
 
-    with closing(open_state(stage.settings)) as state:
+    with closing(open_state(prepared.settings)) as state:
         served = state.read(lambda stores: stores.snapshots.current())
-    return served.as_of if served is not None else stage.as_of
+    return served.as_of if served is not None else prepared.as_of
 
 
-def _wait_until_ready(stage: _Stage, service: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline and service.poll() is None:
         try:
-            with urllib.request.urlopen(f"{stage.settings.base_url}/readyz", timeout=5) as answer:  # noqa: S310 - our own address
+            with urllib.request.urlopen(f"{prepared.settings.base_url}/readyz", timeout=5) as answer:  # noqa: S310 - our own address
                 if answer.status == 200:
                     return
         except OSError:
             time.sleep(0.2)
-    raise OperatorError(f"The service did not start. See the end of {stage.log}.")
+    raise OperatorError(f"The service did not start. See the end of {prepared.log}.")
 
 
-def _print_welcome(stage: _Stage) -> None:
+def _print_welcome(prepared: _PreparedDemo) -> None:
     from daybreak.credentials.totp import manual_key
     from daybreak.demo.directory import OWNER_EMAIL
 
-    base, owner = stage.settings.base_url, stage.directory.seat(OWNER_EMAIL)
+    base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]
     files = f"{base}/download/v1/files/{client_id}"
     print_text()
     print_text(f"Daybreak is running at {base}. Press Ctrl-C to stop it.")
     print_text("Sign in there, or run these lines in another terminal.")
-    print_text(f"Log: {stage.log}")
+    print_text(f"Log: {prepared.log}")
     print_text()
     print_table(
-        ("EMAIL", "PASSWORD", "WHAT", "ACCOUNTS"),
-        [(seat.email, seat.password, seat.description, len(seat.client_ids)) for seat in stage.directory.seats],
+        ("EMAIL", "PASSWORD", "DESCRIPTION", "ACCOUNTS"),
+        [(seat.email, seat.password, seat.description, len(seat.client_ids)) for seat in prepared.directory.seats],
         numbers=frozenset({"ACCOUNTS"}),
     )
-    for seat in stage.directory.seats:
+    for seat in prepared.directory.seats:
         if seat.totp_seed is not None:
             print_text(f"Second factor of {seat.email}: key {manual_key(seat.totp_seed)}")
-    if stage.directory.inactive_client_id is not None:
-        print_text(f"Inactive account: {stage.directory.inactive_client_id}")
+    if prepared.directory.inactive_client_id is not None:
+        print_text(f"Inactive account: {prepared.directory.inactive_client_id}")
     print_text()
     print_text("# One file by API token")
-    print_text(f"curl -sSL -o members.csv.gz -H 'Authorization: Bearer {stage.token}' {files}/members.csv.gz")
+    print_text(f"curl -sSL -o members.csv.gz -H 'Authorization: Bearer {prepared.token}' {files}/members.csv.gz")
     print_text("gunzip -c members.csv.gz | head -3")
     print_text()
     print_text("# Another file with email and password: sign in, select an account, download as JSON")
@@ -284,11 +286,11 @@ def _print_welcome(stage: _Stage) -> None:
     sys.stdout.flush()
 
 
-def _save(path: Path, made: Mapping[str, object]) -> None:
-    """Save what another start needs, with mode 0600 because it contains an API token."""
+def _save(path: Path, saved: Mapping[str, object]) -> None:
+    """Save the data for the next start, with mode 0600 because it contains an API token."""
     temporary = path.with_name(f".{path.name}")
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(made, file, indent=2)
+        json.dump(saved, file, indent=2)
     temporary.replace(path)
 
 

@@ -9,29 +9,32 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Check that everything works", "daybreakd doctor"),
     ),
     "init": (
-        ("Parquet files in exports/platform, one per table", "daybreakd init exports"),
+        ("Use Parquet files in exports/platform, one per table", "daybreakd init exports"),
         (
-            "A platform in PostgreSQL",
+            "Use a platform in PostgreSQL",
             "daybreakd init exports --engine postgresql \\\n    --source postgresql://reader@db.internal/platform",
         ),
     ),
     "serve": (
         ("Serve, and build files every day", "daybreakd serve"),
-        ("Use another port this time", "DAYBREAK_LISTEN=127.0.0.1:9000 daybreakd serve"),
+        ("Use another port for one run", "DAYBREAK_LISTEN=127.0.0.1:9000 daybreakd serve"),
     ),
     "web": (("Serve without building files", "daybreakd web -c exports/daybreak.toml"),),
     "builder": (("Build files without serving them", "daybreakd builder -c exports/daybreak.toml"),),
-    "migrate": (("Once after an upgrade, before the nodes start", "daybreakd migrate"),),
-    "doctor": (("Before the first start, and to find problems", "daybreakd doctor -c exports/daybreak.toml"),),
+    "migrate": (("Migrate once after an upgrade, before the nodes start", "daybreakd migrate"),),
+    "doctor": (("Run before the first start, and to find problems", "daybreakd doctor -c exports/daybreak.toml"),),
     "demo": (
-        ("In ./daybreak-demo, on http://127.0.0.1:8400", "daybreakd demo"),
-        ("A larger platform in another folder", "daybreakd demo /tmp/big --leaders 500 --members 2000000 --port 8401"),
+        ("Use ./daybreak-demo and http://127.0.0.1:8400", "daybreakd demo"),
+        (
+            "Use a larger platform and another folder",
+            "daybreakd demo /tmp/big --leaders 500 --members 2000000 --port 8401",
+        ),
         ("Compare files with the source, then exit", "daybreakd demo --check"),
     ),
     "snapshot": (
         ("Build and publish files now", "daybreakd snapshot run"),
-        ("Recent runs and the freshness of the files", "daybreakd snapshot list"),
-        ("Why a snapshot is held, by the start of its id", "daybreakd snapshot show 4bd15f0c"),
+        ("List recent runs and the freshness of the files", "daybreakd snapshot list"),
+        ("Show why a snapshot is held; the start of its id is enough", "daybreakd snapshot show 4bd15f0c"),
         ("Publish a held snapshot", 'daybreakd snapshot publish 4bd15f0c --accept "spring clean-up"'),
     ),
     "directory": (
@@ -40,7 +43,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Read them from the platform, with the queries in [directory]", "daybreakd directory sync"),
     ),
     "seat": (
-        ("All seats", "daybreakd seat list"),
+        ("List all seats", "daybreakd seat list"),
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
         ("Remove the second factor of a lost phone", "daybreakd seat reset-second-factor ana@example.org"),
@@ -50,27 +53,27 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "Create a token for a nightly script",
             "daybreakd token create --seat ana@example.org \\\n    --account 7d909222-adf5-4547-93e0-e8f60c50f980",
         ),
-        ("When tokens were last used", "daybreakd token list --seat ana@example.org"),
+        ("List the tokens of a seat, with their last use", "daybreakd token list --seat ana@example.org"),
         ("Revoke tokens in a file that became public", "daybreakd token revoke --leaked public.log"),
     ),
     "keys": (
-        ("Which key signs", "daybreakd keys list"),
+        ("Show which key signs", "daybreakd keys list"),
         ("Change the signing key without interruption", "daybreakd keys rotate"),
     ),
     "audit": (
-        ("Logins in the last two hours", "daybreakd audit --action login --since 2h"),
-        ("New events as they happen", "daybreakd audit --follow"),
-        ("Downloads as JSON", "daybreakd audit --action file.fetched --json --limit 1000"),
+        ("Print the logins of the last two hours", "daybreakd audit --action login --since 2h"),
+        ("Print new events as they occur", "daybreakd audit --follow"),
+        ("Print downloads as JSON", "daybreakd audit --action file.fetched --json --limit 1000"),
     ),
     "completion": (
         (
-            "Then add to ~/.bashrc: source ~/.daybreakd-completion",
+            "Write the script, then add to ~/.bashrc: source ~/.daybreakd-completion",
             "daybreakd completion bash > ~/.daybreakd-completion",
         ),
     ),
     "state": (
         (
-            "From one machine to many nodes",
+            "Move from one machine to several nodes",
             "daybreakd state copy sqlite:///exports/state.db \\\n    postgresql://daybreak@db/daybreak",
         ),
     ),

@@ -41,7 +41,7 @@ def rotate(*, config: Config = None) -> None:
     """Sign with the next key and create a new next key. Old keys verify until everything they signed has expired.
 
     Running processes reload the file. With several nodes, copy the file to all of them before the next rotation: every
-    node knows the new signing key since the previous rotation, so no request fails in between.
+    node has the new signing key since the previous rotation, so no request fails in the meantime.
     """
     from daybreak.access.operators import reseal_seeds
     from daybreak.bootstrap import now_utc, open_state

@@ -69,7 +69,7 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
 
 
 def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBase"]:
-    """Return a logger class that formats an event in one step, because every request writes one."""
+    """Return a logger class that formats an event in one step, because every request logs an event."""
     import structlog
 
     def method(level: str) -> Callable[..., None]:
@@ -87,7 +87,7 @@ def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBas
 
 
 def _json_line(fields: Mapping[str, Any]) -> str:
-    """Format an event as one ASCII line, which no terminal interprets. Values without a JSON form become text."""
+    """Format an event as one line of ASCII without control characters. Values without a JSON form become text."""
     with suppress(UnicodeEncodeError):
         line = _ENCODER.encode(fields)
         if line.isascii():

@@ -1,4 +1,4 @@
-"""`daybreakd migrate`, and what a service does with its state database at start."""
+"""`daybreakd migrate`, and the check of the state database when a service starts."""
 
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ def migrate(*, config: Config = None) -> None:
 def prepare_state(settings: "Settings") -> None:
     """Migrate an existing SQLite file, and check that the state database is up to date.
 
-    A shared database is migrated only by `daybreakd migrate`. A missing file is not created: with a disk that is not
+    A shared database is migrated only by `daybreakd migrate`. A missing file is not created: if its disk is not
     mounted, the service would run without any seat or token.
 
     Raises:

@@ -24,7 +24,7 @@ def print_note(text: str) -> None:
 
 
 def escape_unprintable(text: str) -> str:
-    r"""Replace characters that a terminal interprets or hides by escapes such as `\x1b`. Names may hold any of them."""
+    r"""Replace characters that a terminal interprets or hides by escapes such as `\x1b`. Names may contain any."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
@@ -63,7 +63,7 @@ def print_table(
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     min_width = 2
     for column, cells in zip(columns, zip(*texts, strict=True) if texts else ((),) * len(columns), strict=True):
-        # Only between words: an id or a number that is broken cannot be copied or read.
+        # Lines break only between words, because a broken id or number cannot be copied or read.
         unbroken = column in numbers
         words = [cell_len(word) for cell in (column, *cells) for word in ([cell] if unbroken else cell.split() or [""])]
         min_width += max(words) + 3

@@ -46,7 +46,7 @@ def run_progress(*, logged: bool = False) -> Iterator[ProgressCallback]:
 
 
 class _ProgressLines:
-    """Passes progress on when the resource or phase changes, and every few seconds."""
+    """Forwards progress when the resource or phase changes, and every few seconds."""
 
     def __init__(self, write: ProgressCallback) -> None:
         self._write = write

@@ -154,7 +154,7 @@ def grant_operator(email: Email, *, config: Config = None) -> None:
 def revoke_operator(email: Email, *, config: Config = None) -> None:
     """Withdraw the operator role from a seat."""
     _set_operator(config, email, operator=False)
-    print_text(f"{email} is not an operator any more.")
+    print_text(f"{email} is no longer an operator.")
 
 
 def _set_operator(config: Path | None, email: str, *, operator: bool) -> None:

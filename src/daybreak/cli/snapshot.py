@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = App(name="snapshot", help="Manage runs and snapshots.", help_epilogue=examples_of("snapshot"))
 SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or its first characters.")]
-_RUNS_TO_FIND = 1000
+_MAX_RUNS_SEARCHED = 1000
 _POLL_SECONDS = 1.0
 
 
@@ -84,7 +84,7 @@ def run_once(
     try:
         with closing(open_state(settings)) as state, run_progress(logged=logged) as watch:
             context = run_context(settings, state, watch)
-            # Ctrl-C stops the run at its next file and removes what was written; a second one ends the process.
+            # Ctrl-C stops the run after its current file and deletes its files. A second Ctrl-C ends the process.
             stop_on_signals(context.stop)
             return run_by_hand(context, as_of=as_of, full=full)
     finally:
@@ -207,7 +207,7 @@ def verify(
 
 @app.command
 def watch(*, config: Config = None) -> int:
-    """Show the progress of the current run until it ends, whatever process it is in."""
+    """Show the progress of the current run until it ends. The run can be in any process."""
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.cli.progress import run_progress
 
@@ -273,7 +273,7 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
 
 def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":
     """Return the recent run whose id starts with the prefix. Raises OperatorError."""
-    runs = state.read(lambda stores: stores.snapshots.recent(_RUNS_TO_FIND))
+    runs = state.read(lambda stores: stores.snapshots.recent(_MAX_RUNS_SEARCHED))
     matching = [each for each in runs if each.snapshot_id.startswith(id_prefix.lower())]
     if len(matching) != 1 or len(id_prefix) < 4:
         what = "More than one snapshot starts" if len(matching) > 1 else "No snapshot starts"
@@ -300,14 +300,15 @@ def _print_result(snapshot: "Snapshot") -> None:
 
 
 def _print_failure(runs: "Sequence[Snapshot]", now: "datetime") -> None:
-    """Report the newest run if it failed or its builder vanished."""
+    """Report the newest run if it failed or lapsed."""
     for run in runs[:1]:
         if run.failure:
             print_note(f"{run.snapshot_id} failed: {run.failure}")
         elif run.lapsed(now):
             since = format_instant(run.heartbeat_at)
             print_note(
-                f"{run.snapshot_id} lapsed: no sign of {run.builder} since {since} UTC. The next run starts over."
+                f"{run.snapshot_id} lapsed: no heartbeat from {run.builder} since {since} UTC. "
+                "The next run starts over."
             )
 
 

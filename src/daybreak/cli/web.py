@@ -16,7 +16,7 @@ from daybreak.cli.migrate import prepare_state
 from daybreak.cli.options import Config, settings_of
 
 if TYPE_CHECKING:
-    from daybreak.bootstrap import Wired
+    from daybreak.bootstrap import WebProcess
     from daybreak.domain.snapshot import Freshness
     from daybreak.ports.state import Node
     from daybreak.settings import Settings
@@ -35,7 +35,7 @@ def web(*, config: Config = None) -> None:
 
 
 def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
-    """Run the web workers until SIGTERM or SIGINT. Logging is configured already.
+    """Run the web workers until SIGTERM or SIGINT. Logging must be configured before.
 
     Raises:
         OperatorError: the keyring, the state database or the address cannot be used.
@@ -80,16 +80,16 @@ def _load_app(
     wired = build(settings)
     app = create_app(wired.services, partial(_background, wired, address, main_pid, node))
     gc.collect()
-    # What is loaded now lives as long as the worker: no later collection has to visit it.
+    # Objects loaded so far live as long as the worker. Later collections skip them.
     gc.freeze()
     return app
 
 
 @asynccontextmanager
 async def _background(
-    wired: "Wired", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
+    wired: "WebProcess", address: "ListenAddress", main_pid: int, node: "Callable[[datetime], Node]"
 ) -> AsyncIterator[None]:
-    """What runs in a worker besides requests."""
+    """Run the watchdog, the announcement and the heartbeat of a worker until it stops."""
     from daybreak.bootstrap import now_utc
     from daybreak.web.heartbeat import heartbeat
     from daybreak.web.server import announcement
@@ -103,11 +103,11 @@ async def _background(
 
 @contextmanager
 def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
-    """Create the folder where workers write their metrics, in memory where the system has a file system for that."""
+    """Create the folder where workers write their metrics, in memory if the system has /dev/shm."""
     if not settings.metrics.listen:
         yield None
         return
-    memory = Path("/dev/shm")  # noqa: S108 - a folder for this user alone is created in it
+    memory = Path("/dev/shm")  # noqa: S108 - a private folder is created in it
     parent = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="daybreak-metrics-", dir=parent, ignore_cleanup_errors=True) as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
@@ -117,7 +117,7 @@ def _metrics_folder(settings: "Settings") -> Iterator[Path | None]:
 def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Process:
     """Return the process that serves metrics.
 
-    It has threads and database connections, which the main process must not have: workers are forked from that.
+    It has threads and database connections, which the main process must not have, because workers are forked from it.
     """
     from daybreak.web.listener import claim_port
     from daybreak.web.metrics_server import serve_metrics
@@ -128,7 +128,7 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
 
 
 def _read_freshness(settings: "Settings") -> "Freshness":
-    """Read how fresh the files are."""
+    """Return the freshness of the files."""
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.freshness import freshness
 

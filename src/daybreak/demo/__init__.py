@@ -1,1 +1,1 @@
-"""Generates a realistic messaging platform from a seed, for the demo, tests and benchmarks."""
+"""Generator of a realistic messaging platform from a seed, for the demo, tests and benchmarks."""

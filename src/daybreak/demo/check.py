@@ -1,4 +1,4 @@
-"""Checks a running demo: fetches files over HTTP and compares them with queries on the source tables."""
+"""Check of a running demo: files fetched over HTTP are compared with queries on the source tables."""
 
 import csv
 import gzip
@@ -19,7 +19,7 @@ from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory
 from daybreak.domain.errors import OperatorError
 from daybreak.export.sql import literal
 
-# Row count of each file. Written independently of the models, so that a wrong model is found.
+# Row count of each file. Written independently of the models, so that errors in a model are detected.
 _ROW_COUNTS = {
     "campaigns": "SELECT count(*) FROM campaigns WHERE leader_id = $leader AND sent_at <= $as_of",
     "outbound_message_type_usage": """
@@ -93,7 +93,7 @@ def _check_leader(
             path = _path(client_id, resource.path_for(format))
             response = http.get(path, headers=_bearer(token), follow_redirects=True)
             if response.status_code != 200:
-                raise OperatorError(f"GET {path} answered {response.status_code}: {response.text[:300]}")
+                raise OperatorError(f"GET {path} returned {response.status_code}: {response.text[:300]}")
             rows[format.name] = _rows(response.content, format.name)
         same = rows["csv"][1:] == _as_text(rows["json"])
         yield CheckResult(
@@ -141,7 +141,7 @@ def _has_ended(http: httpx.Client, token: str) -> bool:
 def _body(response: httpx.Response) -> Any:
     if response.status_code != 200:
         request = response.request
-        raise OperatorError(f"{request.method} {request.url} answered {response.status_code}: {response.text[:300]}")
+        raise OperatorError(f"{request.method} {request.url} returned {response.status_code}: {response.text[:300]}")
     return response.json()
 
 

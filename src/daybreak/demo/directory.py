@@ -65,13 +65,13 @@ class _Leader:
 
 
 def make_directory(platform: Path, seed: int) -> DemoDirectory:
-    """Return the directory for the platform in that folder. The same platform and seed give the same directory.
+    """Return the directory for the platform in that folder. The result depends only on the platform and the seed.
 
     Every Leader becomes an account. The owner has access to the five largest, the analyst to two of them. One account
     is inactive, one requires a second factor, and the visitor lacks `data_export`. Small platforms reuse accounts.
     """
     leaders = _leaders(platform)
-    draw = random.Random(seed)  # noqa: S311 - the passwords are printed, they only have to repeat
+    draw = random.Random(seed)  # noqa: S311 - the demo prints the passwords; they must be reproducible
     seats = _seats(seed, [leader.leader_id for leader in leaders], {email: _password(draw) for email in _EMAILS})
     small = len(leaders) <= _SMALL_PLATFORM_LEADERS
     careful, inactive = (None, None) if small else (leaders[5].leader_id, leaders[6].leader_id)

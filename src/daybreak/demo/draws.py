@@ -1,7 +1,7 @@
 """Random values as SQL expressions of a row number.
 
 A draw hashes the row number plus a constant derived from the seed and the name of the draw. Expressions depend only on
-their row, so the same seed gives the same rows with any number of threads.
+their row, so the same seed produces the same rows with any number of threads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,7 +54,7 @@ class Draws:
         return f"({text_list(texts)})[1 + {self.below(name, row, len(texts))}]"
 
     def uuid(self, name: str, row: str) -> str:
-        """Return a version 4 UUID. Equal row numbers give equal UUIDs."""
+        """Return a version 4 UUID. Equal row numbers produce equal UUIDs."""
         high = f"(({self.bits(name + '/high', row)} & 18446744073709490175) | 16384)::UHUGEINT"
         low = f"(({self.bits(name + '/low', row)} & 4611686018427387903) | 9223372036854775808)"
         return f"(({high} * 18446744073709551616::UHUGEINT) + {low})::UUID"

@@ -1,4 +1,4 @@
-"""Generates the demo platform: the thirteen source tables as Parquet files, in bounded memory."""
+"""Generator of the demo platform: the thirteen source tables as Parquet files, in bounded memory."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ _DEFAULT_SIZES = PlatformSizes()
 
 @dataclass(frozen=True, slots=True)
 class PlatformProgress:
-    """A finished table: its name, its rows, and how many of all tables are done."""
+    """A finished table: its name and rows, and the number of finished tables."""
 
     table: str
     rows: int
@@ -51,7 +51,7 @@ def make_platform(
 ) -> PlatformSummary:
     """Write `TABLE.parquet` for the thirteen source tables into `folder`, which is created if missing.
 
-    The same arguments produce the same rows in the same order, whatever `threads`. A file is renamed to its final
+    The same arguments produce the same rows in the same order with any number of `threads`. A file is renamed to its final
     name only when it is complete.
 
     Raises:

@@ -50,7 +50,7 @@ class Tables:
     # Row sources --------------------------------------------------------------------------------------------------
 
     def _shuffled(self, count: int) -> str:
-        """Return every number below `count` once, in steps that are coprime to `count`, so that they are not sorted."""
+        """Return every number below `count` once, unsorted: the step between them is coprime to `count`."""
         step = _coprime_step(count)
         return f"(SELECT ((range::HUGEINT * {step} + {count // 3}) % {max(1, count)})::BIGINT AS n FROM range({count}))"
 
@@ -139,7 +139,7 @@ class Tables:
 
     def _member_state_changes(self) -> str:
         d = self.draws
-        wandered = d.chance("member/wandered", "n", 0.1)
+        extra_changes = d.chance("member/wandered", "n", 0.1)
         # Gaps are a share of the time since activation, so that steps are ordered and before as_of.
         at = f"activated_micros + (({self.as_of_micros} - activated_micros) * step * {d.share('member/change', 'n')} / 4)::BIGINT + step"
         late = f"CASE WHEN step = steps AND {d.chance('member/change/late', 'n', 0.001)} THEN {self.as_of_micros} + {HOUR_MICROS} ELSE {at} END"
@@ -149,7 +149,7 @@ class Tables:
                    {instant_sql(late)} AS state_changed_at
             FROM (
                 SELECT *, unnest(range(steps + 1)) AS step
-                FROM (SELECT *, CASE WHEN state = 'live' THEN 0 ELSE 1 END + CASE WHEN {wandered} THEN 2 ELSE 0 END AS steps FROM {self._plain_members()})
+                FROM (SELECT *, CASE WHEN state = 'live' THEN 0 ELSE 1 END + CASE WHEN {extra_changes} THEN 2 ELSE 0 END AS steps FROM {self._plain_members()})
             )
         """
 
@@ -339,13 +339,13 @@ class Tables:
         joinable = f"greatest(1, {self._community_count()} - 1)"
         joined = f"(activated_micros + (({self.as_of_micros} - activated_micros) * {d.share('community/joined', first)} * 0.5)::BIGINT)"
         gap = f"(({self.as_of_micros} - activated_micros) / 8 + stay)::BIGINT"
-        fate = d.share("community/fate", first)
+        outcome = d.share("community/fate", first)
         return f"""
             SELECT {self._community_id("leader_number", "position")} AS community_id, member_id,
-                   {instant_sql(f"CASE WHEN {fate} > 0.998 THEN {self.as_of_micros} + {HOUR_MICROS} ELSE joined_micros + 2 * stay * gap END")} AS joined_at,
-                   CASE WHEN {fate} < 0.01 THEN {instant_sql(f"{self.as_of_micros} + {DAY_MICROS}")}
-                        WHEN {fate} < 0.012 THEN {instant_sql(str(self.as_of_micros))}
-                        WHEN {fate} < 0.25 OR stay < stays - 1 THEN {instant_sql("joined_micros + (2 * stay + 1) * gap")} END AS left_at
+                   {instant_sql(f"CASE WHEN {outcome} > 0.998 THEN {self.as_of_micros} + {HOUR_MICROS} ELSE joined_micros + 2 * stay * gap END")} AS joined_at,
+                   CASE WHEN {outcome} < 0.01 THEN {instant_sql(f"{self.as_of_micros} + {DAY_MICROS}")}
+                        WHEN {outcome} < 0.012 THEN {instant_sql(str(self.as_of_micros))}
+                        WHEN {outcome} < 0.25 OR stay < stays - 1 THEN {instant_sql("joined_micros + (2 * stay + 1) * gap")} END AS left_at
             FROM (
                 SELECT *, {joined} AS joined_micros, {gap} AS gap
                 FROM (
@@ -368,7 +368,7 @@ class Tables:
 
 
 def _coprime_step(count: int) -> int:
-
+    """Return a step that is coprime to `count`, near its golden ratio."""
     step = max(1, int(count * 0.6180339887))
     while gcd(step, count) != 1:
         step += 1

@@ -1,4 +1,4 @@
-"""Reading the configuration: the file, the variables that override it, and every fault in one error."""
+"""Loading of the configuration: the file and the variables that override it. One error lists every fault."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ CONFIG_VARIABLE = "DAYBREAK_CONFIG"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: the setting or variable, what is wrong with it, and what to do."""
+    """One fault: the setting or variable (`key`), and the problem with its fix (`detail`)."""
 
     key: str
     detail: str
@@ -31,7 +31,7 @@ class Fault:
 
 
 class SettingsFault(OperatorError):
-    """The configuration is invalid. `faults` lists everything that is wrong with it."""
+    """The configuration is invalid. `faults` lists every fault."""
 
     code = "settings_fault"
 
@@ -44,7 +44,7 @@ class SettingsFault(OperatorError):
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Return the settings of a `daybreak.toml` (None: defaults alone) with `DAYBREAK_...` variables over it.
+    """Return the settings of a `daybreak.toml` (None: defaults only), overridden by `DAYBREAK_...` variables.
 
     Raises SettingsFault that lists every fault.
     """
@@ -67,7 +67,7 @@ def _read_file(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
-        hint = "Create it with `daybreakd init`, or name another file with --config."
+        hint = "Create it with `daybreakd init`, or select another file with --config."
         raise OperatorError(f"{path} does not exist. {hint}", code=SettingsFault.code) from None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be read: {fault.strerror}.", code=SettingsFault.code) from fault
@@ -76,7 +76,7 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Fault]:
-    """Report variables that look like a setting but are not; ignore other programs' variables."""
+    """Yield a fault for each variable that resembles a setting; ignore variables of other programs."""
     variables = [_variable(key) for key in known_settings()]
     for name in environ:
         if not name.startswith(ENVIRONMENT_PREFIX) or name == CONFIG_VARIABLE or name in variables:
@@ -87,7 +87,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Fault]:
 
 
 def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
-    """Describe one validation error: the value, where it comes from, and what to write instead."""
+    """Describe one validation error: the value, its origin and the fix."""
     known = known_settings()
     key = ".".join(str(part) for part in error["loc"][:2] if isinstance(part, str))
     if error["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""Where a configuration comes from, for the validators and sources that need it.
+"""The origin of a configuration: its file and variables, for validators and sources of values.
 
 Pydantic passes no context to the constructor of a settings model, so a context variable carries it:
 https://docs.pydantic.dev/latest/concepts/validators/#validation-context
@@ -28,7 +28,7 @@ _origin: ContextVar[Origin] = ContextVar("origin", default=Origin())  # noqa: B0
 
 
 def current_origin() -> Origin:
-    """The origin of the configuration that is being validated."""
+    """Return the origin of the configuration that is being validated."""
     return _origin.get()
 
 

@@ -22,9 +22,9 @@ _BUILT_IN: Mapping[object, Notation] = {
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting as the reference shows it.
+    """One setting as shown in the reference.
 
-    `default` is formatted as TOML; None when there is none. `required` settings have none and must be set.
+    `default` is formatted as TOML, or None. `required` settings have no default and must be set.
     """
 
     key: str
@@ -38,7 +38,7 @@ class SettingRow:
 
 @cache
 def known_settings() -> Mapping[str, FieldInfo]:
-    """All settings by key, such as `snapshot.keep`, in the order of the file, the top level first."""
+    """Return all settings by key, such as `snapshot.keep`, in the order of the file, the top level first."""
     top = {name: field for name, field in Settings.model_fields.items() if name not in SECTIONS}
     return top | {
         f"{section}.{name}": field for section, model in SECTIONS.items() for name, field in model.model_fields.items()
@@ -46,7 +46,7 @@ def known_settings() -> Mapping[str, FieldInfo]:
 
 
 def setting_rows() -> Iterator[SettingRow]:
-    """Describe all settings in the order of the file, the top level (section "") first."""
+    """Yield the row of each setting in the order of the file, the top level (section "") first."""
     for key, field in known_settings().items():
         section, _, name = key.rpartition(".")
         default = None if field.is_required() or field.default is None else as_toml(field.default, field)

@@ -45,7 +45,7 @@ class Section(BaseModel):
 
 
 class StateSettings(Section):
-    """Where seats, sessions, tokens, manifests and the audit trail are stored."""
+    """Database of seats, sessions, tokens, manifests and the audit trail."""
 
     url: StateUrl = Field(
         default=SecretStr("sqlite:///state.db"),
@@ -105,7 +105,7 @@ class SourceSettings(Section):
 
 
 class FilesSettings(Section):
-    """Where finished files are stored and how they are served."""
+    """Storage and delivery of the files."""
 
     url: FilesUrl = Field(
         default="files",
@@ -127,8 +127,8 @@ class FilesSettings(Section):
         default=100,
         ge=1,
         le=10_000,
-        description="Maximum number of files over 64 KiB that a worker sends at the same time; 503 beyond. A client "
-        "that reads slowly occupies about 2 MB.",
+        description="Maximum number of files over 64 KiB that a worker sends at the same time. Further requests "
+        "get 503. A client that reads slowly occupies about 2 MB.",
     )
     endpoint: str = Field(
         default="", description="URL of a compatible or private server; empty for the cloud's default."
@@ -150,7 +150,7 @@ class FilesSettings(Section):
 
 
 class SnapshotSettings(Section):
-    """When and how snapshots are built."""
+    """Schedule and contents of snapshots, and resources for building them."""
 
     schedule: bool = Field(
         default=True, description="Build a snapshot every day. Switch off when another scheduler starts the runs."
@@ -164,7 +164,7 @@ class SnapshotSettings(Section):
     )
     formats: FormatNames = Field(
         default=DEFAULT_FORMATS,
-        description="Formats of each file. `csv` and `json` are promised to consumers; others cost time and space.",
+        description="Formats of each file. `csv` and `json` are required; others cost time and space.",
     )
     compression: Literal["fast", "small"] = Field(
         default="fast",
@@ -190,10 +190,10 @@ class SnapshotSettings(Section):
 
     @field_validator("formats")
     @classmethod
-    def _require_promised_formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
+    def _require_default_formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
         missing = [name for name in DEFAULT_FORMATS if name not in formats]
         if missing:
-            raise InvalidValue(f"Add {' and '.join(missing)}: both are promised to consumers.")
+            raise InvalidValue(f"Add {' and '.join(missing)}: consumers rely on both.")
         return formats
 
     @field_validator("models_dir")
@@ -313,7 +313,7 @@ class MetricsSettings(Section):
 
 
 class AuditSettings(Section):
-    """The audit trail: who did what, when."""
+    """Retention of the audit trail."""
 
     keep: Duration = Field(
         default=timedelta(days=400),

@@ -1,7 +1,7 @@
-"""How values are written in the configuration and on the command line: parsing and formatting.
+"""Parsing and formatting of values in the configuration and on the command line.
 
-Every `parse_` function raises ValueError for text that it does not accept: an InvalidValue when its message says
-what to write, another one when the description of the type says enough.
+Every `parse_` function raises ValueError for text that it does not accept: an InvalidValue if its message contains
+the fix, a plain ValueError if the description of the type is enough.
 """
 
 import re
@@ -27,7 +27,7 @@ _BYTES = {
 
 
 class InvalidValue(ValueError):
-    """The text is not accepted. The message is a sentence that says what to write instead."""
+    """The text is not accepted. The message is a sentence with the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def format_duration(span: timedelta) -> str:
 
 
 def duration_in_words(span: timedelta) -> str:
-    """Spell a duration out for people: `15 minutes`, `1 hour 30 minutes`."""
+    """Format a duration in words: `15 minutes`, `1 hour 30 minutes`."""
     rest, words = int(span.total_seconds()), []
     for unit, name in (("d", "day"), ("h", "hour"), ("m", "minute"), ("s", "second")):
         count, rest = divmod(rest, _SECONDS[unit])

@@ -1,4 +1,4 @@
-"""The whole configuration: the settings before the first section, the sections, and where values come from."""
+"""The whole configuration: the settings before the first section, the sections, and the sources of values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,14 +92,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, the strongest first: variables override the file, which comes as init arguments."""
+        """Return the sources in order of precedence: variables, then the file, which is passed as init arguments."""
         del env_settings, dotenv_settings, file_secret_settings
         return _Variables(settings_cls), init_settings
 
     @model_validator(mode="before")
     @classmethod
     def _add_sections(cls, values: dict[str, object]) -> dict[str, object]:
-        """Validate sections that are not set as well: their defaults, and settings that are missing."""
+        """Add absent sections, so that their defaults and required settings are validated too."""
         return {name: {} for name in SECTIONS} | values
 
     @field_validator("require_https")
@@ -116,7 +116,7 @@ class Settings(BaseSettings):
 
     @property
     def secure(self) -> bool:
-        """Whether users reach the service by HTTPS: HSTS and secure cookies follow from it."""
+        """Whether users reach the service over HTTPS. If so, it sends HSTS and secure cookies."""
         return self.base_url.startswith("https://")
 
     @property
@@ -126,7 +126,7 @@ class Settings(BaseSettings):
 
     @property
     def spill_folder(self) -> Path:
-        """Where the builder spills: `snapshot.temp_dir`, or `.spill` next to the files or the configuration file."""
+        """The folder for spill files: `snapshot.temp_dir`, or `.spill` next to the files or the configuration file."""
         folder = self.files.folder or (self._file.parent if self._file is not None else Path.cwd())
         return self.snapshot.temp_dir or folder / ".spill"
 

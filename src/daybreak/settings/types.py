@@ -1,4 +1,4 @@
-"""The types of settings: what each accepts, and how the reference page and errors describe it.
+"""The types of settings: the values that each accepts, and its description in the reference page and in errors.
 
 A type accepts its own Python values as well as their text form, so that defaults are written as Python values.
 """
@@ -35,14 +35,14 @@ FORMAT_NAMES = tuple(each.name for each in FORMATS)
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How the values of a type are written: `name` in the reference, `expected` in errors, after the word "Use"."""
+    """Notation of the values of a type: `name` in the reference, `expected` in errors, after the word "Use"."""
 
     name: str
     expected: str
 
 
 def _from_text(parse: Callable[[str], object], type_: type | UnionType) -> BeforeValidator:
-    """Parse texts, accept values of `type_`, refuse everything else."""
+    """Return a validator that parses texts, accepts values of `type_` and refuses all others."""
 
     def validate(value: object) -> object:
         if isinstance(value, str):

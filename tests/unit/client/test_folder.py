@@ -49,7 +49,7 @@ def everything(offset: int) -> Iterator[bytes]:
 def broken_after(count: int) -> Callable[[int], Iterator[bytes]]:
     def transfer(offset: int) -> Iterator[bytes]:
         yield CONTENT[offset : offset + count]
-        raise Unreachable("broke off")
+        raise Unreachable("interrupted")
 
     return transfer
 
