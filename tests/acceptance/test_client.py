@@ -93,7 +93,7 @@ def test_resources_and_formats_can_be_selected(maya: Daybreak, tmp_path: Path) -
     assert isinstance(json.loads(gzip.decompress((tmp_path / "members.json.gz").read_bytes())), list)
 
 
-def test_each_account_has_its_own_files(service: Service, maya: Daybreak, tmp_path: Path) -> None:
+def test_each_account_has_separate_files(service: Service, maya: Daybreak, tmp_path: Path) -> None:
     maya.account(NORTH).fetch(tmp_path / "north")
     maya.account(SOUTH).fetch(tmp_path / "south")
     token = service.token(MAYA, SOUTH)
@@ -135,7 +135,7 @@ def test_api_token_is_valid_for_its_account_only(service: Service, tmp_path: Pat
         assert caught.value.code == "session_required"
 
 
-def test_link_works_alone_and_ends_with_the_session(service: Service) -> None:
+def test_link_needs_no_token_and_ends_with_the_session(service: Service) -> None:
     with Daybreak(service.address) as maya:
         maya.log_in(MAYA, PASSWORD, no_code)
         link = maya.account(NORTH).link("members", "json")

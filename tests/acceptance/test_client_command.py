@@ -97,7 +97,7 @@ def test_wrong_password_saves_no_profile(service: Service, shell: Shell) -> None
     assert not shell.profile.exists()
 
 
-def test_environment_is_enough_for_cron(service: Service, tmp_path: Path) -> None:
+def test_environment_variables_replace_the_login(service: Service, tmp_path: Path) -> None:
     secret, _ = service.installation.create_token(MAYA, NORTH)
     cron = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=secret, DAYBREAK_ACCOUNT=NORTH)
     done = cron.run("fetch", "exports", "--only", "members", "--format", "json", "--format", "csv", "--wait", "1m")

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MAX_FUNCTION_LINES = 50
 MAX_PARAMETERS = 7
 FOLDERS = ("src", "benchmarks", "tools")
-# A migration describes one schema in full and is never edited, so its length costs no reader anything.
+# A migration describes one schema in full and is never edited, so the limits do not apply.
 EXEMPT_FOLDER = "src/daybreak/state/migrations/versions/"
 
 
@@ -30,7 +30,7 @@ class Function:
 
 
 def functions_in(source: str) -> Iterator[Function]:
-    """Yield every function of a module, nested ones and methods included."""
+    """Yield every function of a module, including nested functions and methods."""
 
     def visit(node: ast.AST, scope: str) -> Iterator[Function]:
         for child in ast.iter_child_nodes(node):
@@ -46,12 +46,12 @@ def functions_in(source: str) -> Iterator[Function]:
 
 
 def _parameters(arguments: ast.arguments) -> list[str]:
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
-    return [argument.arg for argument in every if argument.arg not in {"self", "cls"}]
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    parameters += [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    return [argument.arg for argument in parameters if argument.arg not in {"self", "cls"}]
 
 
-def offenders() -> dict[str, Function]:
+def functions_over_a_limit() -> dict[str, Function]:
     found = {}
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         name = path.relative_to(ROOT).as_posix()
@@ -62,7 +62,7 @@ def offenders() -> dict[str, Function]:
 
 
 def test_functions_and_signatures_stay_short() -> None:
-    assert offenders() == {}
+    assert functions_over_a_limit() == {}
 
 
 @pytest.mark.parametrize(

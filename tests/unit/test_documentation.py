@@ -67,7 +67,7 @@ def test_links_lead_to_a_page_and_a_heading(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_page_begins_with_its_readers_and_question(page: Path) -> None:
+def test_page_begins_with_a_heading_and_its_readers(page: Path) -> None:
     text = prose(page.read_text("utf-8"))
     assert re.match(r"\s*# \S[^\n]+\n\nTh(is (page|guide) is|ese pages are) for \w+", text)
 
@@ -89,7 +89,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [name_of(page) for page in PAGES if f'"{page.relative_to(DOCS).as_posix()}"' not in navigation] == []
 
 
-def test_terms_that_the_glossary_replaces_do_not_occur() -> None:
+def test_words_that_the_glossary_avoids_do_not_occur() -> None:
     table = GLOSSARY.read_text("utf-8").partition("## Words to avoid")[2]
     avoided = [
         word.strip() for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] for word in row.split(",")

@@ -92,13 +92,13 @@ async def principal(instance: Instance) -> Principal:
 def link(
     instance: Instance,
     services: DownloadServices,
-    who: Principal | None = None,
+    credential: Principal | None = None,
     name: str = "campaigns.csv.gz",
     client_id: str = ALPHA,
 ) -> IssuedLink:
     async def scenario() -> IssuedLink:
-        credential = who or await principal(instance)
-        issued = await downloads.issue_link(services, credential, client_id, file_at(name, FORMATS), CALLER)
+        used = credential or await principal(instance)
+        issued = await downloads.issue_link(services, used, client_id, file_at(name, FORMATS), CALLER)
         await services.audit_buffer.flush()
         return issued
 
@@ -144,8 +144,8 @@ def test_account_without_rows_gets_the_header_only_file(instance: Instance, serv
     publish(instance)
 
     async def bravo() -> Principal:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
         return await sessions.authenticate(instance.services, switched.token)
 
     issued = link(instance, services, instance.run(bravo()), client_id=BRAVO)
@@ -186,9 +186,14 @@ def test_missing_files_have_a_retry_time(instance: Instance, services: DownloadS
     assert caught.value.retry_after_seconds == 19 * 3600 - 5
     publish(instance, leaders=(BRAVO,))
     instance.now[0] += timedelta(seconds=1)
-    who = instance.run(principal(instance))
+    credential = instance.run(principal(instance))
     with pytest.raises(NotFound, match="has no such account"):
-        link(instance, services, changed_to(who, account=changed_to(who.account, client_id=FOREIGN)), client_id=FOREIGN)
+        link(
+            instance,
+            services,
+            changed_to(credential, account=changed_to(credential.account, client_id=FOREIGN)),
+            client_id=FOREIGN,
+        )
 
 
 @pytest.mark.parametrize(
@@ -251,17 +256,17 @@ def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: 
     publish(instance)
 
     async def scenario() -> tuple[Principal, Principal]:
-        person = await principal(instance)
-        created = await api_tokens.create(instance.services, person, name="job", expires_at=None, caller=CALLER)
-        return person, await api_tokens.authenticate(instance.services, created.secret)
+        user = await principal(instance)
+        created = await api_tokens.create(instance.services, user, name="job", expires_at=None, caller=CALLER)
+        return user, await api_tokens.authenticate(instance.services, created.secret)
 
-    person, who = instance.run(scenario())
-    url = link(instance, services, who).url
+    user, credential = instance.run(scenario())
+    url = link(instance, services, credential).url
     instance.write(lambda stores: stores.sessions.end_all(ROSA, instance.now[0], "logout"))
     follow(instance, services, url)
-    assert who.token is not None
-    token_id = who.token.token_id
-    instance.run(api_tokens.revoke(instance.services, person, token_id, CALLER))
+    assert credential.token is not None
+    token_id = credential.token.token_id
+    instance.run(api_tokens.revoke(instance.services, user, token_id, CALLER))
     assert error_code(instance, services, url) == "link_revoked"
 
 
@@ -301,7 +306,7 @@ def test_changed_links_are_refused(instance: Instance, services: DownloadService
         assert error_code(instance, services, changed) == code, changed
 
 
-def test_link_to_a_deleted_snapshot_is_gone(instance: Instance, services: DownloadServices) -> None:
+def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: DownloadServices) -> None:
     publish(instance)
     url = link(instance, services).url
     instance.advance(minutes=1)
@@ -389,7 +394,7 @@ def test_files_are_late_one_minute_after_publication(instance: Instance) -> None
         (SnapshotState.FAILED, "failed to build"),
     ],
 )
-def test_reason_for_lateness_has_no_internals(instance: Instance, state: SnapshotState | None, expected: str) -> None:
+def test_reason_for_late_files_has_no_internals(instance: Instance, state: SnapshotState | None, expected: str) -> None:
     def work(stores: Stores) -> None:
         run = stores.snapshots.claim_day(
             Snapshot(RUN, SnapshotState.BUILDING, at(4), at(3), day=date(2026, 11, 20)),

@@ -1,4 +1,4 @@
-"""A node that installed only `requirements.lock` can import everything that the service imports."""
+"""`requirements.lock` contains every package that the service imports."""
 
 import ast
 import re

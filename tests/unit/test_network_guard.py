@@ -1,4 +1,4 @@
-"""Tests cannot reach another machine."""
+"""The network guard: tests cannot reach another machine."""
 
 import asyncio
 import socket
@@ -57,5 +57,5 @@ def test_loopback_is_allowed() -> None:
         ("localhost.example.com", False),
     ],
 )
-def test_local_names_and_addresses(host: object, local: bool) -> None:
+def test_only_loopback_addresses_are_local(host: object, local: bool) -> None:
     assert is_local(host) is local

@@ -1,4 +1,4 @@
-"""Every attack on the security page names tests that exist."""
+"""Tests named on the security page exist."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ MAX_STARTS, INTERVAL_SECONDS = 5, 10
 
 
 @pytest.mark.parametrize("command", ["web", "builder"])
-def test_unit_restarts_until_a_late_database_is_up(command: str) -> None:
+def test_unit_restarts_until_the_database_is_available(command: str) -> None:
     (text,) = [
         block.partition("```")[0]
         for block in PAGE.read_text("utf-8").split("```ini\n")[1:]

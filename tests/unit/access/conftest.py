@@ -1,4 +1,4 @@
-"""A new instance for each test."""
+"""Fixture: a new instance for each test."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ _HASH = passwords.hash_password(PASSWORD)
 
 @dataclass
 class Instance:
-    """The services over one state database, with a clock that moves only by `advance`."""
+    """The services over one state database, with a clock that only `advance` changes."""
 
     services: AccessServices
     state: Database
@@ -130,7 +130,7 @@ class Instance:
         return outcome
 
     def enrol_second_factor(self, seat_id: str = OMAR) -> bytes:
-        """Enrol a second factor and return its seed. The step that confirmed it is long past."""
+        """Enrol a second factor and return its seed. The step that confirmed it is in the past."""
         seed = secrets.token_bytes(20)
         encrypted = totp.encrypt_seed(
             seed,
@@ -202,7 +202,7 @@ def open_instance(
 def replace_verification(
     monkeypatch: pytest.MonkeyPatch, services: AccessServices, matches: Callable[[str | None, str], bool]
 ) -> None:
-    """Let the test decide whether a password matches."""
+    """Replace the verification of passwords by `matches`."""
 
     async def verify(_: PasswordHashing, password_hash: str | None, password: str) -> bool:
         return matches(password_hash, password)

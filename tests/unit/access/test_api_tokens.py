@@ -62,14 +62,14 @@ def test_each_request_takes_one_query(instance: Instance) -> None:
 def test_token_authenticates_and_its_secret_is_not_stored(
     instance: Instance,
 ) -> None:
-    made = create_token(instance)
-    who = instance.run(api_tokens.authenticate(instance.services, made.secret))
-    assert (who.kind, who.seat.seat_id, who.account.client_id) == ("api_token", ROSA, ALPHA)
-    assert who.subject == f"token:{made.token.token_id}"
-    assert made.token.last_four == made.secret[-4:]
+    created = create_token(instance)
+    user = instance.run(api_tokens.authenticate(instance.services, created.secret))
+    assert (user.kind, user.seat.seat_id, user.account.client_id) == ("api_token", ROSA, ALPHA)
+    assert user.subject == f"token:{created.token.token_id}"
+    assert created.token.last_four == created.secret[-4:]
     dump = b"".join(file.read_bytes() for file in instance.path.glob("state.db*"))
-    assert made.secret.encode() not in dump
-    assert made.token.digest.encode() in dump
+    assert created.secret.encode() not in dump
+    assert created.token.digest.encode() in dump
 
 
 def test_wrong_checksum_is_refused_without_a_query(instance: Instance) -> None:
@@ -107,10 +107,10 @@ def test_unknown_token_is_refused(instance: Instance) -> None:
 def test_revoked_permission_takes_effect_immediately(
     instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
-    made = create_token(instance, expires_at=instance.now[0] + timedelta(days=90))
-    instance.run(api_tokens.authenticate(instance.services, made.secret))
+    created = create_token(instance, expires_at=instance.now[0] + timedelta(days=90))
+    instance.run(api_tokens.authenticate(instance.services, created.secret))
     revoke(instance)
-    assert error_code(instance, made.secret) == code
+    assert error_code(instance, created.secret) == code
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_creation_requires_every_permission(
 
 
 def test_api_token_cannot_create_api_tokens(instance: Instance) -> None:
-    made = create_token(instance)
+    created = create_token(instance)
 
     async def scenario() -> None:
-        who = await api_tokens.authenticate(instance.services, made.secret)
-        await api_tokens.create(instance.services, who, name="another", expires_at=None, caller=CALLER)
+        user = await api_tokens.authenticate(instance.services, created.secret)
+        await api_tokens.create(instance.services, user, name="another", expires_at=None, caller=CALLER)
 
     with pytest.raises(Forbidden) as caught:
         instance.run(scenario())
@@ -155,16 +155,16 @@ def test_expiry_in_the_past_is_refused(instance: Instance) -> None:
 
 def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
     first, second = create_token(instance), create_token(instance)
-    for made in (first, second):
-        instance.run(api_tokens.authenticate(instance.services, made.secret))
+    for created in (first, second):
+        instance.run(api_tokens.authenticate(instance.services, created.secret))
 
     async def scenario() -> None:
-        who = await principal(instance)
-        await api_tokens.revoke(instance.services, who, first.token.token_id, CALLER)
+        user = await principal(instance)
+        await api_tokens.revoke(instance.services, user, first.token.token_id, CALLER)
         for _ in range(19):
-            await api_tokens.create(instance.services, who, name="one more", expires_at=None, caller=CALLER)
+            await api_tokens.create(instance.services, user, name="one more", expires_at=None, caller=CALLER)
         with pytest.raises(Conflict):
-            await api_tokens.create(instance.services, who, name="too many", expires_at=None, caller=CALLER)
+            await api_tokens.create(instance.services, user, name="too many", expires_at=None, caller=CALLER)
 
     instance.run(scenario())
     assert error_code(instance, first.secret) == "token_revoked"
@@ -172,11 +172,11 @@ def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
 
 
 def test_last_use_is_stored_once_a_minute_and_may_fail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = create_token(instance)
+    created = create_token(instance)
 
     def use() -> object:
-        instance.run(api_tokens.authenticate(instance.services, made.secret))
-        return stored(instance, made.token.token_id).last_used_at
+        instance.run(api_tokens.authenticate(instance.services, created.secret))
+        return stored(instance, created.token.token_id).last_used_at
 
     first = instance.now[0]
     assert use() == first
@@ -188,7 +188,7 @@ def test_last_use_is_stored_once_a_minute_and_may_fail(instance: Instance, monke
     instance.advance(minutes=5)
 
     async def unavailable(work: object) -> None:
-        raise Unavailable("away", code="state_unavailable")
+        raise Unavailable("unavailable", code="state_unavailable")
 
     monkeypatch.setattr(instance.state, "awrite", unavailable)
     assert use() == last
@@ -198,20 +198,20 @@ def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
     mine = create_token(instance)
     theirs = create_token(instance, "omar@example.org")
 
-    async def seen(email: str) -> set[str]:
+    async def visible_tokens(email: str) -> set[str]:
         found = await api_tokens.list_of_account(instance.services, await principal(instance, email))
         return {token.token_id for token in found}
 
-    assert instance.run(seen("rosa@example.org")) == {mine.token.token_id}
+    assert instance.run(visible_tokens("rosa@example.org")) == {mine.token.token_id}
 
     async def revoke(email: str) -> None:
-        who = await principal(instance, email)
-        await api_tokens.revoke(instance.services, who, theirs.token.token_id, CALLER)
+        user = await principal(instance, email)
+        await api_tokens.revoke(instance.services, user, theirs.token.token_id, CALLER)
 
     with pytest.raises(NotFound):
         instance.run(revoke("rosa@example.org"))
     instance.put_grant(ROSA, ALPHA, async_rest_api=True, roles=("admin",))
-    assert instance.run(seen("rosa@example.org")) == {mine.token.token_id, theirs.token.token_id}
+    assert instance.run(visible_tokens("rosa@example.org")) == {mine.token.token_id, theirs.token.token_id}
     instance.run(revoke("rosa@example.org"))
     assert error_code(instance, theirs.secret) == "token_revoked"
 
@@ -219,20 +219,20 @@ def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
 def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
     instance.change_account(BRAVO, api_tokens_enabled=True)
     instance.put_grant(OMAR, BRAVO, async_rest_api=True)
-    made = create_token(instance, "omar@example.org")
-    assert made.token.client_id == ALPHA
+    created = create_token(instance, "omar@example.org")
+    assert created.token.client_id == ALPHA
 
     async def scenario(token_id: str) -> None:
         started = await instance.log_in("omar@example.org")
-        who = await sessions.active_session(instance.services, started.token)
-        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
-        there = await sessions.authenticate(instance.services, switched.token)
-        await api_tokens.revoke(instance.services, there, token_id, CALLER)
+        user = await sessions.active_session(instance.services, started.token)
+        switched = await sessions.switch(instance.services, user, BRAVO, CALLER)
+        switched_user = await sessions.authenticate(instance.services, switched.token)
+        await api_tokens.revoke(instance.services, switched_user, token_id, CALLER)
 
-    for token_id in (made.token.token_id, "nonsense", "\x00"):
+    for token_id in (created.token.token_id, "nonsense", "\x00"):
         with pytest.raises(NotFound):
             instance.run(scenario(token_id))
-    instance.run(api_tokens.authenticate(instance.services, made.secret))
+    instance.run(api_tokens.authenticate(instance.services, created.secret))
 
 
 def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -> None:
@@ -252,7 +252,7 @@ def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -
 
 
 def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
-    made = api_tokens.new_token(
+    created = api_tokens.new_token(
         instance.seat(ROSA),
         ALPHA,
         now=instance.now[0],
@@ -260,13 +260,13 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
         name="created by the operator",
         expires_at=None,
     )
-    instance.write(lambda stores: api_tokens.add_by_operator(stores, made.token, instance.now[0], actor="operator"))
-    instance.run(api_tokens.authenticate(instance.services, made.secret))
+    instance.write(lambda stores: api_tokens.add_by_operator(stores, created.token, instance.now[0], actor="operator"))
+    instance.run(api_tokens.authenticate(instance.services, created.secret))
 
     def revoke() -> bool:
         return instance.write(
             lambda stores: api_tokens.revoke_by_operator(
-                stores, made.token, instance.now[0], actor="operator", reason="no longer needed"
+                stores, created.token, instance.now[0], actor="operator", reason="no longer needed"
             )
         )
 

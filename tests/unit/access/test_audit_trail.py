@@ -1,4 +1,4 @@
-"""The buffer of audit events: batched writes, and no loss while the database is away."""
+"""The buffer of audit events: batched writes, and no loss during an outage of the database."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def test_events_are_written_in_batches_and_on_close(instance: Instance, monkeypa
     assert len(writes) == 2
 
 
-def test_full_buffer_refuses_events_while_database_is_away(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_buffer_refuses_events_during_an_outage(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     real = instance.state.awrite
     monkeypatch.setattr(audit_trail, "_MAX_PENDING", 3)
 
-    async def away(work: Any) -> Any:
-        raise Unavailable("away", code="state_unavailable")
+    async def fail(work: Any) -> Any:
+        raise Unavailable("unavailable", code="state_unavailable")
 
-    def one() -> Any:
+    def new_event() -> Any:
         return EventOrigin(instance.now[0], CALLER).event("file.fetched", "ok")
 
     async def scenario() -> None:
         buffer = AuditBuffer(instance.state)
-        monkeypatch.setattr(instance.state, "awrite", away)
+        monkeypatch.setattr(instance.state, "awrite", fail)
         for _ in range(3):
-            await buffer.record(one())
+            await buffer.record(new_event())
         with pytest.raises(Unavailable):
-            await buffer.record(one())
+            await buffer.record(new_event())
         monkeypatch.setattr(instance.state, "awrite", real)
-        await buffer.record(one())
+        await buffer.record(new_event())
         await buffer.aclose()
 
     instance.run(scenario())

@@ -49,27 +49,27 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     found.release()
 
 
-def test_passwords_of_every_kind(hashing: PasswordHashing) -> None:
+def test_verify_accepts_only_the_hashed_password(hashing: PasswordHashing) -> None:
     async def scenario() -> None:
         assert await hashing.verify(HASH, PASSWORD)
         for wrong in ("lantern 41 harbou", "", "\ud800", "\0", "x" * 16_000):
             assert not await hashing.verify(HASH, wrong)
-        for malformed in ("", "no hash", "$argon2id$", "\0"):
+        for malformed in ("", "malformed", "$argon2id$", "\0"):
             assert not await hashing.verify(malformed, PASSWORD)
         for password in ("café \U0001f3ad", "\udcff", ""):
-            made = await hashing.hash(password)
-            assert made != await hashing.hash(password), "each hash has its own salt"
-            assert await hashing.verify(made, password)
+            hashed = await hashing.hash(password)
+            assert hashed != await hashing.hash(password), "each hash has its own salt"
+            assert await hashing.verify(hashed, password)
         assert await hashing.verify(await hashing.hash("café"), "cafe\u0301")
 
     asyncio.run(scenario())
 
 
-def test_unknown_seat_costs_a_verification(hashing: PasswordHashing, blocked: Blocked) -> None:
+def test_unknown_seat_takes_a_full_verification(hashing: PasswordHashing, blocked: Blocked) -> None:
     blocked.release()
     assert asyncio.run(hashing.verify(None, "whatever")) is False
     assert blocked.verified == ["whatever"]
-    assert not passwords.needs_rehash(passwords.DUMMY_HASH), "it costs as much as a current hash"
+    assert not passwords.needs_rehash(passwords.DUMMY_HASH), "it takes as long as a current hash"
 
 
 def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monke
     assert found == [min(own + 5, 19)]
 
 
-def test_full_queue_is_busy_and_a_cancelled_request_frees_a_place(blocked: Blocked) -> None:
+def test_full_queue_is_busy_until_a_request_is_canceled(blocked: Blocked) -> None:
     hashing = PasswordHashing(queue_length=3, timeout_seconds=60)
 
     async def scenario() -> None:
@@ -103,10 +103,10 @@ def test_full_queue_is_busy_and_a_cancelled_request_frees_a_place(blocked: Block
 
     asyncio.run(scenario())
     hashing.close()
-    assert blocked.verified == ["0", "1", "3"], "a cancelled request is not hashed"
+    assert blocked.verified == ["0", "1", "3"], "a canceled request is not hashed"
 
 
-def test_wait_is_bounded(blocked: Blocked) -> None:
+def test_slow_verification_times_out_as_busy(blocked: Blocked) -> None:
     hashing = PasswordHashing(timeout_seconds=0.05)
 
     async def scenario() -> None:
@@ -119,7 +119,7 @@ def test_wait_is_bounded(blocked: Blocked) -> None:
     hashing.close()
 
 
-def test_machine_short_of_memory_is_busy(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_memory_is_reported_as_busy(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
     def verify(_hash: str, _password: str) -> bool:
         raise MemoryError
 

@@ -52,8 +52,8 @@ def test_login_ignores_case_and_opens_the_last_account(
 ) -> None:
     async def scenario() -> str:
         started = await instance.log_in("  Rosa@Example.ORG ")
-        who = await sessions.active_session(instance.services, started.token)
-        await sessions.switch(instance.services, who, BRAVO, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        await sessions.switch(instance.services, active, BRAVO, CALLER)
         return (await instance.log_in()).client_id
 
     assert instance.run(scenario()) == BRAVO
@@ -61,7 +61,7 @@ def test_login_ignores_case_and_opens_the_last_account(
     assert instance.run(instance.log_in()).client_id == ALPHA
 
 
-def test_device_is_recognised_for_its_seat_only(instance: Instance) -> None:
+def test_device_is_recognized_for_its_seat_only(instance: Instance) -> None:
     first = instance.run(instance.log_in())
     again = instance.run(instance.log_in(device_id=first.device_id, caller=ELSEWHERE))
     other = instance.run(instance.log_in())

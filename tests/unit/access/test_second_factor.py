@@ -1,4 +1,4 @@
-"""The second factor: each step once, limited guesses, no bypass."""
+"""Second factor: each step is accepted once, guesses are limited, and no login bypasses it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_session_lasts_seven_days_from_the_password(instance: Instance) -> None:
     assert principal.session.expires_at == started.session.expires_at
 
 
-def test_pending_token_only_completes_and_expires(instance: Instance) -> None:
+def test_pending_token_opens_no_account_and_expires(instance: Instance) -> None:
     seed = instance.enrol_second_factor()
     token = instance.run(instance.start_login()).token
     with pytest.raises(Forbidden) as caught:
@@ -104,7 +104,7 @@ def test_code_used_20_times_in_parallel_succeeds_once(instance: Instance) -> Non
 
     async def scenario() -> list[object]:
         pending = [await instance.start_login() for _ in range(20)]
-        uses = (second_factor.complete_login(instance.services, w.token, code, CALLER) for w in pending)
+        uses = (second_factor.complete_login(instance.services, login.token, code, CALLER) for login in pending)
         return list(await asyncio.gather(*uses, return_exceptions=True))
 
     outcomes = instance.run(scenario())
@@ -232,23 +232,23 @@ def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> None:
 def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> None:
     async def scenario() -> None:
         mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
-        who = await sessions.active_session(instance.services, mine.token)
+        active = await sessions.active_session(instance.services, mine.token)
         with pytest.raises(Conflict):
-            await enrolment.confirm(instance.services, who, "123456", CALLER)
-        begun = await enrolment.begin(instance.services, who)
-        await enrolment.confirm(instance.services, who, instance.code(_seed_of(begun)), CALLER)
+            await enrolment.confirm(instance.services, active, "123456", CALLER)
+        begun = await enrolment.begin(instance.services, active)
+        await enrolment.confirm(instance.services, active, instance.code(_seed_of(begun)), CALLER)
         await sessions.active_session(instance.services, mine.token)
         with pytest.raises(Unauthenticated):
             await sessions.active_session(instance.services, other.token)
-        begun = await enrolment.begin(instance.services, who)
+        begun = await enrolment.begin(instance.services, active)
         instance.advance(minutes=11)
-        for act in (
-            enrolment.begin(instance.services, who),
-            enrolment.confirm(instance.services, who, instance.code(_seed_of(begun)), CALLER),
-            enrolment.replace_recovery_codes(instance.services, who, CALLER),
+        for action in (
+            enrolment.begin(instance.services, active),
+            enrolment.confirm(instance.services, active, instance.code(_seed_of(begun)), CALLER),
+            enrolment.replace_recovery_codes(instance.services, active, CALLER),
         ):
             with pytest.raises(Forbidden) as caught:
-                await act
+                await action
             assert caught.value.code == "reauthentication_required"
 
     instance.run(scenario())
@@ -257,13 +257,13 @@ def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> N
 
 def test_guesses_during_enrolment_are_limited(instance: Instance) -> None:
     async def scenario() -> None:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        seed = _seed_of(await enrolment.begin(instance.services, who))
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        seed = _seed_of(await enrolment.begin(instance.services, active))
         for _ in range(5):
             with pytest.raises(Unauthenticated):
-                await enrolment.confirm(instance.services, who, instance.wrong_code(seed), CALLER)
+                await enrolment.confirm(instance.services, active, instance.wrong_code(seed), CALLER)
         with pytest.raises(RateLimited):
-            await enrolment.confirm(instance.services, who, instance.code(seed), CALLER)
+            await enrolment.confirm(instance.services, active, instance.code(seed), CALLER)
 
     instance.run(scenario())
 
@@ -275,8 +275,8 @@ def test_recovery_code_works_once(instance: Instance) -> None:
         started = await second_factor.complete_login(
             instance.services, (await instance.start_login()).token, instance.code(seed), CALLER
         )
-        who = await sessions.active_session(instance.services, started.token)
-        codes = await enrolment.replace_recovery_codes(instance.services, who, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        codes = await enrolment.replace_recovery_codes(instance.services, active, CALLER)
 
         async def use(code: str) -> SessionStarted:
             token = (await instance.start_login(kind="dashboard")).token
@@ -348,14 +348,14 @@ def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
         return ring
 
     ring = rotate(None)
-    moved = instance.write(lambda stores: operators.reseal_seeds(stores, ring, secrets.token_bytes))
-    assert moved == 1
+    resealed = instance.write(lambda stores: operators.reseal_seeds(stores, ring, secrets.token_bytes))
+    assert resealed == 1
     instance.advance(days=8)
     assert rotate(frozenset()).keys[0].state == "gone"
     complete_login(instance, instance.code(seed))
 
 
-def test_replaced_keyring_is_an_error_of_the_service(
+def test_replaced_keyring_is_reported_as_unavailable(
     instance: Instance,
 ) -> None:
     seed = instance.enrol_second_factor()

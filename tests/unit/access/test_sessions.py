@@ -42,8 +42,8 @@ def test_each_request_takes_one_query(instance: Instance) -> None:
 
 def test_contexts_are_the_active_accounts_by_name(instance: Instance) -> None:
     async def scenario() -> list[sessions.Context]:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        return await sessions.contexts(instance.services, who)
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        return await sessions.contexts(instance.services, active)
 
     found = instance.run(scenario())
     assert [(c.granted.account.client_id, c.current) for c in found] == [
@@ -56,8 +56,8 @@ def test_account_without_data_export_is_listed(instance: Instance) -> None:
     instance.put_grant(ROSA, BRAVO, data_export=False)
 
     async def scenario() -> list[sessions.Context]:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        return await sessions.contexts(instance.services, who)
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        return await sessions.contexts(instance.services, active)
 
     assert len(instance.run(scenario())) == 2
 
@@ -66,8 +66,8 @@ def test_switch_keeps_the_session_and_its_expiry(instance: Instance) -> None:
     async def scenario() -> None:
         started = await instance.log_in()
         instance.advance(days=3)
-        who = await sessions.active_session(instance.services, started.token)
-        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
         assert (switched.client_id, switched.seat_id) == (BRAVO, ROSA)
         assert switched.expires_at == started.session.expires_at
         # Each token keeps its account.
@@ -100,8 +100,8 @@ def test_switch_to_another_account_is_refused(instance: Instance, client_id: str
         client_id = "10000000-0000-4000-8000-00000000000A"
 
     async def scenario() -> None:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        await sessions.switch(instance.services, who, client_id, CALLER)
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        await sessions.switch(instance.services, active, client_id, CALLER)
 
     with pytest.raises(Forbidden) as caught:
         instance.run(scenario())
@@ -116,9 +116,9 @@ def test_switch_without_the_second_factor_is_refused(
     async def scenario() -> None:
         started = await instance.log_in()
         instance.change_account(BRAVO, second_factor_required=True)
-        who = await sessions.active_session(instance.services, started.token)
+        active = await sessions.active_session(instance.services, started.token)
         with pytest.raises(Forbidden) as caught:
-            await sessions.switch(instance.services, who, BRAVO, CALLER)
+            await sessions.switch(instance.services, active, BRAVO, CALLER)
         assert caught.value.code == "second_factor_required"
         instance.change_account(ALPHA, second_factor_required=True)
         with pytest.raises(Forbidden):
@@ -130,8 +130,8 @@ def test_switch_without_the_second_factor_is_refused(
 def test_logout_ends_every_token_of_the_session(instance: Instance) -> None:
     async def scenario() -> tuple[str, str]:
         started = await instance.log_in()
-        who = await sessions.active_session(instance.services, started.token)
-        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
         other = await sessions.active_session(instance.services, switched.token)
         await sessions.logout(instance.services, other, CALLER)
         return started.token, switched.token
@@ -182,8 +182,8 @@ def test_enabled_seat_must_log_in_again(instance: Instance) -> None:
     token = instance.run(instance.log_in()).token
     for disabled in (True, False):
         instance.write(
-            lambda stores, it=disabled: operators.set_disabled(  # type: ignore[misc]
-                stores, instance.seat(ROSA), instance.now[0], disabled=it, actor="operator"
+            lambda stores, value=disabled: operators.set_disabled(  # type: ignore[misc]
+                stores, instance.seat(ROSA), instance.now[0], disabled=value, actor="operator"
             )
         )
     assert error_code(instance, token) == "session_ended"
@@ -193,11 +193,11 @@ def test_revoked_grant_allows_switching_and_logout(instance: Instance) -> None:
     async def scenario() -> None:
         started = await instance.log_in()
         instance.write(lambda stores: stores.directory.remove_grants(Grant(ROSA, ALPHA)))
-        who = await sessions.active_session(instance.services, started.token)
-        assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, who)] == [BRAVO]
-        switched = await sessions.switch(instance.services, who, BRAVO, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        assert [c.granted.account.client_id for c in await sessions.contexts(instance.services, active)] == [BRAVO]
+        switched = await sessions.switch(instance.services, active, BRAVO, CALLER)
         await sessions.authenticate(instance.services, switched.token)
-        await sessions.logout(instance.services, who, CALLER)
+        await sessions.logout(instance.services, active, CALLER)
 
     instance.run(scenario())
 
@@ -236,9 +236,9 @@ def test_sessions_are_listed_and_ended(instance: Instance) -> None:
     async def scenario() -> None:
         mine = await instance.log_in()
         others = [await instance.log_in(caller=ELSEWHERE) for _ in range(3)]
-        stranger = await instance.log_in("omar@example.org")
-        who = await sessions.active_session(instance.services, mine.token)
-        listed = await sessions.list_open(instance.services, who)
+        other_seat = await instance.log_in("omar@example.org")
+        active = await sessions.active_session(instance.services, mine.token)
+        listed = await sessions.list_open(instance.services, active)
         assert {session.sid for session, _ in listed} == {started.session.sid for started in (mine, *others)}
         assert {device.address for _, device in listed if device} == {
             CALLER.address,
@@ -247,13 +247,13 @@ def test_sessions_are_listed_and_ended(instance: Instance) -> None:
         for sid, ended in (
             (others[0].session.sid, True),
             (others[0].session.sid, False),
-            (stranger.session.sid, False),
+            (other_seat.session.sid, False),
             ("nonsense", False),
         ):
-            assert await sessions.end_one(instance.services, who, sid, CALLER) is ended
-        assert await sessions.end_others(instance.services, who, CALLER) == 2
+            assert await sessions.end_one(instance.services, active, sid, CALLER) is ended
+        assert await sessions.end_others(instance.services, active, CALLER) == 2
         await sessions.authenticate(instance.services, mine.token)
-        await sessions.authenticate(instance.services, stranger.token)
+        await sessions.authenticate(instance.services, other_seat.token)
 
     instance.run(scenario())
 
@@ -262,30 +262,30 @@ def test_changing_secrets_needs_a_recent_password(instance: Instance) -> None:
     async def scenario() -> None:
         started = await instance.log_in()
         instance.advance(minutes=10)
-        who = await sessions.active_session(instance.services, started.token)
+        active = await sessions.active_session(instance.services, started.token)
         with pytest.raises(Forbidden) as caught:
-            sessions.require_recent_password(instance.services, who.session)
+            sessions.require_recent_password(instance.services, active.session)
         assert caught.value.code == "reauthentication_required"
         with pytest.raises(Unauthenticated):
-            await sessions.reauthenticate(instance.services, who, "wrong wrong wrong", CALLER)
-        await sessions.reauthenticate(instance.services, who, PASSWORD, CALLER)
-        who = await sessions.active_session(instance.services, started.token)
-        sessions.require_recent_password(instance.services, who.session)
+            await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
+        await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
+        active = await sessions.active_session(instance.services, started.token)
+        sessions.require_recent_password(instance.services, active.session)
 
     instance.run(scenario())
 
 
 def test_password_guesses_in_a_session_are_limited(instance: Instance) -> None:
     async def scenario() -> None:
-        who = await sessions.active_session(instance.services, (await instance.log_in()).token)
+        active = await sessions.active_session(instance.services, (await instance.log_in()).token)
         for _ in range(10):
             with pytest.raises(Unauthenticated):
-                await sessions.reauthenticate(instance.services, who, "wrong wrong wrong", CALLER)
+                await sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER)
         with pytest.raises(RateLimited):
-            await sessions.reauthenticate(instance.services, who, PASSWORD, CALLER)
+            await sessions.reauthenticate(instance.services, active, PASSWORD, CALLER)
         with pytest.raises(RateLimited):
             await passwords.change_own(
-                instance.services, who, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER
+                instance.services, active, current=PASSWORD, new="harvest moon 88 boat", caller=CALLER
             )
 
     instance.run(scenario())
@@ -294,16 +294,16 @@ def test_password_guesses_in_a_session_are_limited(instance: Instance) -> None:
 def test_new_password_ends_other_sessions(instance: Instance) -> None:
     async def scenario() -> None:
         mine, other = await instance.log_in(), await instance.log_in(caller=ELSEWHERE)
-        who = await sessions.active_session(instance.services, mine.token)
+        active = await sessions.active_session(instance.services, mine.token)
         with pytest.raises(InvalidRequest) as weak:
-            await passwords.change_own(instance.services, who, current=PASSWORD, new="Password123!", caller=CALLER)
+            await passwords.change_own(instance.services, active, current=PASSWORD, new="Password123!", caller=CALLER)
         assert weak.value.code == "weak_password"
         with pytest.raises(Unauthenticated):
             await passwords.change_own(
-                instance.services, who, current="not it at all", new="harvest moon 88", caller=CALLER
+                instance.services, active, current="not it at all", new="harvest moon 88", caller=CALLER
             )
         ended = await passwords.change_own(
-            instance.services, who, current=PASSWORD, new="harvest moon 88", caller=CALLER
+            instance.services, active, current=PASSWORD, new="harvest moon 88", caller=CALLER
         )
         assert ended == 1
         await sessions.authenticate(instance.services, mine.token)

@@ -33,6 +33,6 @@ def test_key_does_not_contain_the_email() -> None:
     assert other == rules
 
 
-def test_each_window_has_its_own_key() -> None:
+def test_each_window_has_a_separate_key() -> None:
     keys = {rule.key for rule in throttle.second_factor_rules(AccessSettings(), seat_id="s")}
     assert len(keys) == 3

@@ -1,4 +1,4 @@
-"""JSON log lines: one line of ASCII per event, whatever it contains."""
+"""JSON log lines: each event is one line of ASCII."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def log_file(tmp_path: Path) -> Iterator[Path]:
         ("plain", "plain"),
         ("line\nfeed \x1b[31m", "line\nfeed \x1b[31m"),
         ("\x9b31m é 🌅 \u2028", "\x9b31m é 🌅 \u2028"),
-        ("a name of odd octets \udc80", "a name of odd octets \udc80"),
+        ("a name with invalid bytes \udc80", "a name with invalid bytes \udc80"),
         (Path("/somewhere"), repr(Path("/somewhere"))),
         ({"rows": [1, 2.5, None, True]}, {"rows": [1, 2.5, None, True]}),
     ],

@@ -29,7 +29,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_verb(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_contains_every_verb(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert all(name in script for name, _, _ in VERBS)
@@ -60,7 +60,7 @@ def test_every_verb_has_help_with_examples(name: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for _, line in lines])
-def test_examples_parse(line: str) -> None:
+def test_examples_are_valid_command_lines(line: str) -> None:
     """Each example is a valid command line that fits a narrow terminal."""
     assert max(map(len, line.splitlines())) <= 78
     command_line = line.replace("\\\n", "").partition(" > ")[0]
@@ -70,7 +70,7 @@ def test_examples_parse(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "help_of"),
+    ("arguments", "message", "help_of"),
     [
         (["bogus"], "bogus", ""),
         (["serve", "--bogus"], "--bogus", " serve"),
@@ -82,18 +82,18 @@ def test_examples_parse(line: str) -> None:
     ],
 )
 def test_wrong_use_names_the_help_and_exits_with_2(
-    arguments: list[str], said: str, help_of: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, help_of: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith("daybreakd: ")
-    assert said in printed.err
+    assert message in printed.err
     assert f"See `daybreakd{help_of} --help`." in printed.err
     assert printed.out == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["audit", "--since", "2x"], "--since: Use an instant such as 2026-11-20T04:00:00Z, or an age"),
         (["audit", "--since", "yesterday"], "--since: Use an instant"),
@@ -106,14 +106,14 @@ def test_wrong_use_names_the_help_and_exits_with_2(
     ],
 )
 def test_invalid_value_is_wrong_use(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     config = tmp_path / "daybreak.toml"
     config.write_text('[source]\nlocation = "platform"\n')
     assert run([str(config) if word == "CONFIG" else word for word in arguments]) == 2
     printed = capsys.readouterr().err
     assert printed.startswith("daybreakd: ")
-    assert said in printed
+    assert message in printed
 
 
 def test_invalid_configuration_exits_with_2(
@@ -132,7 +132,7 @@ def test_invalid_configuration_exits_with_2(
     assert "Traceback" not in printed
 
 
-def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
     import daybreak
 
     assert run(["--version"]) == 0
@@ -140,7 +140,7 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (RunError("The run was stopped.", code="run_stopped"), 130, "daybreakd: The run was stopped.\n"),
         (KeyboardInterrupt(), 130, "daybreakd: interrupted\n"),
@@ -149,14 +149,14 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_errors_have_a_message_and_an_exit_code(
-    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_arguments: object) -> None:
         raise error
 
     monkeypatch.setattr("daybreak.cli.doctor.settings_of", fail)
     assert run(["doctor"]) == code
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -71,7 +71,7 @@ def test_invalid_wait_is_refused(
     assert "90s, 30m or 2h" in capsys.readouterr().err
 
 
-def test_unavailable_service_is_waited_for(
+def test_wait_option_waits_for_an_unavailable_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
@@ -118,7 +118,7 @@ def test_variables_are_not_settings_of_the_service(tmp_path: Path) -> None:
 
 
 def test_client_does_not_import_the_service() -> None:
-    """It imports only what `pip install daybreak` installs."""
+    """The client imports only packages that `pip install daybreak` installs."""
     program = (
         "import sys, daybreak_client.command, httpx, rich.progress, rich.table\n"
         "heavy = {'duckdb', 'starlette', 'sqlalchemy', 'msgspec', 'structlog', 'daybreak'} & set(sys.modules)\n"

@@ -35,22 +35,22 @@ def connection(service: ScriptedService) -> Iterator[Connection]:
 def test_token_is_not_sent_to_a_redirect_target(service: ScriptedService, connection: Connection) -> None:
     with scripted_service() as store:
         store.script = lambda _: Reply(200, b"octets")
-        service.script = lambda asked: {
+        service.script = lambda request: {
             "/download/v1/files/north/members.csv.gz": Reply(
                 302, {"data": {"url": f"{service.url}/link"}}, {"Location": "/link"}
             ),
             "/link": Reply(302, headers={"Location": f"{store.url}/bucket/members"}),
-        }[asked.path]
+        }[request.path]
         issued = connection.request("GET", "/download/v1/files/north/members.csv.gz", dict, token="secret")
         with connection.download(issued["data"]["url"], 0) as (start, content):
             assert (start, b"".join(content)) == (0, b"octets")
     first, link = service.requests
     assert (first.path, first.headers["authorization"]) == ("/download/v1/files/north/members.csv.gz", "Bearer secret")
     (stored,) = store.requests
-    for asked in (link, stored):
-        assert "authorization" not in asked.headers
-        assert "cookie" not in asked.headers
-        assert "secret" not in asked.path
+    for request in (link, stored):
+        assert "authorization" not in request.headers
+        assert "cookie" not in request.headers
+        assert "secret" not in request.path
 
 
 def test_busy_service_is_retried(service: ScriptedService, connection: Connection) -> None:
@@ -68,7 +68,7 @@ def test_retries_of_a_busy_service_end(service: ScriptedService, connection: Con
     assert len(service.requests) == 5
 
 
-def test_long_retry_after_is_not_waited_for(service: ScriptedService, connection: Connection) -> None:
+def test_long_retry_after_fails_immediately(service: ScriptedService, connection: Connection) -> None:
     service.script = lambda _: Reply(429, {"code": "rate_limited", "detail": "Too many."}, {"Retry-After": "290"})
     with pytest.raises(Unreachable, match=r"Too many\. Try again in 290 seconds"):
         connection.request("POST", "/login", dict, body={})
@@ -121,7 +121,7 @@ def test_unpublished_files_have_a_retry_time(service: ScriptedService, connectio
         Reply(200, {"data": [1]}),
         Reply(200, {"data": {"client_id": "north", "as_of": "today"}}),
     ],
-    ids=["not found", "its not found", "moved", "a page", "nothing", "a list", "other data", "other values"],
+    ids=["not found", "not found as JSON", "moved", "a page", "nothing", "a list", "other data", "other values"],
 )
 def test_response_of_another_service_is_refused(service: ScriptedService, connection: Connection, reply: Reply) -> None:
     service.script = lambda _: reply
@@ -131,7 +131,7 @@ def test_response_of_another_service_is_refused(service: ScriptedService, connec
 
 
 def test_invalid_links_are_errors(service: ScriptedService, connection: Connection) -> None:
-    service.script = lambda asked: Reply(302, headers={"Location": asked.path + "x"})
+    service.script = lambda request: Reply(302, headers={"Location": request.path + "x"})
     for link in ("/link", "http://[::1", "http://127.0.0.1:x/", "ftp://127.0.0.1/x"):
         with pytest.raises(Unreachable), connection.download(link, 0):
             pass
@@ -144,9 +144,9 @@ def test_server_error_is_transient(service: ScriptedService, connection: Connect
 
 
 def test_content_is_not_decoded(service: ScriptedService, connection: Connection) -> None:
-    def script(asked: Request) -> Reply:
-        assert asked.headers["accept-encoding"] == "identity"
-        if "range" not in asked.headers:
+    def script(request: Request) -> Reply:
+        assert request.headers["accept-encoding"] == "identity"
+        if "range" not in request.headers:
             return Reply(200, b"\x1f\x8bpacked", {"Content-Encoding": "gzip"})
         return Reply(206, b"packed", {"Content-Range": "bytes 2-7/8"})
 

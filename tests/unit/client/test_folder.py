@@ -33,20 +33,20 @@ def published(resource: str, content: bytes = CONTENT) -> PublishedFile:
 
 def serving(*transfers: Callable[[int], Iterator[bytes]]) -> OpenFile:
     """Serve each download with the next transfer, and all others with the last one."""
-    left = list(transfers)
+    remaining = list(transfers)
 
     @contextmanager
     def open_file(_file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        yield offset, (left.pop(0) if len(left) > 1 else left[0])(offset)
+        yield offset, (remaining.pop(0) if len(remaining) > 1 else remaining[0])(offset)
 
     return open_file
 
 
-def everything(offset: int) -> Iterator[bytes]:
+def whole_file(offset: int) -> Iterator[bytes]:
     yield CONTENT[offset:]
 
 
-def broken_after(count: int) -> Callable[[int], Iterator[bytes]]:
+def interrupted_after(count: int) -> Callable[[int], Iterator[bytes]]:
     def transfer(offset: int) -> Iterator[bytes]:
         yield CONTENT[offset : offset + count]
         raise Unreachable("interrupted")
@@ -54,20 +54,20 @@ def broken_after(count: int) -> Callable[[int], Iterator[bytes]]:
     return transfer
 
 
-def quiet(_file: PublishedFile, _size_bytes: int) -> None:
+def ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
     pass
 
 
 def test_existing_files_are_not_downloaded_again(tmp_path: Path) -> None:
     files = [published("members"), published("campaigns")]
-    assert update_folder(tmp_path, files, serving(everything), quiet) == tuple(files)
+    assert update_folder(tmp_path, files, serving(whole_file), ignore_progress) == tuple(files)
 
     def never(_file: PublishedFile, _offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
         raise AssertionError("no file is missing")
 
-    assert update_folder(tmp_path, files, contextmanager(never), quiet) == ()
+    assert update_folder(tmp_path, files, contextmanager(never), ignore_progress) == ()
     (tmp_path / "members.csv.gz").write_bytes(CONTENT[::-1])
-    assert update_folder(tmp_path, files, serving(everything), quiet) == (files[0],)
+    assert update_folder(tmp_path, files, serving(whole_file), ignore_progress) == (files[0],)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
         "members.csv.gz": CONTENT,
         "campaigns.csv.gz": CONTENT,
@@ -77,7 +77,7 @@ def test_existing_files_are_not_downloaded_again(tmp_path: Path) -> None:
 @given(st.lists(st.integers(1, 3000), max_size=12))
 def test_interrupted_transfer_is_resumed(tmp_path_factory: pytest.TempPathFactory, counts: list[int]) -> None:
     folder, sizes = tmp_path_factory.mktemp("folder"), list[int]()
-    open_file = serving(*map(broken_after, counts), everything)
+    open_file = serving(*map(interrupted_after, counts), whole_file)
     update_folder(folder, [published("members")], open_file, lambda _file, size_bytes: sizes.append(size_bytes))
     assert (folder / "members.csv.gz").read_bytes() == CONTENT
     assert sizes == sorted(sizes)
@@ -92,8 +92,8 @@ def test_next_call_resumes_a_transfer(tmp_path: Path) -> None:
         yield CONTENT[offset:]
 
     with pytest.raises(KeyboardInterrupt):
-        update_folder(tmp_path, [published("members")], serving(broken_after(700)), interrupt)
-    update_folder(tmp_path, [published("members")], serving(recorded), quiet)
+        update_folder(tmp_path, [published("members")], serving(interrupted_after(700)), interrupt)
+    update_folder(tmp_path, [published("members")], serving(recorded), ignore_progress)
     assert offsets == [700]
     assert [path.name for path in tmp_path.iterdir()] == ["members.csv.gz"]
 
@@ -110,22 +110,22 @@ def test_server_may_ignore_the_offset(tmp_path: Path) -> None:
         offsets.append(offset)
         yield 0, iter([CONTENT] if offset else [CONTENT[:9]])
 
-    update_folder(tmp_path, [published("members")], whole, quiet)
+    update_folder(tmp_path, [published("members")], whole, ignore_progress)
     assert offsets == [0, 9]
     assert (tmp_path / "members.csv.gz").read_bytes() == CONTENT
 
 
-def test_no_progress_gives_up_and_keeps_files(tmp_path: Path) -> None:
+def test_update_without_progress_fails_and_keeps_files(tmp_path: Path) -> None:
     (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
     attempts: list[int] = []
 
     def nothing(offset: int) -> Iterator[bytes]:
         attempts.append(offset)
         yield from ()
-        raise Unreachable("the store is away")
+        raise Unreachable("the store is unavailable")
 
-    with pytest.raises(Unreachable, match="the store is away"):
-        update_folder(tmp_path, [published("members")], serving(nothing), quiet)
+    with pytest.raises(Unreachable, match="the store is unavailable"):
+        update_folder(tmp_path, [published("members")], serving(nothing), ignore_progress)
     assert attempts == [0] * 5
     assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
 
@@ -138,32 +138,32 @@ def test_files_are_replaced_together(tmp_path: Path) -> None:
     @contextmanager
     def all_but_one(file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
         if file.resource == "communities":
-            raise Unreachable("the store is away")
-        yield offset, everything(offset)
+            raise Unreachable("the store is unavailable")
+        yield offset, whole_file(offset)
 
     with pytest.raises(Unreachable):
-        update_folder(tmp_path, [published(name) for name in names], all_but_one, quiet)
+        update_folder(tmp_path, [published(name) for name in names], all_but_one, ignore_progress)
     assert {(tmp_path / f"{name}.csv.gz").read_bytes() for name in names} == {b"of yesterday"}
 
 
 def test_wrong_digest_is_refused(tmp_path: Path) -> None:
     (tmp_path / "members.csv.gz").write_bytes(b"of yesterday")
     with pytest.raises(Damaged, match=r"members\.csv\.gz"):
-        update_folder(tmp_path, [published("members", CONTENT[::-1])], serving(everything), quiet)
+        update_folder(tmp_path, [published("members", CONTENT[::-1])], serving(whole_file), ignore_progress)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("members.csv.gz", b"of yesterday")]
 
 
 def test_damaged_partial_file_is_downloaded_again(tmp_path: Path) -> None:
     file = published("members")
     (tmp_path / f".members.csv.gz.{file.sha256[:16]}.part").write_bytes(b"?" * 100)
-    update_folder(tmp_path, [file], serving(everything), quiet)
+    update_folder(tmp_path, [file], serving(whole_file), ignore_progress)
     assert (tmp_path / "members.csv.gz").read_bytes() == CONTENT
 
 
 def test_outdated_partial_files_are_deleted(tmp_path: Path) -> None:
     (tmp_path / ".members.csv.gz.0123456789abcdef.part").write_bytes(CONTENT[:9])
     (tmp_path / ".members.csv.gz.notes").write_bytes(b"another program's")
-    update_folder(tmp_path, [published("members")], serving(everything), quiet)
+    update_folder(tmp_path, [published("members")], serving(whole_file), ignore_progress)
     assert {path.name for path in tmp_path.iterdir()} == {"members.csv.gz", ".members.csv.gz.notes"}
 
 
@@ -176,11 +176,11 @@ def test_parallel_update_of_a_folder_is_refused(tmp_path: Path) -> None:
         yield CONTENT[offset:]
 
     files = [published("members")]
-    first = threading.Thread(target=update_folder, args=(tmp_path, files, serving(slow), quiet))
+    first = threading.Thread(target=update_folder, args=(tmp_path, files, serving(slow), ignore_progress))
     first.start()
     assert started.wait(60)
     with pytest.raises(WrongUse, match="another fetch"):
-        update_folder(tmp_path, files, serving(everything), quiet)
+        update_folder(tmp_path, files, serving(whole_file), ignore_progress)
     resume.set()
     first.join()
-    assert update_folder(tmp_path, files, serving(everything), quiet) == ()
+    assert update_folder(tmp_path, files, serving(whole_file), ignore_progress) == ()

@@ -45,7 +45,7 @@ def test_invalid_profile_is_refused_without_quoting_it(tmp_path: Path, text: str
     assert "secret" not in caught.value.message
 
 
-def test_location_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_location_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ana")
     assert profile_file({}) == Path("/home/ana/.config/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana"}) == Path("/etc/ana/daybreak/profile.json")

@@ -14,7 +14,7 @@ SEGMENTS = "outbound_message_type_usage"
 
 
 def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
-    """The manifest of (resource, format, path)."""
+    """Return a manifest of (resource, format, path) triples."""
     return {
         "data": {
             "client_id": "north",

@@ -101,7 +101,7 @@ def test_keyring_readable_by_others_is_rejected(path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "why"),
+    ("secret", "reason"),
     [
         (bytes.fromhex("8d1fb2a06c9e4b7735f0c4d86a21e39f57bb0e6d914c2af3687fd5123ea49c"), "31 bytes"),
         (b"", "0 bytes"),
@@ -116,16 +116,16 @@ def test_keyring_readable_by_others_is_rejected(path: Path, mode: int) -> None:
         ),
     ],
 )
-def test_weak_or_published_secret_is_rejected(path: Path, secret: bytes, why: str) -> None:
+def test_weak_or_published_secret_is_rejected(path: Path, secret: bytes, reason: str) -> None:
     rewrite(path, secret=secret.hex())
-    with pytest.raises(OperatorError, match=why):
+    with pytest.raises(OperatorError, match=reason):
         keyring.load(path)
 
 
 @pytest.mark.parametrize(
     "content", ["", "nonsense", "[]", '{"version": 2}', '{"version": 1, "keys": [7]}', '{"version": 1, "keys": []}']
 )
-def test_other_file_is_rejected_with_a_message(path: Path, content: str) -> None:
+def test_malformed_file_is_rejected_with_its_name(path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(OperatorError, match=path.name):
         keyring.load(path)

@@ -23,7 +23,7 @@ def test_hash_is_argon2id_with_a_random_salt() -> None:
     assert not passwords.needs_rehash(first)
 
 
-def test_dummy_hash_costs_the_same_and_matches_nothing() -> None:
+def test_dummy_hash_is_current_and_matches_no_password() -> None:
     assert not passwords.needs_rehash(passwords.DUMMY_HASH)
     assert not passwords.verify(passwords.DUMMY_HASH, "")
 
@@ -34,7 +34,7 @@ def test_composed_and_decomposed_characters_are_equal() -> None:
 
 
 @pytest.mark.parametrize("stored", ["", "nonsense", "$argon2id$v=19$m=1", "\x00"])
-def test_malformed_hash_matches_nothing(stored: str) -> None:
+def test_malformed_hash_matches_no_password(stored: str) -> None:
     assert not passwords.verify(stored, "anything at all")
 
 

@@ -1,4 +1,4 @@
-"""Session tokens: contents, rejected tokens, and InvalidToken as the only error."""
+"""Session tokens: their contents, and rejection of all others with InvalidToken."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ STRICTER_THAN_WYCHEPROOF = {372, 373}
 
 @pytest.mark.parametrize(("kid", "key", "vector"), wycheproof_cases())
 def test_wycheproof_vectors(kid: str, key: str | None, vector: dict[str, Any]) -> None:
-    # Without an HMAC key: the bytes of a public key, which a confused algorithm would verify with.
+    # Without an HMAC key, use the bytes of a public key, as in an algorithm confusion attack.
     octets = base64.urlsafe_b64decode(key + "=") if key is not None else b"the bytes of a public key"
     with pytest.raises(InvalidToken):
         read(vector["jws"], keyring=Keyring((Key(kid, "signing", octets, NOW),)))

@@ -1,4 +1,4 @@
-"""Signed links: every change but a change of the format is rejected."""
+"""Signed links: every change except that of the format is rejected."""
 
 import hashlib
 import hmac
@@ -75,7 +75,7 @@ def test_link_is_valid_until_its_expiry(kind: str) -> None:
     ],
 )
 def test_links_of_an_earlier_version_are_accepted(subject: str, query: str) -> None:
-    """The links are of commit aa7e92d."""
+    """The links were issued at commit aa7e92d."""
     assert check(parse_qsl(query)) == replace(TARGET, subject=subject)
 
 
@@ -138,16 +138,16 @@ def test_missing_repeated_or_extra_parameter_is_rejected(name: str) -> None:
     at=st.integers(0, len(PAIRS) - 1),
     place=st.integers(0, 80),
     character=st.characters(),
-    how=st.sampled_from(["replace", "insert", "delete"]),
+    operation=st.sampled_from(["replace", "insert", "delete"]),
 )
-def test_any_changed_parameter_is_rejected(at: int, place: int, character: str, how: str) -> None:
+def test_any_changed_parameter_is_rejected(at: int, place: int, character: str, operation: str) -> None:
     name, value = PAIRS[at]
     place %= len(value)
     changed = {
         "replace": value[:place] + character + value[place + 1 :],
         "insert": value[:place] + character + value[place:],
         "delete": value[:place] + value[place + 1 :],
-    }[how]
+    }[operation]
     if changed != value:
         pairs = [*PAIRS[:at], (name, changed), *PAIRS[at + 1 :]]
         assert isinstance(check(pairs), InvalidLink)
@@ -165,9 +165,11 @@ def test_no_input_raises(pairs: list[tuple[str, str]], client_id: str, resource:
 
 
 @pytest.mark.parametrize("name", ["client_id", "snapshot_id"])
-@pytest.mark.parametrize("odd", [TARGET.client_id.upper(), TARGET.client_id.replace("-", ""), "a" * 500, "\udcff", ""])
-def test_malformed_id_is_rejected(name: str, odd: str) -> None:
-    assert check(target=replace(TARGET, **{name: odd})) == InvalidLink("malformed")
+@pytest.mark.parametrize(
+    "malformed", [TARGET.client_id.upper(), TARGET.client_id.replace("-", ""), "a" * 500, "\udcff", ""]
+)
+def test_malformed_id_is_rejected(name: str, malformed: str) -> None:
+    assert check(target=replace(TARGET, **{name: malformed})) == InvalidLink("malformed")
 
 
 def test_value_with_a_separator_is_rejected() -> None:

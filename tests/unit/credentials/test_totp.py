@@ -88,7 +88,7 @@ def test_changed_encrypted_seed_is_rejected(ring: keyrings.Keyring) -> None:
             totp.decrypt_seed(other, seat_id=SEAT, keyring=ring)
 
 
-def test_otpauth_uri_format() -> None:
+def test_otpauth_uri_has_the_expected_format() -> None:
     uri = totp.otpauth_uri(b"12345678901234567890", issuer="Day & break", email="a+b@example.org")
     assert uri == (
         "otpauth://totp/Day%20%26%20break:a%2Bb@example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"

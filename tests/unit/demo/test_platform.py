@@ -64,7 +64,7 @@ def test_required_columns_have_no_nulls_and_keys_are_unique(tables: duckdb.DuckD
             assert count(tables, f"SELECT count(*) - count(DISTINCT ({key})) FROM {table.name}") == 0, table.name
 
 
-def test_same_seed_gives_same_files_with_any_thread_count(tmp_path: Path) -> None:
+def test_files_depend_on_the_seed_and_not_on_threads(tmp_path: Path) -> None:
     def digests(name: str, threads: int, seed: int) -> dict[str, str]:
         summary = make_platform(
             tmp_path / name,
@@ -118,7 +118,7 @@ def test_leader_sizes_are_uneven_and_one_is_empty(platform: PlatformSummary, tab
     assert count(tables, "SELECT count(*) FROM leaders WHERE parent_leader_id IS NOT NULL") > 5
 
 
-def test_platform_has_hostile_and_late_rows(tables: duckdb.DuckDBPyConnection) -> None:
+def test_platform_has_edge_cases_and_rows_after_as_of(tables: duckdb.DuckDBPyConnection) -> None:
     as_of = f"TIMESTAMPTZ '{AS_OF.isoformat()}'"
     for query in [
         "SELECT count(*) FROM campaigns WHERE contains(text, chr(10))",

@@ -153,7 +153,7 @@ def test_memory_limit_has_a_minimum() -> None:
 
 def test_contradicting_settings_are_refused(tmp_path: Path) -> None:
     environ = {
-        # The default engine, duckdb, would take it for a file name and log it with the password.
+        # With the default engine duckdb, the URL would be logged as a file name, with its password.
         "DAYBREAK_SOURCE__LOCATION": "postgresql://reader:hunter2@h/d",
         "DAYBREAK_REQUIRE_HTTPS": "true",
         "DAYBREAK_ACCESS__SESSION_LIFETIME": "5m",
@@ -214,7 +214,7 @@ def test_durations_are_parsed_and_formatted(text: str, seconds: int) -> None:
     ("text", "words"),
     [("15m", "15 minutes"), ("90m", "1 hour 30 minutes"), ("1d", "1 day"), ("45s", "45 seconds")],
 )
-def test_durations_in_words(text: str, words: str) -> None:
+def test_durations_are_formatted_in_words(text: str, words: str) -> None:
     assert duration_in_words(parse_duration(text)) == words
 
 

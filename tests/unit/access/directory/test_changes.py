@@ -30,7 +30,7 @@ def test_first_sync_adds_all_and_the_next_changes_nothing() -> None:
     assert compare_directories(FULL, FULL, complete=True).is_empty
 
 
-def test_sync_removes_what_is_missing_and_import_does_not() -> None:
+def test_only_a_sync_removes_missing_entries() -> None:
     wanted = Directory((ACCOUNT,), (), ())
     synced = compare_directories(FULL, wanted, complete=True)
     assert [account.client_id for account in synced.deactivated_accounts] == [OTHER.client_id]

@@ -59,7 +59,7 @@ def test_written_directory_equals_the_one_read() -> None:
     assert read_directory(write_directory(read.directory)).directory == read.directory
 
 
-def test_defaults_and_passwords() -> None:
+def test_missing_fields_get_defaults_and_passwords_are_read() -> None:
     changed = document()
     changed["accounts"][0] = {
         "client_id": CLIENT.upper(),
@@ -109,7 +109,7 @@ def test_all_faults_are_listed_with_their_position() -> None:
         "$.extra",
     ):
         assert position in message, position
-    assert "1234567890" not in message, "no fault quotes a password"
+    assert "1234567890" not in message, "faults do not contain passwords"
 
 
 def test_duplicate_and_unknown_ids_are_refused() -> None:
