@@ -42,7 +42,7 @@ class NotPublished(Refused):
 
 
 class Unreachable(ClientError):
-    """The service does not answer, or asks to try again later."""
+    """The service does not answer, or requests a later retry."""
 
 
 class Damaged(ClientError):

@@ -176,7 +176,7 @@ class Tables:
     def _campaign_messages(self, columns: str) -> str:
         """Return one row per campaign message: m (its number), member_number, and columns of the campaign."""
         j = "(m - c.message_start)"
-        # One message in fifty goes to the previous Member again, so that messages and recipients differ in number.
+        # One message in fifty is sent to the previous Member again, so that messages and recipients differ in number.
         j = f"({j} - CASE WHEN {j} > 0 AND {self.draws.chance('message/again', 'm', 0.02)} THEN 1 ELSE 0 END)"
         start = self.draws.below("campaign/first", "campaign_number", "c.members")
         return f"""(

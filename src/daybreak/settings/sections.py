@@ -164,7 +164,7 @@ class SnapshotSettings(Section):
     )
     formats: FormatNames = Field(
         default=DEFAULT_FORMATS,
-        description="Formats of each file. `csv` and `json` are required; others cost time and space.",
+        description="Formats of each file. `csv` and `json` are required; others take time and space.",
     )
     compression: Literal["fast", "small"] = Field(
         default="fast",
