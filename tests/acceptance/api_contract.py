@@ -17,7 +17,7 @@ Outcome = tuple[str, str]
 
 
 class ApiContract:
-    """Compares responses with a document, and remembers which outcomes occurred."""
+    """Compares responses with a document, and records which outcomes occurred."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._base_path = urlsplit(document["servers"][0]["url"]).path
@@ -40,7 +40,7 @@ class ApiContract:
         }
 
     def check(self, found: requests.Response) -> None:
-        """Fail if the API is not described as returning this response."""
+        """Fail if the document does not describe this response."""
         operation = self._operation(found)
         if operation is None:
             return
@@ -66,7 +66,7 @@ class ApiContract:
         return None
 
     def _check_body(self, found: requests.Response, content: dict[str, Any], case: str) -> str | None:
-        """Return the code of a problem."""
+        """Check the body. Return the code of a problem, None for other bodies."""
         media_type = found.headers.get("Content-Type", "").partition(";")[0]
         if media_type == "text/html" and found.status_code >= 400:
             return None  # an error page for a browser

@@ -46,7 +46,7 @@ def make_installation(tmp_path: Path) -> Callable[[], Installation]:
 
 def new_installation(folder: Path, state_url: str | None = None) -> Installation:
     """Create an installation in a new folder inside `folder`, on SQLite in that folder unless a URL is passed."""
-    inside = folder / "installation"
-    installation = Installation(inside, state_url or f"sqlite:///{inside}/state.db")
+    installation_folder = folder / "installation"
+    installation = Installation(installation_folder, state_url or f"sqlite:///{installation_folder}/state.db")
     installation.create()
     return installation

@@ -155,7 +155,7 @@ class Installation:
         self.change(work)
 
     def expire_sessions(self, email: str) -> None:
-        """Let all sessions of a seat expire."""
+        """Set the expiry of all sessions of a seat to the current time."""
         path = sqlite_path(self.state_url)
         driver = (
             "postgresql+psycopg" + self.state_url.removeprefix("postgresql") if path is None else f"sqlite:///{path}"
@@ -238,12 +238,12 @@ def _contents(
 
 
 def _rows(resource: Resource, client_id: str, seed: int, large_rows: int) -> Iterator[list[object]]:
-    draw = random.Random(f"{resource.name} {client_id} {seed}")
+    rng = random.Random(f"{resource.name} {client_id} {seed}")
     if client_id == SOUTH and resource.name == "campaigns":
         return
     large = client_id == NORTH and resource.name == "members"
     count = large_rows if large else 3
-    moment = datetime(2026, 11, 1, tzinfo=UTC)
+    start = datetime(2026, 11, 1, tzinfo=UTC)
     for number in range(count):
         row: list[object] = []
         for column in resource.columns:
@@ -252,19 +252,19 @@ def _rows(resource: Resource, client_id: str, seed: int, large_rows: int) -> Ite
             elif column.nullable and number % 3 == 1:
                 row.append(None)
             elif column.type is ColumnType.UUID:
-                row.append(str(uuid.UUID(int=draw.getrandbits(128), version=4)))
+                row.append(str(uuid.UUID(int=rng.getrandbits(128), version=4)))
             elif column.type is ColumnType.BIGINT:
-                row.append(draw.randrange(10**6))
+                row.append(rng.randrange(10**6))
             elif column.type is ColumnType.BOOLEAN:
-                row.append(draw.random() < 0.5)
+                row.append(rng.random() < 0.5)
             elif column.type is ColumnType.DATE:
-                row.append(f"{moment + timedelta(days=number % 20):%Y-%m-%d}")
+                row.append(f"{start + timedelta(days=number % 20):%Y-%m-%d}")
             elif column.type is ColumnType.TIMESTAMP:
-                row.append(f"{moment + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S.%fZ}")
+                row.append(f"{start + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S.%fZ}")
             elif column.allowed:
                 row.append(column.allowed[0])
             else:
-                row.append(f'{draw.randbytes(60 if large else 6).hex()} says "hé, 🌅"\nand goes')
+                row.append(f'{rng.randbytes(60 if large else 6).hex()} says "hé, 🌅"\nand goes')
         yield row
 
 
@@ -274,10 +274,10 @@ def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
     for row in rows:
         cells = []
         for column, value in zip(resource.columns, row, strict=True):
-            text = column.type in {ColumnType.TEXT, ColumnType.UUID}
+            is_text = column.type in {ColumnType.TEXT, ColumnType.UUID}
             if value is None:
                 cells.append("")
-            elif text:
+            elif is_text:
                 cells.append('"' + str(value).replace('"', '""') + '"')
             else:
                 cells.append(str(value).lower() if isinstance(value, bool) else str(value))

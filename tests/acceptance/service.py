@@ -21,7 +21,7 @@ from tests.parts.processes import Running, is_running, running
 from tests.parts.waiting import free_port
 
 Answer = TypeVar("Answer")
-# Far more than any step needs: a test that waits this long has found a defect.
+# Much longer than any step takes. A test that waits this long has found a defect.
 PATIENCE_SECONDS = 90
 AUTH = "/download/v2/auth"
 DAYBREAKD = (sys.executable, "-c", "from daybreak.cli.main import main; main()")
@@ -59,7 +59,7 @@ class Service:
 
     @cached_property
     def contract(self) -> ApiContract | None:
-        """The OpenAPI document of the service; None where plain HTTP is refused."""
+        """The OpenAPI document of the service; None if the service refuses plain HTTP."""
         found = requests.get(f"{self.address}/openapi.json", timeout=PATIENCE_SECONDS)
         return ApiContract(found.json()) if found.status_code == 200 else None
 
@@ -135,7 +135,7 @@ def serving(
     """
     port, metrics_port = free_port(), free_port()
     address = f"http://127.0.0.1:{port}"
-    chosen = {
+    values = {
         "base_url": address,
         "listen": f"127.0.0.1:{port}",
         "workers": workers,
@@ -144,7 +144,7 @@ def serving(
         "state.url": installation.state_url,
         "source.location": "platform.duckdb",
         "snapshot.schedule": False,
-        # Hours away: after it, the files of the day before would be late.
+        # Hours away, because after that time the files of the previous day would be late.
         "snapshot.publish_at": f"{(datetime.now(UTC).hour - 8) % 24:02}:00",
         # Many tests sign in from one address. Rate limits have their own tests.
         "access.login_per_seat": "1000/5m",
@@ -155,17 +155,17 @@ def serving(
     if file.exists():
         # Several nodes may serve one installation.
         file = file.with_name(f"daybreak-{port}.toml")
-    file.write_text(_toml(chosen))
+    file.write_text(_toml(values))
     program_line: list[str | Path] = [*before, *DAYBREAKD, command, "--config", file]
     with running(program_line, environment=environment, folder=installation.folder, **options) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS, count=workers)
-        service = Service(address, str(chosen["base_url"]), installation, program, metrics_port)
+        service = Service(address, str(values["base_url"]), installation, program, metrics_port)
         yield service
 
 
-def _toml(chosen: Mapping[str, Any]) -> str:
+def _toml(values: Mapping[str, Any]) -> str:
     """Format settings as TOML. JSON scalars and lists of them are valid TOML."""
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items())
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
 
 
 def run_in_parallel(work: Callable[[int], Answer], count: int) -> list[Answer]:

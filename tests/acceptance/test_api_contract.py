@@ -1,4 +1,4 @@
-"""Every response in the OpenAPI document occurs. `Service.request` checks that no other one does."""
+"""Each response in the OpenAPI document occurs. `Service.request` checks that no other response occurs."""
 
 from __future__ import annotations
 
@@ -55,27 +55,31 @@ FAULTS = {
     "second_factor_unreadable",
     "state_unavailable",
 }
-# Raised by middleware, before the route is known: one path stands for all.
+# Raised by middleware before the route is known, so one path is enough.
 ANY_PATH = {"invalid_host", "head_too_large", "uri_too_long", "not_found", "invalid_request"}
 Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service whose limits, accounts and files these tests use up."""
+def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose limits, accounts and files only these tests use."""
     settings = {"access.login_per_seat": "8/5m"}
     with serving(new_installation(Path(tmp_path_factory.mktemp("contract"))), settings=settings, workers=1) as found:
         yield found
 
 
-def test_commands_of_the_documentation_page_work(own: Service, tmp_path: Path) -> None:
-    token = own.token(MAYA, NORTH)
-    panels = re.findall(r"<pre><code>(.*?)</code></pre>", own.get("/docs").text, re.DOTALL)
+def test_commands_of_the_documentation_page_work(private_service: Service, tmp_path: Path) -> None:
+    token = private_service.token(MAYA, NORTH)
+    panels = re.findall(r"<pre><code>(.*?)</code></pre>", private_service.get("/docs").text, re.DOTALL)
     save_token, *commands = [unescape(panel) for panel in panels if panel.startswith(("umask", "curl"))]
     run(save_token, tmp_path, DAYBREAK_TOKEN=token)
     assert (tmp_path / "daybreak-token.txt").stat().st_mode & 0o777 == 0o600
-    run(save_token.replace("token.txt", "login.txt"), tmp_path, DAYBREAK_TOKEN=own.log_in(CARL).json()["token"])
-    link = own.link(token, NORTH)
+    run(
+        save_token.replace("token.txt", "login.txt"),
+        tmp_path,
+        DAYBREAK_TOKEN=private_service.log_in(CARL).json()["token"],
+    )
+    link = private_service.link(token, NORTH)
     failed = []
     # The session is needed until the end.
     for command in sorted(commands, key=lambda command: "logout" in command):
@@ -96,8 +100,8 @@ def run(command: str, folder: Path, **variables: str) -> subprocess.CompletedPro
     )
 
 
-def test_every_described_response_occurs(own: Service) -> None:
-    contract = own.contract
+def test_every_described_response_occurs(private_service: Service) -> None:
+    contract = private_service.contract
     assert contract is not None
     for scenario in (
         use_service,
@@ -112,7 +116,7 @@ def test_every_described_response_occurs(own: Service) -> None:
         send_wrong_heads,
         exceed_rates,
     ):
-        scenario(own)
+        scenario(private_service)
     missing = {
         (operation, outcome)
         for operation, outcome in contract.described - contract.occurred
@@ -196,12 +200,12 @@ def use_files(service: Service) -> None:
         assert calls[name](token=token).status_code in {200, 302}
     service.get(f"/download/v1/audit/{NORTH}?since=soon", token=token)
     service.get(f"/download/v1/files/%20{NORTH}/campaigns.csv.gz", token=token)
-    elsewhere = service.switch_account(token, NOT_EXPORTED)
+    other_token = service.switch_account(token, NOT_EXPORTED)
     for file in ("", "/campaigns.csv.gz"):
-        found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=elsewhere)
+        found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=other_token)
         assert found.json()["code"] == "snapshot_not_ready"
     for name in FILE_OPERATIONS:
-        assert calls[name](token=elsewhere).json()["code"] == "not_your_account"
+        assert calls[name](token=other_token).json()["code"] == "not_your_account"
 
 
 def use_link(service: Service) -> None:
@@ -266,7 +270,7 @@ def send_wrong_api_tokens(service: Service) -> None:
 
 
 def send_wrong_bodies(service: Service) -> None:
-    """Leave out each described field: a described body is the one that the operation reads."""
+    """Omit each described field in turn. The error names it, so the operation reads the described body."""
     document = service.get("/openapi.json").json()
     schemas, tokens = document["components"]["schemas"], {"pending_login": service.log_in(CARL).json()["token"]}
     tokens["session"] = service.token(MAYA, NORTH)
@@ -319,7 +323,7 @@ def claims_of(service: Service, token: str) -> Claims:
 
 
 def expired(service: Service, token: str) -> str:
-    """Return the same token, past its end."""
+    """Return the same token with an expiry in the past."""
     past = replace(claims_of(service, token), expires_at=int(time.time()) - 1)
     ring = keyring.load(service.installation.keyring_file)
     kind: TokenType = "session+jwt" if past.client_id else "mfa+jwt"

@@ -29,7 +29,7 @@ from tests.acceptance.service import AUTH, Service, run_in_parallel
 PATHS = [resource.path_for(format_named(name)) for resource in RESOURCES for name in ("csv", "json")]
 
 
-def test_each_credential_on_each_account_and_file(each_service: Service) -> None:
+def test_credentials_open_only_the_files_of_their_account(each_service: Service) -> None:
     service = each_service
     maya = service.token(MAYA, NORTH)
     credentials = {
@@ -40,14 +40,14 @@ def test_each_credential_on_each_account_and_file(each_service: Service) -> None
         "another seat": (service.token(FREYA, FOREIGN), {FOREIGN}),
         "a seat without Data Export": (service.token(VIC, NORTH), set()),
     }
-    cells = [(name, client_id, path) for name in credentials for client_id in (*ACCOUNTS, UNKNOWN) for path in PATHS]
+    cases = [(name, client_id, path) for name in credentials for client_id in (*ACCOUNTS, UNKNOWN) for path in PATHS]
 
     def check(number: int) -> None:
-        name, client_id, path = cells[number]
-        token, own = credentials[name]
+        name, client_id, path = cases[number]
+        token, accessible = credentials[name]
         found = service.request_file(token, client_id, path)
         case = f"{name}, {client_id}, {path}: {found.status_code} {found.text}"
-        if client_id in own:
+        if client_id in accessible:
             assert found.status_code == 302, case
             assert f"/{client_id}/" in found.headers["Location"], case
         elif name == "a seat without Data Export" and client_id == NORTH:
@@ -57,13 +57,13 @@ def test_each_credential_on_each_account_and_file(each_service: Service) -> None
             assert "Location" not in found.headers, case
 
     def check_every_eighth(first: int) -> None:
-        for number in range(first, len(cells), 8):
+        for number in range(first, len(cases), 8):
             check(number)
 
     run_in_parallel(check_every_eighth, 8)
 
 
-def test_foreign_and_unknown_accounts_are_the_same_error(service: Service) -> None:
+def test_foreign_and_unknown_accounts_get_the_same_error(service: Service) -> None:
     token = service.token(MAYA, NORTH)
     answers = [
         service.get(path.format(client_id), token=token)
@@ -178,10 +178,10 @@ def test_changed_link_is_refused(service: Service) -> None:
 
 
 def _other_spellings(fields: list[tuple[str, str]]) -> list[str]:
-    """Return queries in which one parameter is changed or spelled differently."""
+    """Return queries in which one parameter is changed or encoded differently."""
     found = []
-    for at, (name, value) in enumerate(fields):
-        others = [
+    for index, (name, value) in enumerate(fields):
+        replacements = [
             "",
             name,
             f"{name}=",
@@ -201,14 +201,14 @@ def _other_spellings(fields: list[tuple[str, str]]) -> list[str]:
             f"{name}=&{name}={value}",
         ]
         # Change each character, or every seventh of a long value.
-        for place in range(0, len(value), 1 if len(value) < 40 else 7):
-            digit = "0" if value[place] != "0" else "1"
-            others.append(f"{name}={value[:place]}{digit}{value[place + 1 :]}")
+        for position in range(0, len(value), 1 if len(value) < 40 else 7):
+            digit = "0" if value[position] != "0" else "1"
+            replacements.append(f"{name}={value[:position]}{digit}{value[position + 1 :]}")
         if value.upper() != value:
-            others.append(f"{name}={value.upper()}")
-        for other in others:
-            spelled = [f"{each}={known}" for each, known in fields]
-            spelled[at] = other
+            replacements.append(f"{name}={value.upper()}")
+        for other in replacements:
+            spelled = [f"{field}={field_value}" for field, field_value in fields]
+            spelled[index] = other
             found.append("&".join(spelled))
     return found
 

@@ -54,12 +54,12 @@ def test_https_requests_get_hsts_and_links_with_the_base_url(proxied: Service) -
     assert found.status_code == 200
     assert found.headers["Strict-Transport-Security"].startswith("max-age=")
     token = found.json()["token"]
-    asked = proxied.request_file(token, found.json()["client_id"], headers=HTTPS)
-    assert asked.headers["Location"].startswith(f"{BASE_URL}/download/v1/links/")
-    path = asked.headers["Location"].removeprefix("https://export.example.org")
+    redirect = proxied.request_file(token, found.json()["client_id"], headers=HTTPS)
+    assert redirect.headers["Location"].startswith(f"{BASE_URL}/download/v1/links/")
+    path = redirect.headers["Location"].removeprefix("https://export.example.org")
     # The proxy may send the path with or without the path of base_url.
-    for seen in (path, path.removeprefix("/data")):
-        assert proxied.get(seen, headers=HTTPS).status_code == 200
+    for sent_path in (path, path.removeprefix("/data")):
+        assert proxied.get(sent_path, headers=HTTPS).status_code == 200
 
 
 def request_from_untrusted_address(service: Service, path: str, headers: dict[str, str]) -> tuple[int, str]:
@@ -207,7 +207,7 @@ def test_log_has_the_address_and_no_query(proxied: Service) -> None:
     assert "abcdef0123" not in proxied.program.log()
 
 
-def test_forwarded_headers_of_others_are_ignored(service: Service) -> None:
+def test_forwarded_headers_of_untrusted_clients_are_ignored(service: Service) -> None:
     forwarded = {"X-Forwarded-For": "203.0.113.5"}
     line = logged(service, service.get("/nowhere", headers=forwarded))
     assert line["address"] == "127.0.0.1", "the address of the connection"

@@ -22,9 +22,9 @@ from tests.parts.processes import running
 from tests.parts.waiting import free_port, wait_until
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/operations.md"
-# Headers that differ between two answers.
-OWN_HEADERS = {"date", "x-request-id"}
-# Another local address than that of the proxy.
+# Headers that differ between two responses.
+CHANGING_HEADERS = {"date", "x-request-id"}
+# A local address that is not the address of the proxy.
 CLIENT = "127.0.0.3"
 
 
@@ -42,7 +42,7 @@ class Front:
     accelerated: bool
 
     def request(self, method: str, url: str, **options: Any) -> requests.Response:
-        """`url` may be a path."""
+        """Send a request. `url` may be a path."""
         url = url if url.startswith("https") else self.service.base_url + url
         return self.client.request(method, url, timeout=PATIENCE_SECONDS, allow_redirects=False, **options)
 
@@ -63,16 +63,16 @@ class Front:
 
 
 def configuration(folder: Path, port: int, upstream: int, files: Path) -> str:
-    """Return the server of the page, with the ports, certificate and files of this test."""
+    """Return the server configuration of the page, with the ports, certificate and files of this test."""
     server = PAGE.read_text("utf-8").split("```nginx\n")[1].split("```")[0]
-    for theirs, ours in (
+    for documented, actual in (
         ("/srv/daybreak/files/", f"{files}/"),
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("127.0.0.1:8400", f"127.0.0.1:{upstream}"),
         ("# ssl_certificate ...", f"ssl_certificate {folder}/own.pem; ssl_certificate_key {folder}/own.pem;"),
     ):
-        assert theirs in server
-        server = server.replace(theirs, ours)
+        assert documented in server
+        server = server.replace(documented, actual)
     bodies = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("proxy", "client_body"))
     return (
         f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}}\n"
@@ -97,7 +97,7 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         (folder / "nginx.conf").write_text(configuration(folder, port, service.port, service.installation.files_folder))
         command: list[str | Path] = [program, "-e", folder / "error.log", "-p", folder, "-c", folder / "nginx.conf"]
         if os.geteuid() == 0:
-            # Its worker has to read the files, which belong to the user of the service.
+            # The worker of nginx must read the files, which belong to the user of the service.
             command += ["-g", "user root;"]
         with running(command) as nginx, requests.Session() as client:
             client.mount("https://", _FromTheClient())
@@ -114,11 +114,11 @@ def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def link(front: Front) -> str:
-    asked = front.request(
+    redirect = front.request(
         "GET", f"/download/v1/files/{NORTH}/members.csv.gz", headers={"Authorization": f"Bearer {front.log_in()}"}
     )
-    assert asked.status_code == 302, asked.text
-    return asked.headers["Location"]
+    assert redirect.status_code == 302, redirect.text
+    return redirect.headers["Location"]
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +143,12 @@ def test_file_arrives_unchanged(front: Front, link: str, whole: requests.Respons
 def test_head_has_the_headers_of_get(front: Front, link: str, whole: requests.Response) -> None:
     def headers(answer: requests.Response) -> dict[str, str]:
         found = {name.lower(): value for name, value in answer.headers.items()}
-        return {name: value for name, value in found.items() if name not in OWN_HEADERS}
+        return {name: value for name, value in found.items() if name not in CHANGING_HEADERS}
 
     assert headers(front.request("HEAD", link)) == headers(whole)
 
 
-def test_ranges_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
+def test_ranges_work_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
     etag, modified = whole.headers["ETag"], whole.headers["Last-Modified"]
     for condition in ({}, {"If-Range": etag}, {"If-Range": modified}):
         part = front.request("GET", link, headers={"Range": "bytes=100-", **condition})
@@ -167,7 +167,7 @@ def test_ranges_through_nginx(front: Front, link: str, whole: requests.Response)
     assert (outside.status_code, outside.json()["code"]) == (416, "range_not_satisfiable")
 
 
-def test_conditional_requests_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
+def test_conditional_requests_work_through_nginx(front: Front, link: str, whole: requests.Response) -> None:
     etag, modified = whole.headers["ETag"], whole.headers["Last-Modified"]
     for headers, status in (
         ({"If-None-Match": etag}, 304),
@@ -205,7 +205,7 @@ def test_small_file_is_sent_by_the_service(front: Front, link: str) -> None:
     assert front.log_line(found)["length"] == 10
 
 
-def test_service_knows_the_client(front: Front) -> None:
+def test_service_logs_the_address_of_the_client(front: Front) -> None:
     found = front.request("GET", "/nowhere", headers={"X-Forwarded-For": "203.0.113.5", "X-Request-Id": "made-up-0123"})
     assert found.headers["X-Request-Id"] != "made-up-0123"
     assert front.log_line(found)["address"] == CLIENT

@@ -1,4 +1,4 @@
-"""Expiry of links and sessions, and publication at four: the clock of the service is moved."""
+"""Expiry of links and sessions, limits of guesses, and publication at 04:00 UTC, with a moved clock."""
 
 import shutil
 from collections.abc import Iterator
@@ -47,19 +47,19 @@ def test_links_expire_in_15_minutes_and_sessions_in_7_days(moved: tuple[Service,
     changed = link[:-1] + ("0" if link[-1] != "0" else "1")
     assert service.get(changed).json()["code"] == "invalid_link", "the signature is checked before the expiry"
     assert service.get(service.link(token, NORTH)).status_code == 200
-    right = totp_code(at=datetime.now(UTC) + timedelta(minutes=16))
-    over = service.answer_second_factor(pending, right)
-    assert over.status_code == 401, "a pending login expires after ten minutes"
-    assert over.json()["code"] in {"token_expired", "session_ended"}, "for any code"
+    correct_code = totp_code(at=datetime.now(UTC) + timedelta(minutes=16))
+    expired = service.answer_second_factor(pending, correct_code)
+    assert expired.status_code == 401, "a pending login expires after ten minutes"
+    assert expired.json()["code"] in {"token_expired", "session_ended"}, "for any code"
     clock.move("+6d")
     assert service.request_file(token, NORTH).status_code == 302
-    late = service.switch_account(token, SOUTH)
+    switched = service.switch_account(token, SOUTH)
     clock.move("+169h")
-    for old, client_id in ((token, NORTH), (south, SOUTH), (late, SOUTH)):
+    for old, client_id in ((token, NORTH), (south, SOUTH), (switched, SOUTH)):
         found = service.request_file(old, client_id)
         assert found.status_code == 401
         assert found.json()["code"] in {"token_expired", "session_ended"}
-    assert service.get(f"{AUTH}/context", token=late).status_code == 401
+    assert service.get(f"{AUTH}/context", token=switched).status_code == 401
     assert service.request_file(secret, NORTH).status_code == 302, "an API token without expiry does not expire"
     assert service.log_in(MAYA).status_code == 200
     clock.move("+0")
@@ -84,9 +84,9 @@ def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(moved: tuple[Service, Mo
     for minutes, status in ((700, 429), (1460, 200)):
         clock.move(f"+{minutes}m")
         pending = service.log_in(GUESS).json()["token"]
-        right = totp_code(at=datetime.now(UTC) + timedelta(minutes=minutes))
-        assert service.answer_second_factor(pending, right).status_code == status, (
-            "the correct code has to wait as well"
+        correct_code = totp_code(at=datetime.now(UTC) + timedelta(minutes=minutes))
+        assert service.answer_second_factor(pending, correct_code).status_code == status, (
+            "the correct code is limited as well"
         )
     clock.move("+0")
 
@@ -97,15 +97,15 @@ def test_files_are_built_before_four_and_published_at_four(tmp_path: Path) -> No
     sizes = PlatformSizes(leaders=3, members=20, messages=40)
     make_platform(tmp_path / "platform", sizes, seed=1, as_of=datetime.now(UTC))
     clock = MovedClock(tmp_path / "offset")
-    four = datetime.combine(datetime.now(UTC).date() + timedelta(days=1), time(4), UTC)
+    publish_time = datetime.combine(datetime.now(UTC).date() + timedelta(days=1), time(4), UTC)
 
     state = installation.state()
 
     def in_state(wanted: SnapshotState) -> list[Snapshot]:
-        found = state.read(lambda stores: stores.snapshots.of_day(four.date()))
+        found = state.read(lambda stores: stores.snapshots.of_day(publish_time.date()))
         return [found] if found is not None and found.state is wanted else []
 
-    clock.move_to(four - timedelta(minutes=50))
+    clock.move_to(publish_time - timedelta(minutes=50))
     settings = {
         "snapshot.schedule": True,
         "snapshot.publish_at": "04:00",
@@ -114,18 +114,20 @@ def test_files_are_built_before_four_and_published_at_four(tmp_path: Path) -> No
     try:
         with serving(installation, environment=clock.environment, settings=settings, workers=1) as service:
             (complete,) = wait_until(lambda: in_state(SnapshotState.COMPLETE), RUN_SECONDS, what="the scheduled run")
-            assert complete.started_at < four
+            assert complete.started_at < publish_time
             served = state.read(lambda stores: stores.snapshots.current())
             assert served is not None
-            assert served.snapshot_id != complete.snapshot_id, "it is not published before four"
-            clock.move_to(four - timedelta(minutes=1))
+            assert served.snapshot_id != complete.snapshot_id, "it is not published before 04:00"
+            clock.move_to(publish_time - timedelta(minutes=1))
             link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
             old = service.get(link).content
-            clock.move_to(four - timedelta(seconds=3))
-            (published,) = wait_until(lambda: in_state(SnapshotState.PUBLISHED), PATIENCE_SECONDS, what="four o'clock")
+            clock.move_to(publish_time - timedelta(seconds=3))
+            (published,) = wait_until(
+                lambda: in_state(SnapshotState.PUBLISHED), PATIENCE_SECONDS, what="the publication"
+            )
             assert published.snapshot_id == complete.snapshot_id
             assert published.published_at is not None
-            assert published.published_at >= four
+            assert published.published_at >= publish_time
             assert service.get(link).content == old, "a link opens the file for which it was issued"
     finally:
         state.close()

@@ -1,4 +1,4 @@
-"""The documentation page that follows four paths through the code names the modules that really run."""
+"""The documentation page about paths through the code names the modules that run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sections(project_folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Call]]:
-    """What runs for a login, a request for a file, and the first opening of its link."""
+    """Calls during a login, a request for a file, and the first use of its link."""
     installation = new_installation(tmp_path_factory.mktemp("requests"))
     trace = CallTrace()
     with trace.active():
@@ -109,8 +109,10 @@ def test_every_request_passes_the_named_middleware(sections: dict[str, str], tmp
         'source.location = "platform"\nbase_url = "https://a.example/base"\nrequire_https = true\n'
         'metrics.listen = "127.0.0.1:9400"'
     )
-    for configured, also in ((settings_in(tmp_path), "|  |"), (settings_in(tmp_path, text), "|")):
-        named = re.findall(rf"^\| `(middleware/\w+\.py)` .*{re.escape(also)}$", sections["Every request"], re.MULTILINE)
+    for configured, suffix in ((settings_in(tmp_path), "|  |"), (settings_in(tmp_path, text), "|")):
+        named = re.findall(
+            rf"^\| `(middleware/\w+\.py)` .*{re.escape(suffix)}$", sections["Every request"], re.MULTILINE
+        )
         modules = [entry.cls.__module__ for entry in middleware(configured)]
         assert modules == [f"daybreak.web.{name.removesuffix('.py').replace('/', '.')}" for name in named]
 
@@ -131,7 +133,7 @@ def test_row_and_setting_run_the_named_modules(sections: dict[str, str], tmp_pat
     assert published is not None
     assert published.state is SnapshotState.PUBLISHED
     run = trace.take()
-    # Rows flow through generators and threads: the first call of a module says nothing about its place.
+    # Rows pass through generators and threads, so the first calls have no fixed order.
     assert set(steps(sections["A row"])) <= set(run)
     assert_order([step for step in steps(sections["A setting"]) if step.function.islower()], run)
 

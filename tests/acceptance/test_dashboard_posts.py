@@ -92,9 +92,9 @@ class Browser:
             self._address + path, data=fields, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False
         )
 
-    def sign_in(self, email: str, onward: str = "") -> requests.Response:
+    def sign_in(self, email: str, next_path: str = "") -> requests.Response:
         token = form_token(self.get(SIGN_IN))
-        return self.post(SIGN_IN, {"csrf": token, "email": email, "password": PASSWORD, "next": onward})
+        return self.post(SIGN_IN, {"csrf": token, "email": email, "password": PASSWORD, "next": next_path})
 
 
 @pytest.fixture
@@ -118,18 +118,21 @@ def test_every_form_requires_a_valid_csrf_token(
 ) -> None:
     other_browser.sign_in(OLGA)
     foreign = form_token(other_browser.get(f"/dashboard/{NORTH}/settings/security"))
-    own = {}
-    for email, seen, opened in ((None, SIGN_IN, [SIGN_IN]), (OTTO, SECOND_FACTOR, [SECOND_FACTOR, "/dashboard/enrol"])):
+    visitors = {}
+    for email, form_path, paths in (
+        (None, SIGN_IN, [SIGN_IN]),
+        (OTTO, SECOND_FACTOR, [SECOND_FACTOR, "/dashboard/enrol"]),
+    ):
         visitor = Browser(service_with_seats)
         if email is not None:
             assert visitor.sign_in(email).status_code == 303
-        token = form_token(visitor.get(seen))
-        own.update(dict.fromkeys(opened, (visitor, token)))
+        token = form_token(visitor.get(form_path))
+        visitors.update(dict.fromkeys(paths, (visitor, token)))
     assert browser.sign_in(OLGA).status_code == 303
     token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
     accepted = []
     for path in post_paths():
-        visitor, valid = own.get(path, (browser, token))
+        visitor, valid = visitors.get(path, (browser, token))
         for csrf, headers in (
             ("", {}),
             (foreign, {}),
@@ -156,7 +159,7 @@ def test_every_form_requires_a_valid_csrf_token(
         found = browser.post("/dashboard/sign-out", {"csrf": token}, headers)
         assert found.headers["Location"] == "/dashboard/sign-in?ended=out"
         browser.sign_in(OLGA)
-    for visitor, _ in own.values():
+    for visitor, _ in visitors.values():
         visitor.session.close()
 
 
@@ -315,20 +318,20 @@ def test_changing_secrets_requires_the_password(browser: Browser, service_with_s
     browser.sign_in(OLGA)
     settings = f"/dashboard/{NORTH}/settings"
     page = browser.get(f"{settings}/security")
-    token, once = form_token(page), "0" * 32
+    token, form_id = form_token(page), "0" * 32
     factor = f"{settings}/security/second-factor"
     assert browser.post(factor, {"csrf": token}).headers["Location"] == factor
     assert browser.get(factor).status_code == 200
     service_with_seats.installation.change(_age_authentication)
-    asked = [
+    responses = [
         browser.get(factor),
         browser.get(f"{settings}/tokens/new"),
         browser.post(factor, {"csrf": token}),
         browser.post(f"{factor}/confirm", {"csrf": token, "code": "000000"}),
-        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "form_id": once}),
-        browser.post(f"{settings}/tokens/new", {"csrf": token, "form_id": once, "name": "unseen", "expiry": "30"}),
+        browser.post(f"{settings}/security/recovery-codes", {"csrf": token, "form_id": form_id}),
+        browser.post(f"{settings}/tokens/new", {"csrf": token, "form_id": form_id, "name": "unseen", "expiry": "30"}),
     ]
-    for found in asked:
+    for found in responses:
         assert found.status_code == 303, found.url
         assert found.headers["Location"].startswith(f"/dashboard/{NORTH}/confirm?"), found.url
     assert "unseen" not in browser.get(f"{settings}/tokens").text

@@ -66,11 +66,11 @@ def test_download_paths_are_the_documented_ones() -> None:
 
 @pytest.mark.parametrize(("resource", "kind", "path"), PATHS)
 def test_every_path_returns_its_file(service: Service, north: str, resource: str, kind: str, path: str) -> None:
-    asked = service.request_file(north, NORTH, path)
-    assert asked.status_code == 302
-    assert asked.headers["Cache-Control"] == "no-store"
-    data = asked.json()["data"]
-    assert data["url"] == asked.headers["Location"]
+    redirect = service.request_file(north, NORTH, path)
+    assert redirect.status_code == 302
+    assert redirect.headers["Cache-Control"] == "no-store"
+    data = redirect.json()["data"]
+    assert data["url"] == redirect.headers["Location"]
     assert data["url"].startswith(f"{service.base_url}/download/v1/links/{NORTH}/")
     assert (data["resource"], data["format"]) == (resource, kind)
     minutes = (datetime.fromisoformat(data["expires_at"]) - datetime.now(UTC)).total_seconds() / 60
@@ -105,7 +105,7 @@ def test_each_request_returns_another_link(service: Service, north: str) -> None
     assert service.link(north, NORTH) != service.link(north, NORTH)
 
 
-def test_replacing_csv_by_json_in_a_link_returns_json(service: Service, large: str) -> None:
+def test_replacing_csv_with_json_in_a_link_returns_json(service: Service, large: str) -> None:
     found = service.get(large.replace("csv", "json"))
     assert found.headers["Content-Disposition"] == 'attachment; filename="members.json.gz"'
     assert len(json.loads(gzip.decompress(found.content))) == LARGE_ROWS
@@ -162,8 +162,8 @@ def test_manifest_lists_every_file_and_freshness(service: Service, north: str) -
     assert data["late"] is False
     for entry in data["resources"]:
         for file in entry["files"]:
-            asked = service.get(file["path"], token=north).json()["data"]
-            assert (asked["sha256"], asked["bytes"], asked["rows"]) == (file["sha256"], file["bytes"], entry["rows"])
+            issued = service.get(file["path"], token=north).json()["data"]
+            assert (issued["sha256"], issued["bytes"], issued["rows"]) == (file["sha256"], file["bytes"], entry["rows"])
     assert service.get(f"/download/v1/files/{SOUTH}", token=north).status_code == 403
     denied = service.get(f"/download/v1/files/{NORTH}", token=service.token(VIC))
     assert denied.status_code == 403
@@ -233,7 +233,7 @@ def test_head_has_the_headers_of_get(service: Service, name: str, request: pytes
         get = service.get(url, headers=headers, stream=True)
         get.close()
         assert head.content == b""
-        assert _plain(head) == _plain(get)
+        assert _stable_headers(head) == _stable_headers(get)
 
 
 def test_head_of_a_file_request_redirects(service: Service, north: str) -> None:
@@ -277,7 +277,7 @@ def test_condition_in_two_header_lines_is_one_list(
 
 
 @pytest.mark.parametrize(
-    ("asked", "part"),
+    ("requested", "part"),
     [
         ("0-0", slice(0, 1)),
         ("100-199", slice(100, 200)),
@@ -286,8 +286,8 @@ def test_condition_in_two_header_lines_is_one_list(
         ("70000-900000", slice(70_000, 900_001)),
     ],
 )
-def test_single_range(service: Service, large: str, large_content: bytes, asked: str, part: slice) -> None:
-    found = service.get(large, headers={"Range": f"bytes={asked}"})
+def test_single_range_is_sent(service: Service, large: str, large_content: bytes, requested: str, part: slice) -> None:
+    found = service.get(large, headers={"Range": f"bytes={requested}"})
     assert found.status_code == 206
     assert found.content == large_content[part]
     size = len(large_content)
@@ -296,7 +296,7 @@ def test_single_range(service: Service, large: str, large_content: bytes, asked:
     assert found.headers["Content-Length"] == str(stop - first)
 
 
-def test_multiple_ranges(service: Service, large: str, large_content: bytes) -> None:
+def test_multiple_ranges_are_sent_as_multipart(service: Service, large: str, large_content: bytes) -> None:
     found = service.get(large, headers={"Range": "bytes=0-9,500000-500099,-7"})
     assert found.status_code == 206
     kind, _, boundary = found.headers["Content-Type"].partition("; boundary=")
@@ -315,17 +315,19 @@ def test_multiple_ranges(service: Service, large: str, large_content: bytes) -> 
 
 
 def test_overlapping_ranges_are_merged(service: Service, large: str, large_content: bytes) -> None:
-    asked = "bytes=" + ",".join(["0-"] * 8)
-    found = service.get(large, headers={"Range": asked})
+    header = "bytes=" + ",".join(["0-"] * 8)
+    found = service.get(large, headers={"Range": header})
     assert (found.status_code, found.content) == (206, large_content)
     overlapping = service.get(large, headers={"Range": "bytes=100-199,150-299,300-399"})
     assert (overlapping.status_code, overlapping.content) == (206, large_content[100:400])
 
 
-def test_unsatisfiable_and_malformed_ranges(service: Service, large: str, large_content: bytes) -> None:
+def test_unsatisfiable_ranges_fail_and_malformed_are_ignored(
+    service: Service, large: str, large_content: bytes
+) -> None:
     size = len(large_content)
-    for asked in (f"bytes={size}-", "bytes=-0", "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(9))):
-        found = service.get(large, headers={"Range": asked})
+    for header in (f"bytes={size}-", "bytes=-0", "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(9))):
+        found = service.get(large, headers={"Range": header})
         assert (found.status_code, found.json()["code"]) == (416, "range_not_satisfiable")
         assert found.headers["Content-Range"] == f"bytes */{size}"
     eight = service.get(large, headers={"Range": "bytes=" + ",".join(f"{at * 10}-{at * 10}" for at in range(8))})
@@ -339,7 +341,7 @@ def test_unsatisfiable_and_malformed_ranges(service: Service, large: str, large_
         assert (found.status_code, found.content) == (200, large_content), ignored[:20]
 
 
-def test_if_range(service: Service, large: str, large_content: bytes) -> None:
+def test_if_range_requires_a_matching_validator(service: Service, large: str, large_content: bytes) -> None:
     validators = service.request("HEAD", large).headers
     for validator in (validators["ETag"], validators["Last-Modified"]):
         found = service.get(large, headers={"Range": "bytes=5-9", "If-Range": validator})
@@ -398,6 +400,6 @@ def test_ranges_of_one_download_are_audited_once(service: Service, north: str) -
     assert len(parts.intersection(_fetches(service, north))) <= 2
 
 
-def _plain(found: requests.Response) -> dict[str, str]:
+def _stable_headers(found: requests.Response) -> dict[str, str]:
     changing = {"date", "x-request-id"}
     return {name.lower(): value for name, value in found.headers.items() if name.lower() not in changing}

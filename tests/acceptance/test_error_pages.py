@@ -6,7 +6,7 @@ import pytest
 
 from tests.acceptance.installation import MAYA, NORTH
 from tests.acceptance.service import AUTH, Service
-from tests.acceptance.test_headers import DASHBOARD, NOTHING, check_headers
+from tests.acceptance.test_headers import API_POLICY, DASHBOARD_POLICY, check_headers
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
@@ -17,7 +17,7 @@ UNKNOWN_PATHS = ("/dashbord", "/files", "/download/v1/fils/x", "/docs/", "//")
 def test_unknown_url_is_a_page_for_browsers(service: Service, path: str) -> None:
     found = service.get(path, headers={"Accept": BROWSER})
     assert (found.status_code, found.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
-    check_headers(found, DASHBOARD)
+    check_headers(found, DASHBOARD_POLICY)
     assert found.headers["Vary"] == "Accept, Accept-Encoding"
     assert found.headers["X-Request-Id"] in found.text
     for target in ("/dashboard/", "/docs"):
@@ -51,7 +51,7 @@ def test_unknown_url_is_a_problem_for_programs(service: Service, headers: dict[s
     found = service.get("/download/v1/fils/x", headers=headers)
     assert (found.status_code, found.headers["Content-Type"]) == (404, "application/problem+json")
     assert found.json()["code"] == "not_found"
-    check_headers(found, NOTHING)
+    check_headers(found, API_POLICY)
     assert found.headers["Vary"] == "Accept, Accept-Encoding"
 
 
@@ -64,20 +64,20 @@ def test_api_errors_are_json_for_browsers_too(service: Service) -> None:
 def test_refused_link_is_explained_on_a_page(service: Service) -> None:
     token = service.token(MAYA, NORTH)
     link = service.link(token, NORTH)
-    altered, gone = link.replace("expires=", "expires=1"), link.replace("campaigns", "passwords")
+    altered, unknown = link.replace("expires=", "expires=1"), link.replace("campaigns", "passwords")
     assert service.request("DELETE", f"{AUTH}/logout", token=token).status_code == 204
     for url, status, code, title in (
         (link, 403, "link_revoked", "Link revoked"),
         (altered, 403, "invalid_link", "Invalid link"),
-        (gone, 404, "unknown_file", "Unknown file"),
+        (unknown, 404, "unknown_file", "Unknown file"),
     ):
         page, problem = (service.get(url, headers={"Accept": accept}) for accept in (BROWSER, "*/*"))
         assert (page.status_code, page.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
         assert f"<h1>{title}</h1>" in page.text
         assert 'href="/dashboard/"' in page.text
-        check_headers(page, DASHBOARD)
+        check_headers(page, DASHBOARD_POLICY)
         assert (problem.status_code, problem.json()["code"]) == (status, code)
-        check_headers(problem, NOTHING)
+        check_headers(problem, API_POLICY)
         assert page.headers["Vary"] == problem.headers["Vary"] == "Accept, Accept-Encoding"
 
 

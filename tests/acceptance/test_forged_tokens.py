@@ -58,32 +58,32 @@ def _other_claims(claims: Members, *, kind: Kind) -> dict[str, object]:
         "expired": {**claims, "exp": now - 1},
         "issued later": {**claims, "iat": now + 3600},
         "not before later": {**claims, "nbf": now + 3600},
-        "not before is a text": {**claims, "nbf": str(now)},
+        "not before is a string": {**claims, "nbf": str(now)},
         "other issuer": {**claims, "iss": "https://elsewhere.example"},
-        "issuers": {**claims, "iss": [claims["iss"]]},
+        "issuer is a list": {**claims, "iss": [claims["iss"]]},
         "other audience": {**claims, "aud": "another"},
-        "audiences": {**claims, "aud": [claims["aud"]]},
+        "audience is a list": {**claims, "aud": [claims["aud"]]},
         "other seat": {**claims, "sub": seat_id(FREYA)},
         "no session": {**claims, "sid": str(uuid.uuid4())},
-        "statement for a session": {**claims, "sid": "' OR 1=1 --"},
-        "statement for a token id": {**claims, "jti": "' OR 1=1 --"},
-        "end is a text": {**claims, "exp": str(claims["exp"])},
-        "end is infinite": {**claims, "exp": 1e400},
-        "end is a fraction": {**claims, "exp": now + 1000.5},
-        "end is beyond numbers": {**claims, "exp": 2**53},
-        "end has 2500 digits": {**claims, "exp": 10**2499},
-        "login before time began": {**claims, "auth_time": -1},
-        "login is a truth": {**claims, "auth_time": True},
-        "unknown number": {**claims, "x": float("nan")},
-        "methods are a text": {**claims, "amr": "pwd"},
+        "SQL as the session": {**claims, "sid": "' OR 1=1 --"},
+        "SQL as the token id": {**claims, "jti": "' OR 1=1 --"},
+        "expiry is a string": {**claims, "exp": str(claims["exp"])},
+        "expiry is infinite": {**claims, "exp": 1e400},
+        "expiry is a fraction": {**claims, "exp": now + 1000.5},
+        "expiry is 2**53": {**claims, "exp": 2**53},
+        "expiry has 2500 digits": {**claims, "exp": 10**2499},
+        "login before 1970": {**claims, "auth_time": -1},
+        "login time is a boolean": {**claims, "auth_time": True},
+        "unknown claim is NaN": {**claims, "x": float("nan")},
+        "methods are a string": {**claims, "amr": "pwd"},
         "methods are numbers": {**claims, "amr": [1]},
-        "end twice": _twice(claims, '"exp":9999999999'),
+        "expiry twice": _twice(claims, '"exp":9999999999'),
         "a list": [],
-        "a text": "x",
-        "nothing": None,
+        "a string": "x",
+        "null": None,
         "not JSON": b"{",
         "not UTF-8": json.dumps(claims).encode().replace(b"}", b',"x":"\xff"}'),
-        "deep": b'{"x":' + b"[" * 1400,
+        "deeply nested": b'{"x":' + b"[" * 1400,
         "empty": b"",
         "too long": {**claims, "x": "x" * 3000},
     }
@@ -91,8 +91,8 @@ def _other_claims(claims: Members, *, kind: Kind) -> dict[str, object]:
         found[f"without {name}"] = _without(claims, name)
     if kind == "session":
         found["account twice"] = _twice(claims, f'"client_id":"{SOUTH}"')
-        found["account is none"] = {**claims, "client_id": "x"}
-        found["device is none"] = {**claims, "device_id": "x"}
+        found["account is not a UUID"] = {**claims, "client_id": "x"}
+        found["device is not a UUID"] = {**claims, "device_id": "x"}
         found["without client_id"] = _without(claims, "client_id")
         found["without device_id"] = _without(claims, "device_id")
     return found
@@ -106,15 +106,15 @@ def _other_headers(header: Members, *, kind: Kind) -> dict[str, object]:
         "alg hs256": {**header, "alg": "hs256"},
         "alg HS512": {**header, "alg": "HS512"},
         "alg RS256": {**header, "alg": "RS256"},
-        "algs": {**header, "alg": ["HS256"]},
+        "alg is a list": {**header, "alg": ["HS256"]},
         "without alg": _without(header, "alg"),
         "typ JWT": {**header, "typ": "JWT"},
         "typ of the other kind": {**header, "typ": other_type},
         "without typ": _without(header, "typ"),
         "kid is a path": {**header, "kid": "../../dev/null"},
-        "kid is a statement": {**header, "kid": "' OR 1=1 --"},
-        "kid is nothing": {**header, "kid": None},
-        "kids": {**header, "kid": [header["kid"]]},
+        "kid is SQL": {**header, "kid": "' OR 1=1 --"},
+        "kid is null": {**header, "kid": None},
+        "kid is a list": {**header, "kid": [header["kid"]]},
         "without kid": _without(header, "kid"),
         "jku": {**header, "jku": "https://elsewhere.example/keys"},
         "x5u": {**header, "x5u": "https://elsewhere.example/chain"},
@@ -124,7 +124,7 @@ def _other_headers(header: Members, *, kind: Kind) -> dict[str, object]:
         "zip": {**header, "zip": "DEF"},
         "alg twice": _twice(header, '"alg":"none"'),
         "a list": [],
-        "a text": "HS256",
+        "a string": "HS256",
         "not JSON": b"{",
     }
 
@@ -136,22 +136,22 @@ def _other_spellings(token: str, key: bytes) -> dict[str, str]:
     return {
         "signed with SHA-512": _signed({**header, "alg": "HS512"}, claims, key, "sha512"),
         "SHA-512 under HS256": _signed(header, claims, key, "sha512"),
-        "signed with nothing": _signed(header, claims, b""),
-        "unknown kid, signed with nothing": _signed({**header, "kid": "deadbeef"}, claims, b""),
-        "path for a kid, signed with nothing": _signed({**header, "kid": "../../dev/null"}, claims, b""),
-        "signed with a word": _signed(header, claims, hashlib.sha256(b"secret").digest()),
+        "empty key": _signed(header, claims, b""),
+        "unknown kid, empty key": _signed({**header, "kid": "deadbeef"}, claims, b""),
+        "path as the kid, empty key": _signed({**header, "kid": "../../dev/null"}, claims, b""),
+        "key derived from a word": _signed(header, claims, hashlib.sha256(b"secret").digest()),
         "no signature": f"{head}.{body}.",
         "two parts": f"{head}.{body}",
         "alg none, no signature": f"{_part({**header, 'alg': 'none'})}.{body}.",
         "padding": f"{head}.{body}.{signature}=",
         "more padding": f"{head}.{body}.{signature}==",
-        "a part more": f"{token}.",
-        "a signature more": f"{token}.{signature}",
-        "stray last bits": f"{head}.{body}.{_other_last_bits(signature)}",
-        "a letter less": f"{head}.{body}.{signature[:-1]}",
-        "two letters less": f"{head}.{body}.{signature[:-2]}",
-        "a letter more in the header": f"{head}A.{body}.{signature}",
-        "two letters less in the body": f"{head}.{body[:-2]}.{signature}",
+        "an extra empty part": f"{token}.",
+        "an extra signature": f"{token}.{signature}",
+        "unused bits set": f"{head}.{body}.{_other_last_bits(signature)}",
+        "one character less": f"{head}.{body}.{signature[:-1]}",
+        "two characters less": f"{head}.{body}.{signature[:-2]}",
+        "an extra character in the header": f"{head}A.{body}.{signature}",
+        "two characters less in the body": f"{head}.{body[:-2]}.{signature}",
         "changed claims": f"{head}.{_part({**claims, 'client_id': SOUTH})}.{signature}",
         "a space": f"{head}. {body}.{signature}",
         "dots": "..",
@@ -201,7 +201,7 @@ def test_forged_session_tokens_are_refused(service: Service, kind: Kind) -> None
         assert "eyJ" not in found.text, name
     if kind == "session":
         other_context = _signed(header, {**claims, "client_id": FOREIGN}, key)
-        assert use(other_context).status_code == 403, "the grant decides, not the token"
+        assert use(other_context).status_code == 403, "access depends on the grant, not on the token"
 
 
 def test_wycheproof_vectors_are_refused(service: Service) -> None:

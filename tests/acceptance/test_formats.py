@@ -1,4 +1,4 @@
-"""Every format over HTTP, read by common tools: all four have the same rows."""
+"""Every format over HTTP, read with common tools."""
 
 import csv
 import gzip
@@ -69,7 +69,7 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
     formats = ",".join(format.name for format in FORMATS)
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("DAYBREAK_SNAPSHOT__FORMATS", formats)
-        # It would change the priority of the test process.
+        # This would lower the priority of the test process.
         environ.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
         assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
         assert run(["snapshot", "run", "--as-of", f"{AS_OF:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
@@ -92,9 +92,9 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Consumer]:
 
     (files, first), (texts, second) = serve("file"), serve("encoding")
     path = f"/download/v1/files/{owner.client_ids[0]}"
-    with first as one, second as two:
-        one.wait_for_log('"ready"', PATIENCE_SECONDS)
-        two.wait_for_log('"ready"', PATIENCE_SECONDS)
+    with first as file_service, second as text_service:
+        file_service.wait_for_log('"ready"', PATIENCE_SECONDS)
+        text_service.wait_for_log('"ready"', PATIENCE_SECONDS)
         yield Consumer(created.stdout.strip(), f"http://{files}{path}", f"http://{texts}{path}")
 
 
@@ -178,7 +178,7 @@ def test_daily_script_fetches_changed_and_damaged_files(
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda format: str(format.name))
-def test_head_and_ranges_of_each_format(consumer: Consumer, format: Format) -> None:
+def test_each_format_supports_head_and_ranges(consumer: Consumer, format: Format) -> None:
     link = requests.get(
         consumer.url(resource_named("members"), format.name),
         headers=consumer.headers,
@@ -265,12 +265,12 @@ def _typed(cell: str, kind: ColumnType, *, empty: bool) -> object:
 
 def _quoted_empties(text: str, width: int) -> set[tuple[int, int]]:
     """Return the positions of quoted empty cells as (record without header, column): `csv` does not report them."""
-    found, place, start, inside = set(), 0, 0, False
-    for at, sign in enumerate(text):
-        if sign == '"':
+    found, position, start, inside = set(), 0, 0, False
+    for index, character in enumerate(text):
+        if character == '"':
             inside = not inside
-        elif sign in ",\n" and not inside:
-            if text[start:at] == '""':
-                found.add((place // width - 1, place % width))
-            place, start = place + 1, at + 1
+        elif character in ",\n" and not inside:
+            if text[start:index] == '""':
+                found.add((position // width - 1, position % width))
+            position, start = position + 1, index + 1
     return found

@@ -22,7 +22,7 @@ DISCONNECTED_WITHIN_SECONDS = 90
 
 
 def raw(service: Service, octets: bytes) -> tuple[int, bytes]:
-    """Send bytes as they are. Return the status and body of the first response; 0 without one."""
+    """Send bytes unchanged. Return the status and body of the first response; 0 without one."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(octets)
         answer = HTTPResponse(connection, method=octets.partition(b" ")[0].decode("latin-1"))
@@ -84,7 +84,7 @@ def test_malformed_and_oversized_heads_are_refused(service: Service, octets: byt
         status, _ = raw(service, octets)
     except (ConnectionResetError, BrokenPipeError):
         status = 0
-    # Refused by an answer, or by closing the connection.
+    # The service sends an error, or closes the connection.
     assert status == 0 or 400 <= status < 500
     assert service.get("/healthz").status_code == 200
 
@@ -99,7 +99,7 @@ def test_malformed_and_oversized_heads_are_refused(service: Service, octets: byt
     ],
 )
 def test_bare_line_feed_ends_a_line(service: Service, octets: bytes) -> None:
-    """RFC 9112 §2.2 permits it."""
+    """RFC 9112 §2.2 permits this."""
     assert raw(service, octets)[0] == 200
 
 
@@ -111,8 +111,8 @@ def test_bare_line_feed_ends_a_line(service: Service, octets: bytes) -> None:
         (b"GET /" + b"a" * 66_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", b"414"),
     ],
 )
-def test_server_refuses_what_it_cannot_parse(service: Service, octets: bytes, status: bytes) -> None:
-    """The application sees no request: the answer has no body, and no line in the log."""
+def test_server_refuses_requests_that_it_cannot_parse(service: Service, octets: bytes, status: bytes) -> None:
+    """The application receives no request, so the response has no body and the log has no line."""
     head, _, body = answers_to(service, octets).partition(b"\r\n\r\n")
     assert head.split()[1] == status
     assert b"connection: close" in head.lower()
@@ -137,12 +137,12 @@ def test_long_head_is_a_problem_that_is_logged(service: Service, octets: bytes, 
     assert (line["event"], line["status"], line["address"]) == ("request", status, "127.0.0.1")
 
 
-HIDDEN = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 BODY = b'{"email": "x", "password": "y"}'
 CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 
 
-def until_closed(service: Service, octets: bytes) -> list[bytes]:
+def statuses_until_closed(service: Service, octets: bytes) -> list[bytes]:
     """Return the statuses of all responses on one connection, which the service has to close."""
     return re.findall(rb"HTTP/1\.1 (\d{3})", answers_to(service, octets))
 
@@ -155,10 +155,10 @@ def post(*lines: bytes) -> bytes:
 
 @pytest.mark.parametrize("length_first", [True, False])
 def test_chunks_override_a_length_and_close_the_connection(service: Service, length_first: bool) -> None:
-    """RFC 9112 §6.1 permits it: what follows is never read as a request."""
-    lines = [b"Content-Length: %d" % len(CHUNKS + HIDDEN), b"Transfer-Encoding: chunked"]
+    """RFC 9112 §6.1 permits this. The bytes that follow are never read as a request."""
+    lines = [b"Content-Length: %d" % len(CHUNKS + SMUGGLED), b"Transfer-Encoding: chunked"]
     head = post(*(lines if length_first else reversed(lines)))
-    assert until_closed(service, head + CHUNKS + HIDDEN) == [b"401"]
+    assert statuses_until_closed(service, head + CHUNKS + SMUGGLED) == [b"401"]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +181,13 @@ def test_chunks_override_a_length_and_close_the_connection(service: Service, len
     ],
 )
 def test_ambiguous_end_of_a_request_is_refused(service: Service, lines: list[bytes]) -> None:
-    assert until_closed(service, post(*lines) + CHUNKS + HIDDEN) == [b"400"]
+    assert statuses_until_closed(service, post(*lines) + CHUNKS + SMUGGLED) == [b"400"]
 
 
-def test_no_request_hides_behind_an_upgrade(service: Service) -> None:
-    offer = post(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: %d" % len(HIDDEN))
-    last = HIDDEN.replace(b"Host: a", b"Host: a\r\nConnection: close")
-    assert until_closed(service, offer + HIDDEN + last) == [b"400", b"200"]
+def test_upgrade_cannot_smuggle_a_request(service: Service) -> None:
+    offer = post(b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: %d" % len(SMUGGLED))
+    last = SMUGGLED.replace(b"Host: a", b"Host: a\r\nConnection: close")
+    assert statuses_until_closed(service, offer + SMUGGLED + last) == [b"400", b"200"]
     # The default of the HTTP client in Java.
     headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAB"}
     assert service.log_in(MAYA, headers=headers).status_code == 200
@@ -321,13 +321,13 @@ def test_unknown_path_is_a_problem(service: Service, path: str) -> None:
         b"*",
     ],
 )
-def test_unusual_targets_are_harmless(service: Service, target: bytes) -> None:
+def test_unusual_targets_cause_no_server_error(service: Service, target: bytes) -> None:
     for method in (b"GET", b"HEAD", b"OPTIONS"):
         status, _ = raw(service, method + b" " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert status in {0, 200} or 400 <= status < 500, (method, status)
 
 
-def test_unusual_queries_of_a_signed_in_user_are_harmless(service: Service) -> None:
+def test_unusual_dashboard_queries_cause_no_server_error(service: Service) -> None:
     with requests.Session() as browser:
         sign_in = f"{service.address}/dashboard/sign-in"
         page = browser.get(sign_in, timeout=PATIENCE_SECONDS)
@@ -345,7 +345,7 @@ def test_unusual_queries_of_a_signed_in_user_are_harmless(service: Service) -> N
 
 
 def test_no_anonymous_request_costs_more_than_a_login(service: Service) -> None:
-    """Work that grows with the square of the input would let one client stop a worker."""
+    """Quadratic work would let one client block a worker."""
     marks = "a" + "\N{COMBINING ACUTE ACCENT}" * 3900 + "\N{COMBINING DOT BELOW}" * 3900
     sign_in = "/dashboard/sign-in"
 
@@ -396,7 +396,7 @@ def half_a_form(service: Service) -> bytes:
     ).encode()
 
 
-def test_slow_clients_are_disconnected_and_no_other_waits(service: Service) -> None:
+def test_slow_clients_are_disconnected_without_delaying_others(service: Service) -> None:
     body = json.dumps({"email": MAYA, "password": "x"})
     beginnings = {
         "half a head": b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Slow: ",
@@ -418,15 +418,15 @@ def test_slow_clients_are_disconnected_and_no_other_waits(service: Service) -> N
         slow[name].sendall(beginning)
     try:
         answers = dict.fromkeys(slow, b"")
-        open_ones = dict(slow)
+        still_open = dict(slow)
         deadline = time.monotonic() + DISCONNECTED_WITHIN_SECONDS
-        while open_ones:
-            assert time.monotonic() < deadline, f"still open: {sorted(open_ones)}"
+        while still_open:
+            assert time.monotonic() < deadline, f"still open: {sorted(still_open)}"
             assert service.get("/healthz").status_code == 200
-            for name, connection in list(open_ones.items()):
+            for name, connection in list(still_open.items()):
                 connection.settimeout(0.05)
                 try:
-                    # A byte now and then does not extend the time.
+                    # Occasional bytes do not extend the timeout.
                     if name in {"half a head", "half a body", "half a form"}:
                         connection.sendall(b"a")
                     piece = connection.recv(65536)
@@ -436,7 +436,7 @@ def test_slow_clients_are_disconnected_and_no_other_waits(service: Service) -> N
                     piece = b""
                 answers[name] += piece
                 if not piece:
-                    del open_ones[name]
+                    del still_open[name]
             time.sleep(0.4)
     finally:
         for connection in slow.values():

@@ -20,9 +20,9 @@ ALWAYS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Server": "daybreak",
 }
-NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
-DESCRIPTION = "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
-DASHBOARD = (
+API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+DOCS_POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+DASHBOARD_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
@@ -30,7 +30,7 @@ FILE = "private, no-cache, no-transform"
 STATIC = "public, max-age=31536000, immutable"
 
 
-def check_headers(found: requests.Response, policy: str = NOTHING, cache: str = "no-store") -> None:
+def check_headers(found: requests.Response, policy: str = API_POLICY, cache: str = "no-store") -> None:
     """Check that each header has its expected value."""
     case = f"{found.request.method} {found.request.url}: {found.status_code}"
     values = {name: found.headers.get(name) for name in ALWAYS}
@@ -40,7 +40,7 @@ def check_headers(found: requests.Response, policy: str = NOTHING, cache: str = 
     assert re.fullmatch(r"[0-9a-f]{24}", found.headers["X-Request-Id"]), case
 
 
-def test_security_headers_on_api_responses(service: Service) -> None:
+def test_api_responses_have_security_headers(service: Service) -> None:
     token = service.token(MAYA, NORTH)
     login = f"{AUTH}/login"
     json_type = {"Content-Type": "application/json"}
@@ -74,8 +74,8 @@ def test_security_headers_on_api_responses(service: Service) -> None:
 
 
 @pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
-def test_security_headers_on_files(service: Service, file: str) -> None:
-    """Large files are sent in another way than small ones."""
+def test_files_have_security_headers(service: Service, file: str) -> None:
+    """Large and small files are sent in different ways."""
     link = service.link(service.token(MAYA, NORTH), NORTH, file)
     first = service.get(link)
     for status, found in (
@@ -96,7 +96,7 @@ def test_security_headers_on_files(service: Service, file: str) -> None:
         check_headers(found)
 
 
-def test_security_headers_on_pages(service: Service) -> None:
+def test_pages_have_security_headers(service: Service) -> None:
     with requests.Session() as browser:
 
         def get(path: str) -> requests.Response:
@@ -107,21 +107,21 @@ def test_security_headers_on_pages(service: Service) -> None:
             return browser.post(address, data=fields, timeout=PATIENCE_SECONDS, allow_redirects=False)
 
         sign_in = get("/dashboard/sign-in")
-        check_headers(sign_in, DASHBOARD)
+        check_headers(sign_in, DASHBOARD_POLICY)
         fields = {"csrf": form_token(sign_in), "email": MAYA, "next": ""}
         wrong = post("/dashboard/sign-in", password="wrong", **fields)
         assert wrong.status_code == 401
-        check_headers(wrong, DASHBOARD)
+        check_headers(wrong, DASHBOARD_POLICY)
         forged = post("/dashboard/sign-in", email=MAYA, password=PASSWORD)
         assert forged.status_code == 403
-        check_headers(forged, DASHBOARD)
+        check_headers(forged, DASHBOARD_POLICY)
         for path in ("/", f"/dashboard/{NORTH}/files"):
-            away = get(path)
-            assert away.status_code == 303
-            check_headers(away)
-        right = post("/dashboard/sign-in", password=PASSWORD, **fields)
-        assert right.status_code == 303
-        check_headers(right)
+            redirected = get(path)
+            assert redirected.status_code == 303
+            check_headers(redirected)
+        signed_in = post("/dashboard/sign-in", password=PASSWORD, **fields)
+        assert signed_in.status_code == 303
+        check_headers(signed_in)
         page = get(f"/dashboard/{NORTH}/files")
         for status, found in (
             (200, page),
@@ -130,7 +130,7 @@ def test_security_headers_on_pages(service: Service) -> None:
             (403, get("/dashboard/operator/runs")),
         ):
             assert found.status_code == status
-            check_headers(found, DASHBOARD)
+            check_headers(found, DASHBOARD_POLICY)
             assert re.search(r"<(style|script)[^>]*>[^<]|\sstyle=|\son[a-z]+=", found.text) is None, (
                 "inline style or script"
             )
@@ -138,10 +138,10 @@ def test_security_headers_on_pages(service: Service) -> None:
         script = re.findall(r'src="([^"]+/static/[^"]+\.js)"', page.text)[0]
         for path in (style, script):
             check_headers(get(path), cache=STATIC)
-        gone = get("/dashboard/static/0/style.css")
-        assert gone.status_code == 404
-        check_headers(gone)
-        unwanted = browser.put(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
-        assert unwanted.status_code == 405
-        check_headers(unwanted)
-        check_headers(get("/docs"), DESCRIPTION)
+        missing = get("/dashboard/static/0/style.css")
+        assert missing.status_code == 404
+        check_headers(missing)
+        not_allowed = browser.put(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
+        assert not_allowed.status_code == 405
+        check_headers(not_allowed)
+        check_headers(get("/docs"), DOCS_POLICY)

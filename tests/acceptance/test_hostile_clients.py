@@ -1,4 +1,4 @@
-"""Clients that send much and read nothing, or send nothing."""
+"""Clients that read no responses, and clients that never complete a request."""
 
 import resource
 import socket
@@ -51,7 +51,7 @@ def test_many_slow_heads_are_disconnected(service: Service) -> None:
 
 
 def _send_until_blocked(connection: socket.socket, octets: bytes) -> None:
-    """Send until the service takes no more for a moment."""
+    """Send until the service reads nothing for half a second."""
     connection.settimeout(0.5)
     with suppress(TimeoutError):
         connection.sendall(octets)

@@ -19,8 +19,10 @@ def form_token(page: requests.Response) -> str:
     return found[1]
 
 
-def browser_with_pending_login(service: Service, email: str = CARL, onward: str = "second-factor") -> requests.Session:
-    """Return a browser whose login needs the second factor."""
+def browser_with_pending_login(
+    service: Service, email: str = CARL, next_page: str = "second-factor"
+) -> requests.Session:
+    """Return a browser whose login waits for its second factor."""
     browser = requests.Session()
     page = browser.get(f"{service.address}/dashboard/sign-in", timeout=PATIENCE_SECONDS)
     answer = browser.post(
@@ -30,7 +32,7 @@ def browser_with_pending_login(service: Service, email: str = CARL, onward: str 
         timeout=PATIENCE_SECONDS,
     )
     assert answer.status_code == 303, answer.text[:500]
-    assert answer.headers["Location"].partition("?")[0].endswith(f"/dashboard/{onward}")
+    assert answer.headers["Location"].partition("?")[0].endswith(f"/dashboard/{next_page}")
     return browser
 
 

@@ -1,4 +1,4 @@
-"""The processes of the service: they come back when killed, and stop without losing transfers."""
+"""The processes of the service: restart after a kill, and shutdown without interrupted transfers."""
 
 import os
 import resource
@@ -19,12 +19,12 @@ from tests.parts.processes import is_running, running
 from tests.parts.waiting import listens, wait_until
 
 
-def test_killed_worker_and_builder_come_back(make_installation: Callable[[], Installation]) -> None:
+def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[], Installation]) -> None:
     with serving(make_installation(), settings={"snapshot.schedule": True}) as service:
         workers = service.workers()
         (builder,) = wait_until(lambda: service.processes("builder"), what="a builder")
-        for victim in (workers[0], builder):
-            os.kill(victim, signal.SIGKILL)
+        for pid in (workers[0], builder):
+            os.kill(pid, signal.SIGKILL)
         new_worker = wait_until(lambda: set(service.workers()) - set(workers), what="a new worker")
         wait_until(lambda: set(service.processes("builder")) - {builder}, what="a new builder")
         assert set(service.workers()) == {workers[1]} | new_worker
@@ -84,7 +84,7 @@ def large_installation(make_installation: Callable[[], Installation]) -> Install
     return installation
 
 
-def test_transfers_of_slow_readers_are_bounded(large_installation: Installation) -> None:
+def test_transfers_of_slow_readers_are_limited(large_installation: Installation) -> None:
     with serving(large_installation, workers=1, settings={"files.max_transfers": 20}) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
@@ -117,7 +117,7 @@ def test_running_transfer_finishes_after_sigterm(large_installation: Installatio
         expected = service.get(link).content
         with _slow_connection(service, link) as connection:
             received = connection.recv(2000)
-            # Operators may send it more than once.
+            # Operators may send SIGTERM more than once.
             for _ in range(3):
                 service.program.process.send_signal(signal.SIGTERM)
             wait_until(lambda: not listens(service.port), what="the port to be closed")
@@ -225,7 +225,7 @@ def _body(connection: socket.socket, beginning: bytes) -> bytes:
 
 
 def _reset(connection: socket.socket) -> None:
-    """Close with a reset, as a killed consumer does."""
+    """Reset the connection, as a killed client does."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

@@ -31,20 +31,20 @@ from tests.parts.waiting import free_port
 
 
 @pytest.fixture
-def own(make_installation: Callable[[], Installation]) -> Installation:
+def installation(make_installation: Callable[[], Installation]) -> Installation:
     """Return an installation whose keys and logs the test reads."""
     return make_installation()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def dumped(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
+def searched_installation(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
     """Return an installation on each state database, for a search of its content."""
     return new_installation(tmp_path, None if request.param == "sqlite" else request.getfixturevalue("postgresql_url"))
 
 
-def test_key_rotation_fails_no_request(own: Installation) -> None:
-    with serving(own, workers=2) as service:
-        tokens = [service.token(MAYA, NORTH), own.create_token(MAYA, NORTH)[0]]
+def test_key_rotation_does_not_fail_requests(installation: Installation) -> None:
+    with serving(installation, workers=2) as service:
+        tokens = [service.token(MAYA, NORTH), installation.create_token(MAYA, NORTH)[0]]
         links = [service.link(token, NORTH) for token in tokens]
         rotated = threading.Event()
         statuses: list[int] = []
@@ -63,7 +63,7 @@ def test_key_rotation_fails_no_request(own: Installation) -> None:
             thread.start()
         try:
             for _ in range(2):
-                _daybreakd(own, "keys", "rotate")
+                _daybreakd(installation, "keys", "rotate")
                 # Every worker accepts a token of the new signing key.
                 fresh = service.token(MAYA, NORTH)
                 for _ in range(10):
@@ -74,24 +74,24 @@ def test_key_rotation_fails_no_request(own: Installation) -> None:
                 thread.join(PATIENCE_SECONDS)
         assert len(statuses) >= 8
         assert set(statuses) == {200}
-        # A seed that was encrypted with the first key is encrypted with the last one now.
+        # A seed that was encrypted with the first key is now encrypted with the last one.
         pending = service.log_in(CARL).json()["token"]
         assert service.answer_second_factor(pending, totp_code(ahead=1)).status_code == 200
-    states = [key.state for key in keyring.load(own.keyring_file).keys]
+    states = [key.state for key in keyring.load(installation.keyring_file).keys]
     assert states == ["verify_only", "verify_only", "signing", "next"]
 
 
-def test_replaced_keyring_ends_all_signatures(own: Installation) -> None:
+def test_replaced_keyring_ends_all_signatures(installation: Installation) -> None:
     """A leaked keyring is replaced while the service runs. Workers do not accept tokens that they accepted before."""
-    with serving(own, workers=2) as service, requests.Session() as browser:
+    with serving(installation, workers=2) as service, requests.Session() as browser:
         session, pending = service.token(MAYA, NORTH), service.log_in(CARL).json()["token"]
-        secret, _ = own.create_token(MAYA, NORTH)
+        secret, _ = installation.create_token(MAYA, NORTH)
         link = service.link(session, NORTH)
         _sign_in(service, browser)
         files = f"{service.address}/dashboard/{NORTH}/files"
 
         def statuses() -> list[tuple[int, ...]]:
-            """Send each credential often enough to reach both workers."""
+            """Send each credential often enough to reach both workers. Return the statuses."""
             return [
                 (
                     service.request_file(session, NORTH).status_code,
@@ -105,24 +105,24 @@ def test_replaced_keyring_ends_all_signatures(own: Installation) -> None:
 
         cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
         assert set(statuses()) == {(302, 400, 200, 200, 302)}
-        new = own.keyring_file.with_name("new.json")
+        new = installation.keyring_file.with_name("new.json")
         keyring.create(new, datetime.now(UTC), os.urandom)
-        new.replace(own.keyring_file)
+        new.replace(installation.keyring_file)
         assert set(statuses()) == {(401, 401, 403, 303, 302)}, "an API token is not signed"
         fresh = service.token(MAYA, NORTH)
         assert {service.request_file(fresh, NORTH).status_code for _ in range(6)} == {302}
 
 
-def test_no_secret_is_in_log_database_or_errors(dumped: Installation) -> None:
+def test_no_secret_is_in_log_database_or_errors(searched_installation: Installation) -> None:
     mistyped = "a password that was mistyped"
     seen: list[str] = []
-    with serving(dumped, workers=2) as service:
+    with serving(searched_installation, workers=2) as service:
         secrets = _use_everything(service, mistyped, seen)
         seen += [service.get(path).text for path in ("/docs", "/openapi.json", "/readyz")]
         seen.append(service.metrics())
         log = service.program.log()
-    stored = _dump(dumped)
-    ring = keyring.load(dumped.keyring_file)
+    stored = _dump(searched_installation)
+    ring = keyring.load(searched_installation.keyring_file)
     for key in ring.keys:
         secrets |= {key.secret.hex(), base64.b64encode(key.secret).decode()}
         secrets |= {(ring.derive(key.kid, purpose) or b"").hex() for purpose in get_args(Purpose)}
@@ -158,9 +158,9 @@ def _dump(installation: Installation) -> bytes:
 
 
 def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str]:
-    """Use every kind of secret, validly and invalidly. Return the secrets; add error bodies to `seen`."""
+    """Use valid and invalid secrets of every kind. Return the secrets; add error bodies to `seen`."""
     secrets = {PASSWORD, mistyped, base64.b32encode(SEED).decode(), SEED.hex()}
-    # Users type the password in place of the email.
+    # Users sometimes type their password into the email field.
     for email, password in ((MAYA, mistyped), (PASSWORD, PASSWORD), (PASSWORD + "@x", mistyped)):
         refused = service.log_in(email, password=password)
         assert refused.status_code == 401
@@ -171,7 +171,7 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     code = totp_code(ahead=1)
     wrong = f"{(int(code) + 500_001) % 10**6:06d}"
     seen.append(service.answer_second_factor(pending, wrong).text)
-    strong = service.answer_second_factor(pending, code).json()["token"]
+    completed = service.answer_second_factor(pending, code).json()["token"]
     link = service.link(session, NORTH)
     assert service.get(link).status_code == 200
     changed = (link[:-1], link.replace("campaigns", "members"), link + "&x=1")
@@ -181,13 +181,13 @@ def _use_everything(service: Service, mistyped: str, seen: list[str]) -> set[str
     seen.extend(service.request_file(session, secret).text for secret in (api, other))
     seen.append(service.request_file(api[:-1] + "~", NORTH).text)
     seen.append(service.request_file(session, VAULT).text)
-    seen.append(service.request_file(strong + "x", VAULT).text)
+    seen.append(service.request_file(completed + "x", VAULT).text)
     seen.append(service.request("PUT", f"{AUTH}/context", token=session, json={"context": api}).text)
     assert service.request("DELETE", f"{AUTH}/logout", token=other).status_code == 204
     seen.append(service.request_file(other, NORTH).text)
     signature = re.search(r"signature=([0-9a-f]{64})", link)
     assert signature is not None
-    secrets |= {session, other, pending, strong, api, signature[1], f'"{code}"', f'"{wrong}"'}
+    secrets |= {session, other, pending, completed, api, signature[1], f'"{code}"', f'"{wrong}"'}
     with requests.Session() as browser:
         return secrets | _enrol(service) | _sign_in(service, browser)
 

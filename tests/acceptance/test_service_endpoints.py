@@ -17,7 +17,7 @@ from tests.parts.waiting import wait_until
 SCHEMATHESIS = Path(sys.executable).with_name("schemathesis")
 
 
-def test_schemathesis_finds_nothing(service: Service, tmp_path: Path) -> None:
+def test_schemathesis_finds_no_errors(service: Service, tmp_path: Path) -> None:
     """Examples are derived from one seed. File paths differ only by name, so one is enough."""
     command = [
         SCHEMATHESIS if SCHEMATHESIS.exists() else shutil.which("schemathesis") or "schemathesis",
@@ -70,7 +70,7 @@ def test_schema_lists_the_columns_of_every_file(service: Service) -> None:
     assert {tuple(entry["endings"]) for entry in found.json()["resources"]} == {(".csv.gz", ".json.gz")}
 
 
-def test_health_and_readiness(service: Service) -> None:
+def test_health_and_readiness_report_ok(service: Service) -> None:
     assert service.get("/healthz").json()["status"] == "ok"
     assert service.get("/readyz").json() == {"status": "ready", "parts": {"state": "ok", "files": "ok"}}
     for path in ("/healthz", "/readyz", "/openapi.json", "/docs", "/download/v1/schema"):
@@ -108,12 +108,12 @@ def _requests_counted(service: Service) -> int:
     return sum(int(number) for number in counted)
 
 
-def test_audit_trail_of_an_account(service: Service) -> None:
+def test_audit_trail_lists_links_and_downloads(service: Service) -> None:
     token = service.token(MAYA, SOUTH)
     answer = service.request_file(token, SOUTH, "members.csv.gz")
     fetch = service.get(answer.headers["Location"].replace(service.base_url, service.address))
     # Events of other tests may arrive later.
-    own = {answer.headers["X-Request-Id"], fetch.headers["X-Request-Id"]}
+    request_ids = {answer.headers["X-Request-Id"], fetch.headers["X-Request-Id"]}
 
     def lines() -> list[dict[str, object]]:
         found = service.get(f"/download/v1/audit/{SOUTH}", token=token)
@@ -122,7 +122,9 @@ def test_audit_trail_of_an_account(service: Service) -> None:
         return [json.loads(line) for line in found.text.splitlines()]
 
     def seen() -> set[tuple[object, ...]]:
-        return {(line["action"], line["result"], line["actor"]) for line in lines() if line["request_id"] in own}
+        return {
+            (line["action"], line["result"], line["actor"]) for line in lines() if line["request_id"] in request_ids
+        }
 
     # Each worker writes its events after a quarter of a second, so the download may precede the link.
     expected = {("link.issued", "ok", MAYA), ("file.fetched", "ok", MAYA)}

@@ -91,7 +91,7 @@ def test_switch_returns_a_token_and_keeps_the_old_one(service: Service) -> None:
     assert service.request_file(data["token"], SOUTH).status_code == 302
     assert service.request_file(data["token"], NORTH).status_code == 403
     assert service.request_file(token, NORTH).status_code == 302
-    assert service.log_in(MAYA).json()["client_id"] == SOUTH, "the next login opens the account used last"
+    assert service.log_in(MAYA).json()["client_id"] == SOUTH, "the next login opens the most recently used account"
 
 
 @pytest.mark.parametrize("client_id", [FOREIGN, UNKNOWN, "", "x", "../../etc"])
@@ -124,9 +124,9 @@ def test_failed_logins_have_the_same_response(service: Service) -> None:
     hashed = passwords.hash_password(PASSWORD)
 
     def add(stores: Stores) -> None:
-        disabled, without = "disabled@example.org", "without@example.org"
+        disabled, no_password = "disabled@example.org", "without@example.org"
         stores.directory.put_seats(Seat(seat_id(disabled), disabled, hashed, disabled=True))
-        stores.directory.put_seats(Seat(seat_id(without), without))
+        stores.directory.put_seats(Seat(seat_id(no_password), no_password))
 
     service.installation.change(add)
     answers = [
@@ -151,7 +151,7 @@ def test_failed_logins_have_the_same_response(service: Service) -> None:
 
 
 def test_failed_logins_take_the_same_time(service: Service) -> None:
-    """Alternate both on one connection, so that other load affects both. Repeat until the noise is small enough."""
+    """Measure both alternately on one connection, so that other load affects both. Repeat until the noise is low."""
     with requests.Session() as caller:
 
         def seconds(email: str) -> float:
@@ -189,7 +189,7 @@ def test_flood_of_logins_does_not_block_downloads(service: Service) -> None:
     assert service.log_in(MAYA).status_code == 200, "logins work again after the flood"
 
 
-def test_sql_in_parameters_is_text(each_service: Service) -> None:
+def test_sql_in_parameters_is_treated_as_text(each_service: Service) -> None:
     service = each_service
     token = service.token(MAYA, NORTH)
     for text in ("' OR '1'='1", "x'; DROP TABLE seats; --", "%", "\\", "maya@example.org' --"):
@@ -284,7 +284,7 @@ def test_session_token_is_not_a_pending_token(service: Service) -> None:
     assert (found.status_code, found.json()["code"]) == (401, "invalid_token")
 
 
-def test_enrolment_through_the_api(service: Service) -> None:
+def test_second_factor_can_be_set_up_through_the_api(service: Service) -> None:
     token = service.token(VIC)
     begun = service.request("POST", f"{AUTH}/second-factor", token=token)
     assert begun.status_code == 200

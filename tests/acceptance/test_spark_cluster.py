@@ -60,8 +60,8 @@ def published(config: Path) -> tuple[list[ManifestEntry], list[str]]:
         state.close()
     folder = config.parent / "files/snapshots" / current.snapshot_id
     files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
-    named = msgspec.json.encode(entries).decode().replace(f"snapshots/{current.snapshot_id}/", "")
-    return msgspec.json.decode(named, type=list[ManifestEntry]), sorted(files)
+    encoded = msgspec.json.encode(entries).decode().replace(f"snapshots/{current.snapshot_id}/", "")
+    return msgspec.json.decode(encoded, type=list[ManifestEntry]), sorted(files)
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -78,22 +78,22 @@ def active_tasks(port: int, program: Running) -> dict[str, int]:
     """Return the number of active tasks of each executor, from Spark's REST API."""
     assert program.alive(), program.log()
     address = f"http://127.0.0.1:{port}/api/v1/applications"
-    found = requests.get(address, timeout=60).json()
-    each = requests.get(f"{address}/{found[0]['id']}/executors", timeout=60).json() if found else []
-    return {one["id"]: one["activeTasks"] for one in each if one["id"] != "driver"}
+    applications = requests.get(address, timeout=60).json()
+    executors = requests.get(f"{address}/{applications[0]['id']}/executors", timeout=60).json() if applications else []
+    return {executor["id"]: executor["activeTasks"] for executor in executors if executor["id"] != "driver"}
 
 
 def test_snapshot_is_the_same_after_an_executor_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     platform, log, port = tmp_path / "platform", tmp_path / "log", free_port()
     text_platform(platform, leaders=6, members=900, messages=1500, as_of=datetime.fromisoformat(AS_OF))
     embedded = configuration(tmp_path / "embedded", platform, {})
-    # It would change the priority of the test process.
+    # This would lower the priority of the test process.
     monkeypatch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
     assert run(["snapshot", "run", "--as-of", AS_OF, "--config", str(embedded)]) == 0
     log.mkdir()
     with cluster(tmp_path / "work", workers=2) as spark:
-        own = {"spark.master": spark.url, "spark.ui.port": str(port), "spark.eventLog.dir": log.as_uri()}
-        config = configuration(tmp_path / "spark", platform, {**ON_A_CLUSTER, **own})
+        addresses = {"spark.master": spark.url, "spark.ui.port": str(port), "spark.eventLog.dir": log.as_uri()}
+        config = configuration(tmp_path / "spark", platform, {**ON_A_CLUSTER, **addresses})
         with running([*DAYBREAKD, "snapshot", "run", "--as-of", AS_OF, "--config", config]) as program:
 
             def busy() -> str | None:

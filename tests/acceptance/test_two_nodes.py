@@ -1,4 +1,4 @@
-"""Two nodes on one PostgreSQL and one bucket are one service."""
+"""Two nodes that share a PostgreSQL database and a bucket."""
 
 import gzip
 import hashlib
@@ -130,8 +130,8 @@ def test_other_representation_is_sent_by_the_service(nodes: Nodes) -> None:
     assert head.headers["Content-Length"] == str(len(file))
     unchanged = service.get(link, headers=accept | {"If-None-Match": found.headers["ETag"]})
     assert unchanged.status_code == 304
-    for asked, expected in (("bytes=10-19", file[10:20]), ("bytes=70000-", file[70_000:]), ("bytes=-5", file[-5:])):
-        part = service.get(link, headers=accept | {"Range": asked}, stream=True)
+    for header, expected in (("bytes=10-19", file[10:20]), ("bytes=70000-", file[70_000:]), ("bytes=-5", file[-5:])):
+        part = service.get(link, headers=accept | {"Range": header}, stream=True)
         assert (part.status_code, part.raw.read(decode_content=False)) == (206, expected)
     several = service.get(link, headers=accept | {"Range": "bytes=0-99999,200000-299999"}, stream=True)
     body = several.raw.read(decode_content=False)

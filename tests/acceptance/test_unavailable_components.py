@@ -1,4 +1,4 @@
-"""Unavailable or damaged components: the error, no wrong content, and the recovery."""
+"""Unavailable or damaged components: error responses, no wrong content, and recovery."""
 
 import os
 import sqlite3
@@ -18,7 +18,7 @@ from tests.parts.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """Return a service whose files and database the tests may damage."""
     settings = {"state.wait": "1s"}
     with serving(new_installation(Path(tmp_path_factory.mktemp("broken"))), settings=settings, workers=1) as found:
@@ -35,32 +35,34 @@ def _path_of(service: Service, token: str, file: str) -> tuple[str, Path]:
 
 @pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
 @pytest.mark.parametrize("served_before", [False, True])
-def test_damaged_file_is_not_served(own: Service, file: str, served_before: bool) -> None:
-    token = own.token(MAYA, NORTH)
-    link, path = _path_of(own, token, file)
+def test_damaged_file_is_not_served(private_service: Service, file: str, served_before: bool) -> None:
+    token = private_service.token(MAYA, NORTH)
+    link, path = _path_of(private_service, token, file)
     if served_before:
-        assert own.get(link).status_code == 200
+        assert private_service.get(link).status_code == 200
     content = path.read_bytes()
     try:
         path.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
         for method in ("GET", "HEAD"):
-            found = own.request(method, link)
+            found = private_service.request(method, link)
             assert found.status_code == 500
             check_headers(found)
-        assert own.get(link).json()["code"] == "file_damaged"
-        assert str(path) not in own.get(link).text
-        assert own.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
+        assert private_service.get(link).json()["code"] == "file_damaged"
+        assert str(path) not in private_service.get(link).text
+        assert private_service.get(link, headers={"Range": "bytes=0-9"}).status_code == 500
         path.write_bytes(content[:-1])
-        assert own.get(link).json()["code"] == "file_damaged"
+        assert private_service.get(link).json()["code"] == "file_damaged"
     finally:
         path.write_bytes(content)
-    assert own.get(link).content == content
+    assert private_service.get(link).content == content
 
 
 @pytest.mark.parametrize(("resource", "fits_in_one_chunk"), [("communities", True), ("members", False)])
-def test_damaged_file_fails_the_spreadsheet_download(own: Service, resource: str, fits_in_one_chunk: bool) -> None:
-    _, path = _path_of(own, own.token(MAYA, NORTH), f"{resource}.csv.gz")
-    browser = Browser(own)
+def test_damaged_file_fails_the_spreadsheet_download(
+    private_service: Service, resource: str, fits_in_one_chunk: bool
+) -> None:
+    _, path = _path_of(private_service, private_service.token(MAYA, NORTH), f"{resource}.csv.gz")
+    browser = Browser(private_service)
     with browser.session:
         assert browser.sign_in(MAYA).status_code == 303
         content = path.read_bytes()
@@ -77,57 +79,57 @@ def test_damaged_file_fails_the_spreadsheet_download(own: Service, resource: str
             path.write_bytes(content)
 
 
-def test_missing_file_is_unavailable(own: Service) -> None:
-    token = own.token(MAYA, NORTH)
-    link, path = _path_of(own, token, "communities.csv.gz")
-    aside = path.with_suffix(".aside")
-    path.rename(aside)
+def test_missing_file_is_unavailable(private_service: Service) -> None:
+    token = private_service.token(MAYA, NORTH)
+    link, path = _path_of(private_service, token, "communities.csv.gz")
+    moved = path.with_suffix(".aside")
+    path.rename(moved)
     try:
-        found = own.get(link)
+        found = private_service.get(link)
         assert found.status_code == 503
         check_headers(found)
         assert int(found.headers["Retry-After"]) >= 1
-        assert own.link(token, NORTH, "campaigns.csv.gz")
+        assert private_service.link(token, NORTH, "campaigns.csv.gz")
     finally:
-        aside.rename(path)
-    assert own.get(link).status_code == 200
+        moved.rename(path)
+    assert private_service.get(link).status_code == 200
 
 
-def test_unwritable_files_make_the_service_not_ready(own: Service) -> None:
-    staging = own.installation.files_folder / "staging"
-    aside = staging.with_name("aside")
+def test_unwritable_files_make_the_service_not_ready(private_service: Service) -> None:
+    staging = private_service.installation.files_folder / "staging"
+    moved = staging.with_name("aside")
     answers = []
 
     def not_ready() -> bool:
-        answers.append(own.get("/readyz"))
+        answers.append(private_service.get("/readyz"))
         return answers[-1].status_code == 503
 
-    staging.rename(aside)
+    staging.rename(moved)
     try:
         # The result of a successful check is cached for a second.
         wait_until(not_ready, what="a check of the files")
         parts = answers[-1].json()["parts"]
         assert parts["state"] == "ok"
         assert parts["files"] != "ok"
-        assert own.get("/healthz").status_code == 200
+        assert private_service.get("/healthz").status_code == 200
     finally:
-        aside.rename(staging)
-    assert own.get("/readyz").status_code == 200
+        moved.rename(staging)
+    assert private_service.get("/readyz").status_code == 200
 
 
-def test_locked_state_database_is_503_and_never_401(own: Service) -> None:
-    token = own.token(MAYA, NORTH)
-    holder = sqlite3.connect(own.installation.folder / "state.db", isolation_level=None)
+def test_locked_state_database_is_503_and_never_401(private_service: Service) -> None:
+    token = private_service.token(MAYA, NORTH)
+    connection = sqlite3.connect(private_service.installation.folder / "state.db", isolation_level=None)
     try:
-        holder.execute("BEGIN IMMEDIATE")
-        found = own.log_in(MAYA)
+        connection.execute("BEGIN IMMEDIATE")
+        found = private_service.log_in(MAYA)
         assert (found.status_code, found.json()["code"]) == (503, "state_unavailable")
         assert int(found.headers["Retry-After"]) >= 1
-        assert own.request_file(token, NORTH).status_code == 302, "reads continue"
-        holder.execute("ROLLBACK")
+        assert private_service.request_file(token, NORTH).status_code == 302, "reads continue"
+        connection.execute("ROLLBACK")
     finally:
-        holder.close()
-    assert own.log_in(MAYA).status_code == 200
+        connection.close()
+    assert private_service.log_in(MAYA).status_code == 200
 
 
 def test_service_recovers_after_a_postgresql_outage(
@@ -169,7 +171,7 @@ def test_service_recovers_after_a_postgresql_outage(
         assert service.get(link).status_code == 200
 
 
-def test_files_are_served_without_the_source(own: Service) -> None:
+def test_files_are_served_without_the_source(private_service: Service) -> None:
     # The platform's database does not exist: see `source.location` in `serving`.
-    assert not os.path.lexists(own.installation.folder / "platform.duckdb")
-    assert own.get("/readyz").status_code == 200
+    assert not os.path.lexists(private_service.installation.folder / "platform.duckdb")
+    assert private_service.get("/readyz").status_code == 200

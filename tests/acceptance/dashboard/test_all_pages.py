@@ -67,10 +67,10 @@ def test_pages_are_accessible_and_load_nothing_external(
     )
     loaded: list[Response] = []
 
-    def keep(response: Response) -> None:
+    def record(response: Response) -> None:
         loaded.append(response)
 
-    page.on("response", keep)
+    page.on("response", record)
     page.goto(f"{service.base}/dashboard/sign-in")
     violations = _violations(page, "sign-in")
     sign_in(page, service, directory.OPERATOR)
@@ -83,7 +83,7 @@ def test_pages_are_accessible_and_load_nothing_external(
         response = page.goto(address)
         assert response is not None
         assert response.status == 200, address
-        # Check collapsed parts too; one of nine equal ones is enough.
+        # Check collapsed parts too. One resource is enough, because all nine have the same markup.
         page.evaluate(
             "() => document.querySelectorAll('.switcher, .resource:first-child details, .docs details')"
             ".forEach(part => { part.open = true; })"
@@ -107,13 +107,13 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     expect(page.get_by_role("heading", name="Save your recovery codes")).to_be_visible()
     violations += _violations(page, "recovery codes")
 
-    waiting = open_with_axe()
-    sign_in(waiting, service, directory.CAREFUL)
-    expect(waiting.get_by_role("heading", name="Enter your code")).to_be_visible()
-    violations += _violations(waiting, "second factor")
-    waiting.get_by_role("link", name="Use recovery code").click()
-    expect(waiting.get_by_label("Recovery code")).to_be_visible()
-    violations += _violations(waiting, "recovery code")
+    pending = open_with_axe()
+    sign_in(pending, service, directory.CAREFUL)
+    expect(pending.get_by_role("heading", name="Enter your code")).to_be_visible()
+    violations += _violations(pending, "second factor")
+    pending.get_by_role("link", name="Use recovery code").click()
+    expect(pending.get_by_label("Recovery code")).to_be_visible()
+    violations += _violations(pending, "recovery code")
 
     owner = open_with_axe()
     sign_in(owner, service, directory.OWNER)
@@ -176,10 +176,10 @@ def test_first_load_is_under_100_kb(sign_in_as: Callable[..., Page], service: Se
     session.send("Network.setCacheDisabled", {"cacheDisabled": True})
     loaded: list[Response] = []
 
-    def keep(response: Response) -> None:
+    def record(response: Response) -> None:
         loaded.append(response)
 
-    page.on("response", keep)
+    page.on("response", record)
     for path in ("files", "insight?days=365"):
         loaded.clear()
         page.goto(service.account(directory.NORTHLIGHT, path), wait_until="networkidle")
@@ -266,9 +266,9 @@ def test_local_time_is_shown_next_to_utc(sign_in_as: Callable[..., Page], servic
     page = sign_in_as(timezone_id="Asia/Kathmandu")
     line = page.locator(".freshness-headline")
     instant = datetime.fromisoformat(line.locator("time").get_attribute("datetime") or "")
-    own = instant + timedelta(hours=5, minutes=45)
+    local = instant + timedelta(hours=5, minutes=45)
     expect(line).to_contain_text(f"{instant:%H:%M} UTC")
-    expect(line.locator(".local")).to_have_text(f"{own:%a %H:%M} local time")
+    expect(line.locator(".local")).to_have_text(f"{local:%a %H:%M} local time")
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
     expect(page.locator("tbody time").first).to_have_attribute("title", re.compile("UTC; .*local time"))
     page = sign_in_as(timezone_id="UTC")

@@ -53,7 +53,7 @@ def test_cross_site_form_is_rejected(
     token = page.locator("form[action$='tokens/new'] [name=csrf]").input_value()
     form_id = page.locator("[name=form_id]").input_value()
     address = service.account(directory.NORTHLIGHT, "settings/tokens/new")
-    # A form with a valid token is rejected by its origin. The origin is same-site, so the browser sends the cookie.
+    # A form with a valid token is rejected because of its origin. It is same-site, so the browser sends the cookie.
     fields = {"csrf": token, "form_id": form_id, "name": "stolen", "expiry": "30"}
     inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
     attack = foreign_page(

@@ -88,7 +88,7 @@ def test_decision_on_held_snapshot_needs_a_reason(
     ignore_failed_loads(console_messages, 400)
 
 
-def test_freshness_directory_and_nodes(sign_in_as: Callable[..., Page], service: Service) -> None:
+def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as(directory.OPERATOR)
     page.get_by_role("link", name="Freshness").click()
     missing = page.get_by_role("region", name="Accounts without files")

@@ -50,7 +50,7 @@ def test_password_change_ends_other_sessions(
     ignore_failed_loads(console_messages, 400, 401)
 
 
-def test_second_factor_setup_and_recovery_codes(
+def test_second_factor_setup_creates_recovery_codes(
     sign_in_as: Callable[..., Page], open_page: Callable[..., Page], service: Service
 ) -> None:
     service.reset_seat(directory.ENROLLER)

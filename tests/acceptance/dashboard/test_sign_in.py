@@ -12,7 +12,7 @@ from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, si
 from tests.acceptance.dashboard.sample import directory
 
 
-def test_sign_in_after_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
+def test_sign_in_succeeds_after_a_wrong_password(page: Page, service: Service, console_messages: list[str]) -> None:
     sign_in(page, service, directory.ANALYST, password="not this one")
     expect(page.get_by_text("Email or password is wrong.")).to_be_visible()
     expect(page.get_by_label("Email")).to_have_value(directory.ANALYST)
@@ -120,8 +120,8 @@ def test_required_setup_shows_recovery_codes_once(page: Page, service: Service, 
     assert len(codes) == 10
     with page.expect_download() as downloading:
         page.get_by_role("link", name="Download").click()
-    kept = downloading.value.path().read_text()
-    assert all(code.strip() in kept for code in codes)
+    downloaded = downloading.value.path().read_text()
+    assert all(code.strip() in downloaded for code in codes)
     page.get_by_role("link", name="Continue").click()
     page.wait_for_url(f"**/dashboard/{directory.VAULT}/files")
     page.go_back()

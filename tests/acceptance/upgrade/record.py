@@ -3,7 +3,7 @@
     python -m tests.acceptance.upgrade.record NAME SOURCE
 
 NAME becomes a folder in `instances/`. SOURCE is the `src` folder of the version to record: a checkout of its commit.
-The version is driven through its command line and HTTP only.
+The script uses only the command line and the HTTP interface of that version.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.parts.waiting import free_port
 
 INSTANCES = Path(__file__).parent / "instances"
 RECORDED_AT = datetime(2026, 11, 24, 6, tzinfo=UTC)
-# Tokens and links carry it: the service that continues the instance must have the same.
+# Tokens and links contain it, so the upgraded service must have the same URL.
 BASE_URL = "http://127.0.0.1:8400"
 AUTH = "/download/v2/auth"
 OWNER, CAREFUL = "owner@demo.example", "careful@demo.example"
@@ -39,7 +39,7 @@ _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 
 
 class Client:
-    """Requests to a service that listens on `port` and calls itself `BASE_URL`. Redirects are not followed."""
+    """Requests to a service that listens on `port` and has the public URL `BASE_URL`. Redirects are not followed."""
 
     def __init__(self, port: int) -> None:
         self._address = f"http://127.0.0.1:{port}"
@@ -47,7 +47,7 @@ class Client:
         self._session.headers["Host"] = BASE_URL.removeprefix("http://")
 
     def request(self, method: str, path: str, *, token: str | None = None, **options: Any) -> requests.Response:
-        """Send one request; `path` may be a link made from `BASE_URL`."""
+        """Send one request; `path` may be a link that starts with `BASE_URL`."""
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         url = self._address + path.removeprefix(BASE_URL)
         return self._session.request(
@@ -94,14 +94,14 @@ def published_files(client: Client, token: str, client_id: str) -> dict[str, str
 
 
 def record(folder: Path, clock: MovedClock, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Make an instance in `folder` with the version of `environment`; return what clients of it hold."""
+    """Create an instance in `folder` with the version of `environment`. Return the record of its clients."""
     port = free_port()
     daybreakd = (sys.executable, "-m", "daybreak.cli.main")
     moved = {**environment, **clock.environment, "DAYBREAK_SNAPSHOT__SCHEDULE": "false"}
     clock.move_to(RECORDED_AT)
     with running([*daybreakd, "demo", str(folder), *_SIZES, "--port", str(port)], environment=moved) as program:
         printed = program.wait_for_log("gunzip -c campaigns.json.gz", PATIENCE_SECONDS)
-    people = {
+    credentials = {
         "passwords": {email: _word_after(printed, email) for email in (OWNER, CAREFUL)},
         "second_factor_seed": _word_after(printed, f"Second factor of {CAREFUL}: key"),
         "members_file": re.findall(r"/download/v1/files/[0-9a-f-]+/members.csv.gz", printed)[0],
@@ -112,7 +112,7 @@ def record(folder: Path, clock: MovedClock, environment: Mapping[str, str]) -> d
     served = {**moved, "DAYBREAK_LISTEN": f"127.0.0.1:{port}", "DAYBREAK_LOG_FORMAT": "json"}
     with running([*daybreakd, "serve", "--config", str(configuration)], environment=served) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS)
-        return people | _use(Client(port), people)
+        return credentials | _use(Client(port), credentials)
 
 
 def _word_after(log: str, text: str) -> str:
@@ -122,31 +122,31 @@ def _word_after(log: str, text: str) -> str:
     return found[1]
 
 
-def _use(client: Client, people: Mapping[str, Any]) -> dict[str, Any]:
-    """Use the service as people do; return what they hold afterwards."""
-    password, seed = people["passwords"], people["second_factor_seed"]
+def _use(client: Client, credentials: Mapping[str, Any]) -> dict[str, Any]:
+    """Use the service as clients do. Return their tokens, links and cookies, and the digest of each file."""
+    password, seed = credentials["passwords"], credentials["second_factor_seed"]
     first = client.log_in(OWNER, password[OWNER]).json()["token"]
     accounts = [each["client_id"] for each in client.request("GET", f"{AUTH}/context", token=first).json()["data"]]
-    members = people["members_file"]
-    owned = members.split("/")[4]
-    session = client.switch(first, owned)
-    ended = client.switch(client.log_in(OWNER, password[OWNER]).json()["token"], owned)
+    members = credentials["members_file"]
+    account = members.split("/")[4]
+    session = client.switch(first, account)
+    ended = client.switch(client.log_in(OWNER, password[OWNER]).json()["token"], account)
     ended_link = client.link(ended, members)
     assert client.request("DELETE", f"{AUTH}/logout", token=ended).status_code == 204
-    waiting = client.log_in(CAREFUL, password[CAREFUL]).json()["token"]
-    strong = client.answer_second_factor(waiting, seed, RECORDED_AT).json()["token"]
+    pending = client.log_in(CAREFUL, password[CAREFUL]).json()["token"]
+    verified = client.answer_second_factor(pending, seed, RECORDED_AT).json()["token"]
     digests: dict[str, str] = {}
     for client_id in accounts:
         digests |= published_files(client, client.switch(first, client_id), client_id)
     return {
         "accounts": accounts,
         "session_token": session,
-        "session_token_after_second_factor": strong,
+        "session_token_after_second_factor": verified,
         "token_waiting_for_second_factor": client.log_in(CAREFUL, password[CAREFUL]).json()["token"],
         "ended_session_token": ended,
         "link_of_ended_session": ended_link,
         "link_of_session": client.link(session, members),
-        "link_of_api_token": client.link(people["api_token"], members),
+        "link_of_api_token": client.link(credentials["api_token"], members),
         "dashboard_cookies": client.dashboard_cookies(OWNER, password[OWNER]),
         "sha256": digests,
     }
@@ -159,7 +159,7 @@ def pack(folder: Path, recorded: Mapping[str, Any], target: Path) -> None:
     for name in ("files", "platform"):
         shutil.copytree(folder / name, target / name)
     shutil.copyfile(folder / "keyring.json", target / "keyring.json")
-    # Another name: `daybreak.toml` is in .gitignore.
+    # Not `daybreak.toml`, because .gitignore excludes that name.
     shutil.copyfile(folder / "daybreak.toml", target / "configuration.toml")
     with closing(sqlite3.connect(folder / "state.db")) as database:
         (target / "state.sql").write_text("\n".join(database.iterdump()) + "\n", "utf-8")

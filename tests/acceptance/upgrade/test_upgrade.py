@@ -31,7 +31,7 @@ from tests.parts.moved_clock import MovedClock
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
 
-# Issued links live for 15 minutes, a login waits ten minutes for its second factor.
+# Issued links are valid for 15 minutes. A login waits ten minutes for its second factor.
 UPGRADED_AT = RECORDED_AT + timedelta(minutes=2)
 DAYBREAKD = (sys.executable, "-m", "daybreak.cli.main")
 
@@ -52,7 +52,7 @@ class Upgraded:
         return str(self.recorded["members_file"].split("/")[4])
 
     def daybreakd(self, *arguments: str) -> str:
-        """Run an operator command at the time of the service; return its output."""
+        """Run an operator command with the clock of the service. Return its output."""
         done = subprocess.run(
             [*DAYBREAKD, *arguments, "--config", str(self.configuration)],
             env={**os.environ, **self.environment},
@@ -86,7 +86,7 @@ def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _restore(instance: Path, folder: Path) -> dict[str, Any]:
-    """Write a recorded instance to a new folder; return what its clients hold."""
+    """Write a recorded instance to a new folder. Return the record of its clients."""
     shutil.copytree(instance, folder)
     (folder / "configuration.toml").rename(folder / "daybreak.toml")
     (folder / "keyring.json").chmod(0o600)
@@ -104,10 +104,10 @@ def test_password_from_before_the_upgrade_logs_in(upgraded: Upgraded) -> None:
 
 
 def test_login_started_before_the_upgrade_completes(upgraded: Upgraded) -> None:
-    waiting = upgraded.recorded["token_waiting_for_second_factor"]
-    assert upgraded.client.request("GET", f"{AUTH}/context", token=waiting).status_code == 403
+    pending = upgraded.recorded["token_waiting_for_second_factor"]
+    assert upgraded.client.request("GET", f"{AUTH}/context", token=pending).status_code == 403
     seed = upgraded.recorded["second_factor_seed"]
-    completed = upgraded.client.answer_second_factor(waiting, seed, upgraded.clock.now())
+    completed = upgraded.client.answer_second_factor(pending, seed, upgraded.clock.now())
     assert completed.status_code == 200, completed.text
 
 
@@ -160,7 +160,7 @@ def test_ended_session_and_its_link_stay_refused(upgraded: Upgraded) -> None:
     assert upgraded.client.request("GET", upgraded.recorded["link_of_ended_session"]).status_code == 403
 
 
-def test_new_run_carries_unchanged_files_over(upgraded: Upgraded) -> None:
+def test_new_run_reuses_unchanged_files(upgraded: Upgraded) -> None:
     """Links issued before the run still serve the earlier snapshot."""
     upgraded.daybreakd("snapshot", "run")
     newest, recorded = json.loads(upgraded.daybreakd("snapshot", "list", "--json"))

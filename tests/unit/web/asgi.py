@@ -18,7 +18,7 @@ REMOTE = Client("192.0.2.1", secure=False, loopback=False, proxied=False)
 
 @dataclass
 class Answer:
-    """What the application sent."""
+    """Response that an application sent."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -49,12 +49,12 @@ def http_scope(
 
 
 def call(app: ASGIApp, scope: Scope, body: Iterable[bytes] = (b"",)) -> Answer:
-    """Send one request. `body` are its pieces; afterwards the client stays connected and silent."""
+    """Send one request. `body` are its pieces. After them the client stays connected and sends nothing."""
     return asyncio.run(acall(app, scope, body))
 
 
 async def acall(app: ASGIApp, scope: Scope, body: Iterable[bytes] = (b"",)) -> Answer:
-    """As `call`, inside a running event loop."""
+    """Same as `call`, inside a running event loop."""
     answer, pieces = Answer(), list(body)
 
     async def receive() -> Message:
@@ -75,7 +75,7 @@ async def acall(app: ASGIApp, scope: Scope, body: Iterable[bytes] = (b"",)) -> A
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the path."""
+    """Respond with the path."""
     body = str(scope["path"]).encode()
     headers = [(b"content-length", b"%d" % len(body)), (b"cache-control", b"public")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

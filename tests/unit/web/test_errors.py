@@ -1,4 +1,4 @@
-"""What a client receives for each error."""
+"""Responses to errors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class Failing(Response):
     """A response that fails while it is sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise FileStoreError("/folder/of/the/inside is away")
+        raise FileStoreError("/srv/files is unavailable")
 
 
 async def ok(_request: Request) -> Response:
@@ -68,7 +68,7 @@ def test_error_before_the_response_starts_is_a_problem() -> None:
     found = answer("/failing")
     assert (found.status, found.json()["code"]) == (503, "file_store_fault")
     assert "x-row-count" not in found.headers
-    assert b"inside" not in found.body
+    assert b"/srv" not in found.body
 
 
 def test_incomplete_body_is_a_problem() -> None:

@@ -41,7 +41,7 @@ def test_socket_of_a_running_service_is_refused(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_file_that_is_not_a_socket_stays(tmp_path: Path) -> None:
+def test_file_that_is_not_a_socket_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("important")
     with pytest.raises(OperatorError, match="is not a socket"):

@@ -37,21 +37,21 @@ def test_ended_workers_count_except_for_open_requests(tmp_path: Path) -> None:
     assert [line for line in found if line.startswith("daybreak_http_requests_open ")] == []
 
 
-def test_freshness_before_the_first_files() -> None:
+def test_freshness_is_zero_before_the_first_snapshot() -> None:
     found = lines(FreshnessMetrics(lambda: Freshness(snapshot=None, next_expected_at=HOUR, late=False)))
     assert "daybreak_files_late 0.0" in found
     assert "daybreak_files_as_of_timestamp_seconds 0.0" in found
 
 
-def test_freshness_of_late_files() -> None:
+def test_freshness_reports_late_files() -> None:
     served = Snapshot("one", SnapshotState.PUBLISHED, as_of=datetime(1970, 1, 1, 0, 1, tzinfo=UTC), started_at=HOUR)
     found = lines(FreshnessMetrics(lambda: Freshness(served, HOUR, late=True, reason="It failed.")))
     assert "daybreak_files_late 1.0" in found
     assert "daybreak_files_as_of_timestamp_seconds 60.0" in found
 
 
-def test_unavailable_state_leaves_freshness_out() -> None:
+def test_freshness_is_omitted_without_the_state_database() -> None:
     def read() -> Freshness:
-        raise Unavailable("away")
+        raise Unavailable("The database does not respond.")
 
     assert lines(FreshnessMetrics(read)) == []

@@ -48,7 +48,7 @@ def test_segments_are_sent_in_order_and_the_file_is_closed(path: Path) -> None:
     assert file.closed
 
 
-def test_pieces_are_small(path: Path) -> None:
+def test_pieces_have_a_maximum_size(path: Path) -> None:
     response, _ = transfer(path, Segment(b"", 0, len(CONTENT)))
     sizes = []
 
@@ -64,20 +64,20 @@ def test_pieces_are_small(path: Path) -> None:
     assert sum(sizes) == len(CONTENT)
 
 
-def test_transfer_ends_when_the_client_leaves(path: Path) -> None:
+def test_transfer_ends_when_the_client_disconnects(path: Path) -> None:
     response, file = transfer(path, Segment(b"", 0, len(CONTENT)))
-    left = asyncio.Event()
+    disconnected = asyncio.Event()
     sent = 0
 
     async def receive() -> Message:
-        await left.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
         nonlocal sent
         sent += len(message.get("body", b""))
-        # As the server does it: after the client has left, `send` returns immediately.
-        left.set()
+        # As in the server, `send` returns immediately after the client has disconnected.
+        disconnected.set()
 
     asyncio.run(response(http_scope(), receive, send))
     assert sent < len(CONTENT)

@@ -75,7 +75,7 @@ def reset_seat(state: State, ring: Keyring, email: str, now: datetime) -> None:
 
     def write(stores: Stores) -> None:
         stores.sessions.end_all(seat_id, now, "the test")
-        # A reset keeps the last used code, so enrol again first: a test may use the code of this half minute.
+        # A reset keeps the last used code. Enrol again first, so that a test can use the current code.
         _enrol(stores, ring, seat_id, now)
         if email != CAREFUL:
             stores.seats.reset_second_factor(seat_id)

@@ -83,8 +83,8 @@ class _RowBuilder:
                     sizes[community] += 1
                     self._rows["member_communities"].append([*community, self._leader_id, member_id, self._due])
         self._rows["communities"] = sorted([*community, self._leader_id, sizes[community]] for community in communities)
-        for back in range(90):
-            self._add_usage(self._due.date() - timedelta(days=back), members * (1.3 - back / 180))
+        for days_ago in range(90):
+            self._add_usage(self._due.date() - timedelta(days=days_ago), members * (1.3 - days_ago / 180))
         self._rows["outbound_message_type_usage"].sort(key=lambda row: (row[2], row[3], row[4]))
         for number in range(max(2, min(64, members // 20))):
             self._add_campaign(number, members)
@@ -96,15 +96,15 @@ class _RowBuilder:
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     def _add_member(self, number: int, member_id: str, community_id: str) -> None:
-        draw, leader_id, due = self._random, self._leader_id, self._due
-        state = draw.choices(("live", "opted_out", "blocked", "deleted"), (86, 10, 2, 2))[0]
+        rng, leader_id, due = self._random, self._leader_id, self._due
+        state = rng.choices(("live", "opted_out", "blocked", "deleted"), (86, 10, 2, 2))[0]
         person = self._person(number)
-        changed_at = due - timedelta(days=draw.randrange(3, 900), seconds=draw.randrange(86400))
+        changed_at = due - timedelta(days=rng.randrange(3, 900), seconds=rng.randrange(86400))
         if state == "deleted":
             person = [None] * len(person)
         self._rows["members"].append([member_id, leader_id, person[0], state, *person[1:], changed_at])
         self._rows["member_state_changes"].append([member_id, leader_id, "live", changed_at])
-        seat = None if state == "deleted" else draw.choice(("stalls", "circle", "box"))
+        seat = None if state == "deleted" else rng.choice(("stalls", "circle", "box"))
         self._rows["custom_member_data"].append([member_id, leader_id, "favourite_seat", seat])
         if number % 3 == 0:
             self._rows["member_term_accepts"].append(
@@ -116,17 +116,17 @@ class _RowBuilder:
 
     def _person(self, number: int) -> Row:
         """Return the personal columns of a Member, in file order. The first Member's contain HTML and formulas."""
-        draw = self._random
-        first, last = draw.choice(_FIRST_NAMES), draw.choice(_LAST_NAMES)
-        home = draw.choices(_STATES, (30, 20, 12, 9, 8, 7, 6, 5, 3))[0]
+        rng = self._random
+        first, last = rng.choice(_FIRST_NAMES), rng.choice(_LAST_NAMES)
+        home = rng.choices(_STATES, (30, 20, 12, 9, 8, 7, 6, 5, 3))[0]
         canadian = home in ("Ontario", "Québec")
         person: Row = [
-            f"+1{draw.randrange(2_000_000_000, 9_999_999_999)}", first, last,
+            f"+1{rng.randrange(2_000_000_000, 9_999_999_999)}", first, last,
             f"{first}.{last}{number}@example.com".lower(),
-            self._due.date() - timedelta(days=draw.randrange(6500, 24000)) if draw.random() < 0.6 else None,
-            draw.choice(("male", "female", "non_binary", "no_answer", None)), "Springfield", home, home[:2].upper(),
+            self._due.date() - timedelta(days=rng.randrange(6500, 24000)) if rng.random() < 0.6 else None,
+            rng.choice(("male", "female", "non_binary", "no_answer", None)), "Springfield", home, home[:2].upper(),
             "Canada" if canadian else "United States", "CA" if canadian else "US",
-            draw.choice(("ios", "android", None)),
+            rng.choice(("ios", "android", None)),
         ]  # fmt: skip
         if number == 0:
             person[1], person[2], person[6] = HOSTILE, '=HYPERLINK("http://x.example")', "-2+3"
@@ -144,11 +144,11 @@ class _RowBuilder:
                 )
 
     def _add_campaign(self, number: int, members: int) -> None:
-        draw, leader_id, campaign_id = self._random, self._leader_id, self._uuid()
-        sent_at = self._due - timedelta(days=draw.randrange(0, 88), hours=draw.randrange(24))
-        recipients = draw.randrange(members // 3 + 1, members + 2)
-        name = draw.choice(_CAMPAIGNS) if number else HOSTILE
-        replied, stopped = int(recipients * draw.uniform(0.04, 0.22)), int(recipients * draw.uniform(0.001, 0.012))
+        rng, leader_id, campaign_id = self._random, self._leader_id, self._uuid()
+        sent_at = self._due - timedelta(days=rng.randrange(0, 88), hours=rng.randrange(24))
+        recipients = rng.randrange(members // 3 + 1, members + 2)
+        name = rng.choice(_CAMPAIGNS) if number else HOSTILE
+        replied, stopped = int(recipients * rng.uniform(0.04, 0.22)), int(recipients * rng.uniform(0.001, 0.012))
         self._rows["campaigns"].append(
             [
                 campaign_id, leader_id, leader_id, "sms", sent_at, number % 17 == 5, f"{name}\nReply STOP to opt out",
@@ -158,5 +158,5 @@ class _RowBuilder:
         )  # fmt: skip
         if number % 2:
             url = f"https://northlight.example/t/{number}?a=1&b=2"
-            clicks = int(recipients * draw.uniform(0.05, 0.4))
+            clicks = int(recipients * rng.uniform(0.05, 0.4))
             self._rows["campaign_links"].append([campaign_id, leader_id, "link", url, recipients, clicks])

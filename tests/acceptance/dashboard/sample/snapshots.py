@@ -24,11 +24,11 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
     """
     sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:3], 3)}
     rows = {client_id: sample_rows(client_id, size, due) for client_id, size in sizes.items()}
-    for back in range(days - 1, -1, -1):
-        published_at = due - timedelta(days=back)
-        if back == 1:
+    for days_ago in range(days - 1, -1, -1):
+        published_at = due - timedelta(days=days_ago)
+        if days_ago == 1:
             _write_failed_run(state, published_at - timedelta(hours=5))
-        share = 1 - 0.022 * back - (0.05 if back == 3 else 0)
+        share = 1 - 0.022 * days_ago - (0.05 if days_ago == 3 else 0)
         _write_snapshot(state, store, published_at, {key: _first_rows(value, share) for key, value in rows.items()})
 
 
@@ -76,9 +76,9 @@ def _building(snapshot_id: str, as_of: datetime, *, started_at: datetime, builde
 
 
 def _first_rows(rows: Rows, share: float) -> Rows:
-    """Return a share of the rows, as if the account had been smaller. Sums over Members stay whole."""
-    whole = ("communities", "outbound_message_type_usage")
-    return {name: part if name in whole else part[: max(1, round(len(part) * share))] for name, part in rows.items()}
+    """Return a share of the rows, as for a smaller account. Resources with sums keep all rows."""
+    summed = ("communities", "outbound_message_type_usage")
+    return {name: part if name in summed else part[: max(1, round(len(part) * share))] for name, part in rows.items()}
 
 
 def _write_snapshot(state: State, store: FileStore, published_at: datetime, rows: Mapping[str, Rows]) -> None:

@@ -28,7 +28,7 @@ class DescribedApp:
 
 @pytest.fixture(scope="session")
 def described() -> Iterator[DescribedApp]:
-    """Settings that differ from the defaults wherever a text may depend on them."""
+    """Return an application whose settings differ from all defaults that texts contain."""
     variables = {
         "BASE_URL": "https://export.example.org/data",
         "OPERATOR_CONTACT": "<help@example.org>",

@@ -75,7 +75,7 @@ def test_page_states_the_settings(page: str) -> None:
     assert "&lt;help@example.org&gt;" in page
 
 
-def test_commands_fail_visibly_and_hide_tokens(commands: list[str]) -> None:
+def test_commands_report_errors_and_hide_tokens(commands: list[str]) -> None:
     assert len(commands) > 15
     for command in commands:
         assert re.match(r"curl -sS(fL -O| --fail-with-body)( -X [A-Z]+)? \\\n", command), command

@@ -116,7 +116,7 @@ def test_texts_state_the_settings(described: DescribedApp) -> None:
     assert "application/vnd.apache.parquet" in link["responses"]["200"]["content"]
 
 
-def test_ranges_are_described_for_get_alone(described: DescribedApp) -> None:
+def test_ranges_are_described_for_get_only(described: DescribedApp) -> None:
     link = described.document["paths"]["/download/v1/links/{client_id}/{snapshot_id}/{file}"]
     assert {"206", "416"} <= link["get"]["responses"].keys()
     assert not {"206", "416"} & link["head"]["responses"].keys()

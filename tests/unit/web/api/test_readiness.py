@@ -1,4 +1,4 @@
-"""Readiness is checked at most once a second, however many clients request it."""
+"""Caching of readiness checks."""
 
 import asyncio
 from unittest.mock import Mock

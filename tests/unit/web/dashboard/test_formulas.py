@@ -1,4 +1,4 @@
-"""Formula escaping, wherever a spreadsheet starts a cell."""
+"""Formula escaping at each position where a spreadsheet starts a cell."""
 
 import csv
 import io
@@ -72,7 +72,7 @@ def test_no_cell_starts_with_a_formula_for_any_separator(text: str) -> None:
 
 @given(TEXTS)
 def test_only_apostrophes_are_added(text: str) -> None:
-    made = iter(escape_formulas(text))
-    kept = [letter for letter in text if next(made) == letter or next(made) == letter]
-    assert "".join(kept) == text
+    escaped = iter(escape_formulas(text))
+    unchanged = [letter for letter in text if next(escaped) == letter or next(escaped) == letter]
+    assert "".join(unchanged) == text
     assert escape_formulas(escape_formulas(text)).replace("'", "") == text.replace("'", "")

@@ -1,4 +1,4 @@
-"""Bodies are JSON of the right shape, or refused with the field at fault."""
+"""Parsing of JSON bodies, and errors that name the invalid field."""
 
 import pytest
 from hypothesis import given
@@ -19,13 +19,13 @@ def test_unknown_fields_are_ignored() -> None:
     assert parse_json(b'{"email": "a", "password": "b", "more": [{}]}', LoginRequest) == LoginRequest("a", "b")
 
 
-def test_a_byte_order_mark_is_passed_over_once() -> None:
+def test_one_byte_order_mark_is_ignored() -> None:
     body = b'{"email": "a", "password": "b"}'
     assert parse_json(b"\xef\xbb\xbf" + body, LoginRequest) == LoginRequest("a", "b")
     assert fault_of(b"\xef\xbb\xbf" * 2 + body).code == "invalid_request"
 
 
-def test_a_missing_field_is_named() -> None:
+def test_missing_field_is_named() -> None:
     assert fault_of(b'{"email": "a"}').faults == (FieldFault("/password", "is required"),)
 
 
@@ -33,7 +33,7 @@ def test_a_missing_field_is_named() -> None:
     ("value", "kind"),
     [("1", "number"), ("null", "null"), ("[]", "array"), ("{}", "object"), ("true", "boolean"), ("1.5", "number")],
 )
-def test_a_wrong_type_is_named(value: str, kind: str) -> None:
+def test_wrong_type_is_named(value: str, kind: str) -> None:
     (fault,) = fault_of(f'{{"email": {value}, "password": "b"}}'.encode()).faults
     assert fault == FieldFault("/email", f"Expected string, got {kind}")
 
@@ -41,11 +41,11 @@ def test_a_wrong_type_is_named(value: str, kind: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"1", b'"x"', b"\xff", b'{"email": "\\ud800", "password": ""}', b"NaN"]
 )
-def test_other_octets_are_refused(body: bytes) -> None:
+def test_invalid_json_is_refused(body: bytes) -> None:
     assert fault_of(body).code == "invalid_request"
 
 
-def test_depth_is_bounded_and_brackets_in_text_do_not_count() -> None:
+def test_depth_is_limited_and_ignores_brackets_in_strings() -> None:
     deep = b'{"email": "a", "password": "b", "x": ' + b"[" * MAX_DEPTH + b"]" * MAX_DEPTH + b"}"
     assert fault_of(deep).message == "The body is nested too deeply."
     text = '{"email": "%s", "password": "\\"[["}' % ("[" * 100)
@@ -54,7 +54,7 @@ def test_depth_is_bounded_and_brackets_in_text_do_not_count() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_no_octets_break_it(body: bytes) -> None:
+def test_arbitrary_bytes_raise_no_other_error(body: bytes) -> None:
     try:
         parse_json(body, LoginRequest)
     except InvalidRequest:

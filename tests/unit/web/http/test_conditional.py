@@ -1,4 +1,4 @@
-"""Conditions are judged in the order of RFC 9110 §13.2.2."""
+"""Conditional requests, evaluated in the order of RFC 9110 §13.2.2."""
 
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ AT, BEFORE, AFTER = (
 
 
 @pytest.mark.parametrize(
-    ("headers", "verdict"),
+    ("headers", "outcome"),
     [
         ({}, "proceed"),
         ({"if-none-match": ETAG}, "not_modified"),
@@ -37,12 +37,12 @@ AT, BEFORE, AFTER = (
         ({"if-match": ETAG, "if-unmodified-since": BEFORE}, "proceed"),
     ],
 )
-def test_verdict(headers: dict[str, str], verdict: str) -> None:
-    assert evaluate(headers, etag=ETAG, modified=MODIFIED) == verdict
+def test_conditions_are_evaluated_in_order(headers: dict[str, str], outcome: str) -> None:
+    assert evaluate(headers, etag=ETAG, modified=MODIFIED) == outcome
 
 
 @pytest.mark.parametrize(
-    ("if_range", "stands"),
+    ("if_range", "applies"),
     [
         (None, True),
         (ETAG, True),
@@ -53,12 +53,12 @@ def test_verdict(headers: dict[str, str], verdict: str) -> None:
         ("nonsense", False),
     ],
 )
-def test_if_range(if_range: str | None, stands: bool) -> None:
-    assert range_applies(if_range, etag=ETAG, modified=MODIFIED) is stands
+def test_if_range_requires_a_strong_match(if_range: str | None, applies: bool) -> None:
+    assert range_applies(if_range, etag=ETAG, modified=MODIFIED) is applies
 
 
-def test_dates_go_there_and_back() -> None:
+def test_http_dates_round_trip() -> None:
     assert http_date(MODIFIED) == AT
     assert parse_http_date(AT) == MODIFIED.replace(microsecond=0)
     assert parse_http_date("Sunday, 22-Nov-26 04:00:00 GMT") == MODIFIED.replace(microsecond=0)
-    assert parse_http_date("Fri, 31 Dec 9999 23:00:00 -1400") is None, "no calendar here has it in UTC"
+    assert parse_http_date("Fri, 31 Dec 9999 23:00:00 -1400") is None, "datetime cannot represent it in UTC"

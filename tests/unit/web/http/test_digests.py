@@ -1,4 +1,4 @@
-"""Only files that match their digest are served."""
+"""Digest checks of stored files."""
 
 import asyncio
 import hashlib
@@ -78,7 +78,7 @@ def test_open_file_is_checked_not_its_path(guard: DigestGuard, path: Path) -> No
 
 
 def test_concurrent_requests_share_one_digest(guard: DigestGuard, path: Path) -> None:
-    async def together() -> None:
+    async def check_concurrently() -> None:
         files = [FileIO(path) for _ in range(5)]
         await asyncio.gather(*(guard.check(opened, stored()) for opened in files))
         # One file was read to its end, the others were not read.
@@ -86,4 +86,4 @@ def test_concurrent_requests_share_one_digest(guard: DigestGuard, path: Path) ->
         for opened in files:
             opened.close()
 
-    asyncio.run(together())
+    asyncio.run(check_concurrently())

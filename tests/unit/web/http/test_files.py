@@ -1,4 +1,4 @@
-"""Answers to requests for stored files."""
+"""Responses to requests for stored files."""
 
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ def answer(method: str = "GET", **headers: str) -> FileAnswer:
     return file_answer(FILE, AS_FILE, {name.replace("_", "-"): value for name, value in headers.items()}, method=method)
 
 
-def test_whole_file() -> None:
+def test_request_without_range_returns_the_whole_file() -> None:
     found = answer()
     assert (found.status, found.length, found.segments) == (200, 1000, (Segment(b"", 0, 1000),))
     assert found.headers["content-length"] == "1000"
@@ -31,7 +31,7 @@ def test_head_has_the_headers_of_get_and_no_body() -> None:
     assert answer("HEAD", range="bytes=0-9") == answer("HEAD")
 
 
-def test_one_range() -> None:
+def test_one_range_is_partial_content() -> None:
     found = answer(range="bytes=10-19")
     assert (found.status, found.segments) == (206, (Segment(b"", 10, 10),))
     assert found.headers["content-range"] == "bytes 10-19/1000"
@@ -48,7 +48,7 @@ def test_several_ranges_are_multipart() -> None:
     assert "content-range" not in found.headers
 
 
-def test_unknown_copy_gets_the_whole_file() -> None:
+def test_outdated_if_range_returns_the_whole_file() -> None:
     assert answer(range="bytes=10-19", if_range='"other"').status == 200
 
 
@@ -56,20 +56,20 @@ def test_unknown_copy_gets_the_whole_file() -> None:
     ("headers", "code"),
     [({"range": "bytes=5000-"}, "range_not_satisfiable"), ({"if_match": '"other"'}, "precondition_failed")],
 )
-def test_refusals(headers: dict[str, str], code: str) -> None:
+def test_failed_conditions_and_ranges_are_errors(headers: dict[str, str], code: str) -> None:
     with pytest.raises(RequestError) as caught:
         answer(**headers)
     assert caught.value.code == code
 
 
-def test_current_copy_gets_no_content() -> None:
+def test_matching_etag_returns_no_content() -> None:
     found = answer(if_none_match=answer().headers["etag"])
     assert (found.status, found.segments) == (304, ())
     assert not {"content-type", "content-length", "content-disposition"} & found.headers.keys()
     assert found.headers["etag"] == answer().headers["etag"]
 
 
-def test_headers_belong_to_one_file_and_representation() -> None:
+def test_headers_differ_by_file_and_representation() -> None:
     one, other, text = file_headers(FILE, AS_FILE), file_headers(OTHER, AS_FILE), file_headers(FILE, AS_TEXT)
     assert len({one["etag"], other["etag"], text["etag"]}) == 3
     assert one["repr-digest"] != other["repr-digest"]
@@ -77,7 +77,7 @@ def test_headers_belong_to_one_file_and_representation() -> None:
     assert text["content-encoding"] == "gzip"
 
 
-def test_cached_headers_do_not_change() -> None:
+def test_cached_headers_are_not_modified() -> None:
     before = dict(file_headers(FILE, AS_FILE))
     answer(range="bytes=0-9,20-29")
     answer(range="bytes=0-9")

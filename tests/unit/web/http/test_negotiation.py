@@ -1,4 +1,4 @@
-"""A client receives the file, unless it asks for the content and can decompress it."""
+"""Content negotiation: the file, or the content for clients that request it and accept gzip."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def chosen(accept: str | None, encoding: str | None, *, format_name: str = "csv"
         ("text/csv;q=nonsense", "gzip"),
     ],
 )
-def test_the_file(accept: str | None, encoding: str | None) -> None:
+def test_file_is_the_default(accept: str | None, encoding: str | None) -> None:
     found = chosen(accept, encoding)
     assert (found.content_type, found.content_encoding, found.file_name) == (
         "application/gzip",
@@ -52,28 +52,28 @@ def test_the_file(accept: str | None, encoding: str | None) -> None:
         ("text/html, text/csv;q=0.2, */*", "gzip, deflate"),
     ],
 )
-def test_the_content(accept: str, encoding: str) -> None:
+def test_content_is_selected_by_accept_and_gzip(accept: str, encoding: str) -> None:
     found = chosen(accept, encoding)
     assert found.content_type == "text/csv; charset=utf-8; header=present"
     assert (found.content_encoding, found.file_name) == ("gzip", "campaigns.csv")
 
 
-def test_json_is_named_by_its_own_type() -> None:
+def test_json_content_is_selected_by_its_own_type() -> None:
     assert chosen("application/json", "gzip", format_name="json").content_type == "application/json"
     assert chosen("text/csv", "gzip", format_name="json").content_type == "application/gzip"
 
 
-def test_the_setting_gives_content_to_whoever_unpacks() -> None:
+def test_encoding_setting_sends_content_to_gzip_clients() -> None:
     assert chosen("*/*", "gzip", as_="encoding").content_encoding == "gzip"
     assert chosen("*/*", None, as_="encoding").content_encoding is None
 
 
-def test_a_format_that_compresses_by_itself_has_one_representation() -> None:
+def test_internally_compressed_format_has_one_representation() -> None:
     found = chosen("application/vnd.apache.parquet", "gzip", format_name="parquet", as_="encoding")
     assert (found.content_encoding, found.file_name, found.varies) == (None, "campaigns.parquet", False)
 
 
-def test_a_star_is_not_gzip_by_name() -> None:
+def test_wildcard_encoding_does_not_accept_gzip() -> None:
     assert not accepts_gzip(["*"])
 
 

@@ -1,4 +1,4 @@
-"""Every code of the error tree has its status, and no problem tells of the inside."""
+"""Problem documents: the status of each error code, and no internal details."""
 
 import json
 import re
@@ -23,8 +23,8 @@ from daybreak.domain.errors import (
 from daybreak.web.http.problems import PROBLEMS, problem_response, status_of
 
 SOURCE = Path(daybreak.__file__).parent
-# Codes of errors that never leave a builder or a command.
-INSIDE = {"directory_faults", "directory_sync_refused", "operator_error", "settings_fault"}
+# Codes of errors that only builders and commands raise.
+INTERNAL_CODES = {"directory_faults", "directory_sync_refused", "operator_error", "settings_fault"}
 
 
 def answer(error: DaybreakError) -> tuple[int, dict[str, str], dict[str, object]]:
@@ -32,13 +32,13 @@ def answer(error: DaybreakError) -> tuple[int, dict[str, str], dict[str, object]
     return response.status_code, dict(response.headers), json.loads(bytes(response.body))
 
 
-def test_every_code_that_the_web_floor_can_meet_is_in_the_table() -> None:
+def test_every_code_that_web_can_raise_is_in_the_table() -> None:
     used = set()
     for folder in ("access", "web"):
         for path in (SOURCE / folder).rglob("*.py"):
             used |= set(re.findall(r'code="([a-z_]+)"', path.read_text()))
     used |= set(re.findall(r'code="([a-z_]+)"', (SOURCE / "downloads.py").read_text()))
-    assert used - INSIDE <= PROBLEMS.keys()
+    assert used - INTERNAL_CODES <= PROBLEMS.keys()
 
 
 def test_every_request_error_class_is_a_client_error() -> None:
@@ -47,11 +47,11 @@ def test_every_request_error_class_is_a_client_error() -> None:
             assert 400 <= PROBLEMS[found.code][0] < 500
 
 
-def test_the_tree_that_is_drawn_is_the_tree() -> None:
+def test_documented_error_tree_matches_the_classes() -> None:
     line = re.compile(r"^((?:│   |├── |└── )*)(\w+)(?: {2}|$)", re.MULTILINE)
-    drawn = {name: len(branches) // 4 for branches, name in line.findall(errors.__doc__ or "")}
+    documented = {name: len(branches) // 4 for branches, name in line.findall(errors.__doc__ or "")}
     classes = [found for found in vars(errors).values() if isinstance(found, type) and issubclass(found, DaybreakError)]
-    assert drawn == {found.__name__: len(found.__mro__) - len(DaybreakError.__mro__) for found in classes}
+    assert documented == {found.__name__: len(found.__mro__) - len(DaybreakError.__mro__) for found in classes}
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_the_tree_that_is_drawn_is_the_tree() -> None:
         (DaybreakError("x", code="a_later_code"), 500),
     ],
 )
-def test_an_unknown_code_has_the_status_of_its_branch(error: DaybreakError, status: int) -> None:
+def test_unknown_code_has_the_status_of_its_class(error: DaybreakError, status: int) -> None:
     assert status_of(error) == status
 
 
-def test_the_body_is_a_problem() -> None:
+def test_body_is_a_problem_document() -> None:
     error = InvalidRequest("The field email is wrong.", faults=(FieldFault("/email", "send text"),))
     status, headers, body = answer(error)
     assert (status, headers["content-type"]) == (400, "application/problem+json")
@@ -83,7 +83,7 @@ def test_the_body_is_a_problem() -> None:
     }
 
 
-def test_challenge_names_the_error_of_a_bad_token() -> None:
+def test_challenge_names_the_error_of_an_invalid_token() -> None:
     assert 'error="invalid_token"' in answer(Unauthenticated("x", code="session_ended"))[1]["www-authenticate"]
 
 
@@ -96,7 +96,7 @@ def test_unread_body_closes_the_connection(code: str) -> None:
     assert answer(RequestError("x", code=code))[1]["connection"] == "close"
 
 
-def test_waiting_is_told() -> None:
+def test_retry_headers_state_the_waiting_time() -> None:
     _, limited, _ = answer(RateLimited("x", retry_after_seconds=17, limit=10, window_seconds=300))
     assert limited["retry-after"] == "17"
     assert limited["ratelimit"] == '"attempts";r=0;t=17'
@@ -105,11 +105,11 @@ def test_waiting_is_told() -> None:
     assert ready["retry-after"] == "3600"
 
 
-def test_paths_and_causes_stay_inside() -> None:
+def test_paths_and_causes_are_not_disclosed() -> None:
     for error in (
         FileDamaged("/srv/files/secret differs"),
-        DaybreakError("/srv/secret", code="unheard_of"),
+        DaybreakError("/srv/secret", code="a_later_code"),
         Unavailable("/srv/state.db is damaged", code="state_unavailable"),
-        Unavailable("The role /srv/exporter gives no credentials", code="files_unavailable"),
+        Unavailable("The role /srv/exporter has no credentials", code="files_unavailable"),
     ):
         assert "/srv" not in json.dumps(answer(error)[2])

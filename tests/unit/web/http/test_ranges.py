@@ -1,4 +1,4 @@
-"""Range headers become the spans that RFC 9110 gives them."""
+"""Parsing of Range headers (RFC 9110 §14)."""
 
 import pytest
 from hypothesis import given
@@ -22,12 +22,12 @@ from daybreak.web.http.ranges import MAX_RANGES, Span, Unsatisfiable, parse_rang
         ("bytes=0-1,50-60,1-50", (Span(0, 61),)),
         ("bytes=0-1,100-", (Span(0, 2),)),
         ("bytes=,0-1,", (Span(0, 2),)),
-        # The largest numbers of 64 bits, which some clients take for "to the end".
+        # The largest numbers of 64 bits, which some clients send for "to the end".
         ("bytes=3-18446744073709551615", (Span(3, 100),)),
         ("bytes=-18446744073709551615", (Span(0, 100),)),
     ],
 )
-def test_spans(header: str, expected: tuple[Span, ...]) -> None:
+def test_range_header_is_parsed_into_spans(header: str, expected: tuple[Span, ...]) -> None:
     assert parse_ranges(header, 100) == expected
 
 
@@ -46,16 +46,16 @@ def test_spans(header: str, expected: tuple[Span, ...]) -> None:
         "bytes=0x1-2",
     ],
 )
-def test_what_is_no_range_is_ignored(header: str) -> None:
+def test_invalid_range_header_is_ignored(header: str) -> None:
     assert parse_ranges(header, 100) is None
 
 
 @pytest.mark.parametrize("header", ["bytes=100-", "bytes=-0", "bytes=100-200,300-", "bytes=" + ",".join(["0-0"] * 9)])
-def test_what_cannot_be_given_is_refused(header: str) -> None:
+def test_unsatisfiable_range_is_refused(header: str) -> None:
     assert isinstance(parse_ranges(header, 100), Unsatisfiable)
 
 
-def test_eight_ranges_are_given() -> None:
+def test_eight_ranges_are_accepted() -> None:
     header = "bytes=" + ",".join(f"{at * 10}-{at * 10 + 1}" for at in range(MAX_RANGES))
     spans = parse_ranges(header, 100)
     assert isinstance(spans, tuple)
@@ -66,13 +66,13 @@ def test_eight_ranges_are_given() -> None:
     st.lists(st.tuples(st.integers(0, 300), st.integers(0, 300)).map(sorted), min_size=1, max_size=MAX_RANGES),
     st.integers(1, 200),
 )
-def test_the_octets_asked_for_are_the_octets_given(asked: list[list[int]], size: int) -> None:
-    header = "bytes=" + ",".join(f"{first}-{last}" for first, last in asked)
-    wanted = {at for first, last in asked for at in range(first, last + 1) if at < size}
+def test_spans_contain_exactly_the_requested_bytes(requested: list[list[int]], size: int) -> None:
+    header = "bytes=" + ",".join(f"{first}-{last}" for first, last in requested)
+    expected = {at for first, last in requested for at in range(first, last + 1) if at < size}
     spans = parse_ranges(header, size)
-    if not wanted:
+    if not expected:
         assert isinstance(spans, Unsatisfiable)
         return
     assert isinstance(spans, tuple)
-    given_octets = [at for span in spans for at in range(span.start, span.stop)]
-    assert sorted(given_octets) == sorted(wanted)
+    returned = [at for span in spans for at in range(span.start, span.stop)]
+    assert sorted(returned) == sorted(expected)

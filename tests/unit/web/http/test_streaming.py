@@ -1,4 +1,4 @@
-"""Content that is made while it is sent."""
+"""Responses that are generated while they are sent."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from starlette.types import Message
 from daybreak.web.http.streaming import streamed
 
 
-@pytest.mark.parametrize(("method", "content", "made"), [("GET", b"onetwo", ["one", "two"]), ("HEAD", b"", [])])
-def test_pieces_are_made_for_get_alone(method: str, content: bytes, made: list[str]) -> None:
-    begun: list[str] = []
+@pytest.mark.parametrize(("method", "content", "expected"), [("GET", b"onetwo", ["one", "two"]), ("HEAD", b"", [])])
+def test_pieces_are_generated_for_get_only(method: str, content: bytes, expected: list[str]) -> None:
+    generated: list[str] = []
     sent: list[Message] = []
 
     def pieces() -> Iterator[bytes]:
         for piece in ("one", "two"):
-            begun.append(piece)
+            generated.append(piece)
             yield piece.encode()
 
     async def receive() -> Message:
         await asyncio.Event().wait()
-        raise AssertionError("nothing ever comes")
+        raise AssertionError("the client sends nothing")
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -30,5 +30,5 @@ def test_pieces_are_made_for_get_alone(method: str, content: bytes, made: list[s
     scope = {"type": "http", "method": method, "path": "/", "headers": []}
     answer = streamed(Request(scope), pieces(), media_type="text/csv; charset=utf-8", headers={"X-A": "b"})
     asyncio.run(answer(scope, receive, send))
-    assert (b"".join(message.get("body", b"") for message in sent), begun) == (content, made)
+    assert (b"".join(message.get("body", b"") for message in sent), generated) == (content, expected)
     assert dict(sent[0]["headers"]) == {b"x-a": b"b", b"content-type": b"text/csv; charset=utf-8"}

@@ -12,7 +12,7 @@ from tests.unit.web.asgi import acall, http_scope
 
 
 async def read(pieces: Iterable[bytes], *, length: str = "", deadline_seconds: float = 60.0) -> int:
-    """The number of bytes that an endpoint reads."""
+    """Return the number of bytes that an endpoint reads."""
     received = 0
 
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,7 +57,7 @@ def test_slow_body_is_refused_at_the_deadline() -> None:
     assert caught.value.code == "request_timeout"
 
 
-def test_waiting_for_the_client_to_leave_has_no_deadline() -> None:
+def test_waiting_for_a_disconnect_has_no_deadline() -> None:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await asyncio.sleep(0.05)

@@ -11,7 +11,7 @@ HOST = ("host", "a.example")
 
 
 def refusal(**changes: Any) -> str:
-    """The code of the refusal, "" when the request is accepted."""
+    """Return the status and code of the refusal, "" when the request is accepted."""
     answer = call(HeadCheckMiddleware(echo, "http://a.example"), http_scope(**changes))
     if answer.status == 200:
         return ""
@@ -20,7 +20,7 @@ def refusal(**changes: Any) -> str:
 
 
 @pytest.mark.parametrize("host", ["example.org", "example.org:8400", "[::1]:8400"])
-def test_host_is_a_name_or_an_address(host: str) -> None:
+def test_host_may_be_a_name_or_an_address(host: str) -> None:
     assert refusal(headers=[("host", host)]) == ""
 
 
@@ -45,16 +45,16 @@ def test_chunked_is_the_only_transfer_coding(codings: list[str], refused: bool) 
 
 
 @pytest.mark.parametrize("changes", [{"method": "CONNECT"}, {"path": "*"}, {"path": ""}, {"path": "a:80"}])
-def test_target_is_a_path(changes: dict[str, str]) -> None:
+def test_target_must_be_a_path(changes: dict[str, str]) -> None:
     assert refusal(**changes) == "400 invalid_request"
 
 
-def test_nul_is_nowhere() -> None:
+def test_nul_in_the_url_is_not_found() -> None:
     assert refusal(path="/a\x00") == "404 not_found"
     assert refusal(query_string=b"a=%00") == "404 not_found"
 
 
-def test_head_has_a_size() -> None:
+def test_large_head_is_refused() -> None:
     assert refusal(path="/" + "a" * 8_000) == ""
     assert refusal(path="/" + "a" * 8_192) == "414 uri_too_long"
     assert refusal(query_string=b"a" * 8_192) == "414 uri_too_long"

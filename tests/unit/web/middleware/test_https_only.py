@@ -20,7 +20,7 @@ SECURE = Client("192.0.2.1", secure=True, loopback=False, proxied=True)
         (LOOPBACK, "/readyz", 200),
     ],
 )
-def test_plain_http_is_for_local_health_checks(client: Client, path: str, status: int) -> None:
+def test_plain_http_is_allowed_for_local_health_checks_only(client: Client, path: str, status: int) -> None:
     scope = http_scope(path, state={"client": client, "request_id": "0123456789abcdef"})
     answer = call(HttpsOnlyMiddleware(echo, "https://a.example"), scope)
     assert answer.status == status

@@ -4,7 +4,7 @@ from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from tests.unit.web.asgi import call, echo, http_scope
 
 
-def test_header_of_the_endpoint_wins() -> None:
+def test_headers_of_the_endpoint_are_kept() -> None:
     headers = call(SecurityHeadersMiddleware(echo, hsts=False), http_scope()).headers
     assert headers["cache-control"] == "public"
     assert headers["x-content-type-options"] == "nosniff"

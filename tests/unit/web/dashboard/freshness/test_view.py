@@ -31,5 +31,5 @@ def test_late_publication_shows_the_reason() -> None:
     fresh = Freshness(_snapshot(NOW - timedelta(days=1)), NOW + timedelta(hours=6), late=True, reason=reason)
     view = freshness_view(fresh, NOW)
     assert (view.kind, view.state, view.reason) == ("warn", "Late", reason)
-    nothing = freshness_view(Freshness(None, NOW + timedelta(hours=6), late=True, reason=reason), NOW)
-    assert (nothing.kind, nothing.reason) == ("bad", reason)
+    unpublished = freshness_view(Freshness(None, NOW + timedelta(hours=6), late=True, reason=reason), NOW)
+    assert (unpublished.kind, unpublished.reason) == ("bad", reason)
