@@ -55,7 +55,7 @@ class ApiContract:
             self.occurred.add((operation.get(VARIANT, operation)["operationId"], outcome))
 
     def _operation(self, found: requests.Response) -> dict[str, Any] | None:
-        # A proxy in front of the service has responses of its own.
+        # A proxy in front of the service also sends its own responses.
         if found.headers.get("Server") != "daybreak":
             return None
         path = urlsplit(found.url).path.removeprefix(self._base_path)

@@ -34,7 +34,7 @@ def raw(service: Service, octets: bytes) -> tuple[int, bytes]:
 
 
 def answers_to(service: Service, octets: bytes) -> bytes:
-    """Return everything that the service sends on one connection, which it has to close."""
+    """Return all bytes that the service sends on one connection until it closes the connection."""
     with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(octets)
         answers = b""
@@ -143,7 +143,7 @@ CHUNKS = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 
 
 def statuses_until_closed(service: Service, octets: bytes) -> list[bytes]:
-    """Return the statuses of all responses on one connection, which the service has to close."""
+    """Return the statuses of all responses on one connection until the service closes it."""
     return re.findall(rb"HTTP/1\.1 (\d{3})", answers_to(service, octets))
 
 

@@ -60,7 +60,7 @@ def claim_port(listen: str, setting: str) -> TcpAddress:
 
 @contextmanager
 def _naming(setting: str, value: str) -> Iterator[None]:
-    """Turn a system error into one that names the setting."""
+    """Raise system errors as OperatorError with the name of the setting."""
     try:
         yield
     except OSError as error:

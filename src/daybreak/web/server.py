@@ -36,15 +36,15 @@ _READY_POLL_SECONDS = 0.05
 _log = structlog.get_logger("daybreak.web")
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHooks:
     """Functions that the main process calls: before workers start, and after they have ended."""
 
-    on_start: Callable[[], None] = _nothing
-    on_stop: Callable[[], None] = _nothing
+    on_start: Callable[[], None] = _do_nothing
+    on_stop: Callable[[], None] = _do_nothing
 
 
 def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp], hooks: ServerHooks) -> None:

@@ -159,7 +159,7 @@ class _LinkEndpoint:
 
 
 class _PartialDownloads:
-    """The most recent downloads in parts, by link and client address."""
+    """Most recent partial downloads, by link and client address."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[bytes, bytes, str], None] = OrderedDict()

@@ -24,7 +24,7 @@ from daybreak.web.http.problems import PROBLEM_TYPE, PROBLEMS, Problem
 
 JsonObject = dict[str, Any]
 VARIANT_EXTENSION = "x-daybreak-variant-of"
-"""Extension of the operations of a route whose path has variants: the path and the texts of the route."""
+"""OpenAPI extension of operations that are variants of one route. Its value has the path and texts of the route."""
 
 _INTRODUCTION = """\
 Daybreak publishes files with an account's data every day at {publish_time}.
@@ -69,7 +69,7 @@ _RANGE_STATUSES = frozenset({206, 416})
 
 
 def openapi_document(settings: Settings, routes: Sequence[ApiRoute]) -> JsonObject:
-    """Return the document. Operations are grouped by tag, and in the order of the routes within a tag."""
+    """Return the OpenAPI document. Operations are grouped by tag, in the order of the routes."""
     return _Generator(settings).document(routes)
 
 

@@ -60,7 +60,7 @@ class DashboardContext:
 
 
 def create_dashboard_context(services: Services) -> DashboardContext:
-    """Load templates and assets."""
+    """Return a context with loaded templates and assets."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=select_autoescape(default=True, default_for_string=True),

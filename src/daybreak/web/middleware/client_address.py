@@ -53,7 +53,7 @@ class ClientAddressMiddleware:
             if protocols:
                 secure = protocols[-1].split(b",")[-1].strip().lower() == b"https"
             client = self._first_untrusted(b",".join(forwarded_for)) or peer
-        # A proxy on this machine that the settings do not name forwards requests of remote clients.
+        # A local proxy that is not in the settings may forward requests of remote clients.
         direct = proxied or not forwarded_for
         return Client(
             address=client.address if client is not None else "",

@@ -34,7 +34,7 @@ _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this accou
 
 
 async def show_files(page: PageRequest) -> Response:
-    """Show the freshness and the files of the account, of an earlier snapshot if the query names one."""
+    """Show the freshness and the files of the account, from an earlier snapshot if the query specifies one."""
     try:
         require(page.principal, "see_files", page.client_id)
     except Forbidden as error:

@@ -53,7 +53,7 @@ class CommunityFigures:
 
 
 def usage_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Usage:
-    """Sum the message segment usage file."""
+    """Return the sums of the message segment usage file."""
     day_index, channel_index = columns.index("DATE_DAY"), columns.index("USAGE_CHANNEL")
     message_index, segment_index = columns.index("MESSAGE_COUNT"), columns.index("SEGMENT_COUNT")
     usage = Usage()
@@ -68,7 +68,7 @@ def usage_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Usag
 
 
 def campaign_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[CampaignFigures]:
-    """Read the campaigns file; newest first."""
+    """Return the figures of all campaigns except tests, newest first."""
     index = {name: columns.index(name) for name in columns}
     campaigns = [
         CampaignFigures(
@@ -87,7 +87,7 @@ def campaign_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> l
 def member_figures(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, total_rows: int, maximum_rows: int
 ) -> MemberFigures:
-    """Count the first `maximum_rows` rows of the members file. Deleted Members have no home state."""
+    """Return counts of the first `maximum_rows` rows of the members file. Deleted Members have no home state."""
     subscription_index, home_index = columns.index("SUBSCRIPTION_STATE"), columns.index("STATE")
     by_subscription: Counter[str] = Counter()
     by_home: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def member_figures(
 
 
 def community_figures(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[CommunityFigures]:
-    """Read the communities file; largest first."""
+    """Return the figures of all communities, largest first."""
     name_index, count_index = columns.index("COMMUNITY_NAME"), columns.index("MEMBER_COUNT")
     communities = [CommunityFigures(row[name_index][:_MAXIMUM_NAME_LENGTH], int(row[count_index])) for row in rows]
     return sorted(communities, key=lambda community: (-community.members, community.name))

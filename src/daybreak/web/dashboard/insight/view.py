@@ -35,7 +35,7 @@ class Period:
 
     @classmethod
     def ending(cls, last: date, days: str) -> Period:
-        """Return the period of that many days."""
+        """Return the period of `days` days that ends on `last`."""
         return cls(last - timedelta(days=int(days) - 1), last)
 
     @property

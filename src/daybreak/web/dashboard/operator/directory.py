@@ -17,7 +17,7 @@ _ROWS_SHOWN = 100
 
 
 async def show_directory(page: PageRequest) -> Response:
-    """Search accounts and seats with their grants."""
+    """Show the accounts and seats that match the search, with their grants."""
     query = page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]
     # Run in threads: there may be 100,000 accounts.
     directory = await asyncio.to_thread(page.dashboard.services.state.read, lambda stores: stores.directory.load())

@@ -55,7 +55,7 @@ async def show_freshness(page: PageRequest) -> Response:
         "Leaders with files": len(found.leaders),
         "Active accounts": len(active),
         "Accounts without files": len(missing),
-        "Leaders without account": len(unknown),
+        "Leaders without an account": len(unknown),
     }
     context: dict[str, object] = {
         "fresh": freshness_view(found.freshness, page.now),

@@ -35,7 +35,7 @@ async def show_password_prompt(page: PageRequest) -> Response:
 
 
 async def confirm_password(page: PageRequest) -> Response:
-    """Check the password and continue to the page that asked for it."""
+    """Check the password and continue to the page that required it."""
     form = await read_page_form(page)
     next_path = _next_path(page, form.get("next"))
     password = form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]

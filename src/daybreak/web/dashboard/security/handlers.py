@@ -57,7 +57,7 @@ async def change_password(page: PageRequest) -> Response:
 
 
 async def show_second_factor(page: PageRequest) -> Response:
-    """Show the setup that was started."""
+    """Show the pending setup of a second factor."""
     return await _second_factor_page(page)
 
 
