@@ -19,8 +19,13 @@ CHECKED = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    "tools",
     "docs",
+    "src",
+    "tests/faults",
+    "tests/integration",
+    "tests/parts",
+    "tests/reference",
+    "tools",
 )
 SUFFIXES = {".py", ".md", ".html", ".js", ".c", ".sql"}
 EXEMPT = re.compile(
