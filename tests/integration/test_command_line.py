@@ -279,8 +279,7 @@ def test_unexpected_source_data_is_reported(
     shown = command("snapshot", "show", snapshot_id)
     assert rows_without_leader
     assert (
-        f"warning: members: {rows_without_leader} rows are in no file, because table leaders lacks their Leader."
-        in shown
+        f"warning: members: {rows_without_leader} rows are in no file: their Leader is not in table leaders." in shown
     )
     assert "warning: members: GENDER has an unlisted value in 1 rows." in shown
     assert "warning: members: SUBSCRIPTION_STATE is NULL in 1 rows. The column is required." in shown

@@ -28,12 +28,12 @@ from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 
 _log = structlog.get_logger("daybreak.snapshots")
 _HISTORY_RUNS = 60
-# The clock may step and other builders may die.
+# Short, because the clock may step and other builders may die.
 _MAX_WAIT_SECONDS = 5.0
 _AFTER_ERROR_SECONDS = 5.0
 _CLAIMED_BY_OTHER_SECONDS = 1.0
 _CLEAN_INTERVAL_SECONDS = 3600.0
-# Deleting millions of files takes minutes, for which a publication must not wait.
+# Deleting millions of files takes minutes, and must not delay a publication.
 _MIN_TIME_TO_CLEAN = timedelta(minutes=30)
 _HEARTBEAT_SECONDS = 15.0
 
@@ -46,7 +46,7 @@ class Builder:
         self._cleaned_at: float | None = None
 
     def run(self) -> None:
-        """Build and publish until stopped. Errors are logged and retried, so that a builder outlives an interruption of
+        """Build and publish until stopped. Errors are logged and retried, so that a builder survives an interruption of
         the database.
         """
         _log.info("builder.started", builder=self._context.builder)
@@ -65,7 +65,7 @@ class Builder:
         _log.info("builder.stopped", builder=self._context.builder)
 
     def step(self) -> float:
-        """Do what is due. Return the seconds until the next step. Raises DaybreakError."""
+        """Perform the action that is due. Return the seconds until the next step. Raises DaybreakError."""
         context = self._context
         now = context.clock()
         due_day = last_due(now, context.settings.snapshot.publish_at)
@@ -74,7 +74,7 @@ class Builder:
         if isinstance(decision, Wait):
             if decision.until - now >= _MIN_TIME_TO_CLEAN:
                 self._clean_up()
-            # Waits end to the millisecond: a publication is exactly at its hour.
+            # Accurate to a millisecond, so that a publication is exactly at its hour.
             return max(min((decision.until - context.clock()).total_seconds(), _MAX_WAIT_SECONDS), 0.001)
         if isinstance(decision, Publish):
             if publish(context.state, decision.snapshot, now):
@@ -103,8 +103,8 @@ class Builder:
 
 
 def _current_and_history(stores: Stores, due_day: date) -> tuple[Snapshot | None, list[Snapshot]]:
-    """The published snapshot, and recent runs, newest first. The runs of the due and the next day are included, however
-    many manual runs followed.
+    """Return the published snapshot, and recent runs, newest first. The runs of the due and the next day are always
+    included, regardless of the number of later manual runs.
     """
     history = stores.snapshots.recent(_HISTORY_RUNS)
     known = {run.snapshot_id for run in history}
@@ -123,8 +123,8 @@ def send_heartbeats(context: RunContext, node: Callable[[datetime], Node]) -> No
 
 
 def take_low_priority() -> None:
-    """Let web processes go first, on the processor and on the disk, whose priority follows it (ioprio_set(2)). Do
-    nothing where the system refuses.
+    """Lower the priority of this process below that of web processes. The disk priority follows the CPU priority
+    (ioprio_set(2)). Do nothing if the system denies the change.
     """
     with contextlib.suppress(OSError):
         os.nice(10)
@@ -149,6 +149,6 @@ def run_builder(context: RunContext, node: Callable[[datetime], Node] | None = N
     stop_on_signals(context.stop)
     if node is not None:
         threading.Thread(target=send_heartbeats, args=(context, node), name="heartbeat", daemon=True).start()
-    # In a separate thread, because the loop is busy with the run that makes files late.
+    # In a separate thread, because the loop is busy during a late run.
     threading.Thread(target=watch_lateness, args=(context,), name="lateness", daemon=True).start()
     Builder(context).run()

@@ -1,8 +1,8 @@
 """Disk space of a run, checked before anything is written.
 
-Earlier runs show what the next one needs: reused files take no space, and the engine's spill was measured. Without an
-earlier run the estimate comes from the size of the source: a multiple of it for files, and for the spill what exceeds
-the memory limit.
+The estimate is based on earlier runs, whose reports have the size of written files and of the engine's spill. Without
+an earlier run it is based on the size of the source: a multiple of it for files, and the part that exceeds the memory
+limit for the spill.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BLOCK_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class SpillFolder:
-    """The folder to which the engine spills. `files_folder` is the file store's, when that is a local disk."""
+    """The folder to which the engine spills. `files_folder` is the folder of a file store on local disk, else None."""
 
     folder: Path
     files_folder: Path | None = None
@@ -54,7 +54,7 @@ class SpillFolder:
 
 @dataclass(frozen=True, slots=True)
 class SpaceRequirement:
-    """Bytes that a run needs: for files when it reuses about the same share as the last runs, for files when it reuses
+    """Bytes that a run needs: for files if it reuses about the same share as the last runs, for files if it reuses
     none, and for the engine's spill.
     """
 
@@ -67,7 +67,7 @@ def required_space(
     reports: Iterable[Mapping[str, object]], input_bytes: int, memory_bytes: int, *, reuses_files: bool
 ) -> SpaceRequirement:
     """Estimate the space of the next run from the reports of the last complete runs, newest first, the size of the
-    source and the builder's memory limit. `reuses_files`: files of unchanged Leaders are reused.
+    source and the builder's memory limit. `reuses_files` is whether files of unchanged Leaders are reused.
     """
     known = [report for report in reports if figure(report, "bytes")]
     all_files = figure(known[0], "bytes") * _GROWTH if known else input_bytes * _FILES_PER_INPUT_BYTE
@@ -79,8 +79,8 @@ def required_space(
 
 
 def check_disk_space(requirement: SpaceRequirement, free_bytes: int | None, spill: SpillFolder | None) -> bool:
-    """Check the free space. `free_bytes` is the file store's, None when it has no such figure. Return whether a run
-    that reuses no file would fit as well. Raises RunError (`disk_short`) for a run that would fill a disk.
+    """Check the free space. `free_bytes` is that of the file store, None if it has no limit. Return whether a run that
+    reuses no file would also fit. Raises RunError (`disk_short`) if the run would fill a disk.
     """
     spill_bytes = 0
     if spill is not None and spill.shares_disk_with_files():
@@ -106,7 +106,7 @@ def check_disk_space(requirement: SpaceRequirement, free_bytes: int | None, spil
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or its nearest parent that exists."""
+    """Return the folder, or its nearest existing parent."""
     return next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
 
 

@@ -1,4 +1,4 @@
-"""The step of a run that makes files: exports each resource and reuses the files of unchanged Leaders."""
+"""The export step of a run: exports each resource and reuses the files of unchanged Leaders."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WATCH_INTERVAL_SECONDS = 0.5
 class ExportStep:
     """Exports resources of one reading, and observes each export.
 
-    `previous` is the published snapshot whose files may be reused, None when all are written. Afterwards `resources`
-    has the report's figures by resource, and `reused` the Leaders whose files were reused.
+    `previous` is the published snapshot whose files may be reused, None to write all files. After the export,
+    `resources` has the report's figures by resource, and `reused` the Leaders whose files were reused.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ExportStep:
 
     def export(self, reading: Reading, resource: str, sink: FileSink) -> None:
         """Export one resource. Raises RunError (`verification_failed`) when the manifest lacks rows, ReuseFailed, and
-        what the reading and the sink raise.
+        the errors of the reading and the sink.
         """
         began = self._progress.seconds
         self._resource = resource
@@ -79,11 +79,11 @@ class ExportStep:
 
     def leaders_reused(self, client_ids: list[str]) -> None:
         """Record the Leaders whose files are reused after the export."""
-        # The manifest has the same ids: one string each for both.
+        # Interned, because the manifest has the same ids.
         self.reused[self._resource].update(map(intern, client_ids))
 
     def rows_done(self, rows: int) -> None:
-        """Record progress. Raises RunFenced or RunError when the run is to end."""
+        """Record progress. Raises RunFenced or RunError when the run must end."""
         self._lease.check()
         self._progress.rows_done(rows)
         if self._context.ticks() - self._watched_at >= _WATCH_INTERVAL_SECONDS:
@@ -92,7 +92,7 @@ class ExportStep:
             self._measure_spill()
 
     def _measure_spill(self) -> None:
-        """Record the maximum size of the spill, which the next run needs as well."""
+        """Record the maximum size of the spill, the estimate for the next run."""
         if self._context.spill is not None:
             self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes())
 

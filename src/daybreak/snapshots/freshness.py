@@ -1,6 +1,6 @@
 """Freshness: what is published, when the next files are expected, and why a publication is late.
 
-Pages, API answers and logs use the same functions and wording.
+Pages, API responses and logs use the same functions and wording.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from daybreak.snapshots.schedule import (
 )
 from daybreak.snapshots.timings import RunTimings
 
-# The publication itself takes a moment.
+# A publication is not instantaneous.
 GRACE = timedelta(seconds=60)
 _RECENT_RUNS = 5
 _DAY = timedelta(days=1)
@@ -38,7 +38,7 @@ def freshness(snapshots: SnapshotStore, now: datetime, publish_at: time_of_day) 
     found = assess_freshness(current, days, now, publish_at)
     if not found.late:
         return found
-    # Lateness depends on further runs: a manual run may be under way, and failures delay the next attempt.
+    # Lateness also depends on other runs: a manual run may be in progress, and failures delay the next attempt.
     recent = snapshots.recent(_RECENT_RUNS)
     known = {each.snapshot_id for each in recent}
     history = [*recent, *(each for each in days if each.snapshot_id not in known)]
@@ -50,8 +50,8 @@ def assess_freshness(
 ) -> Freshness:
     """Return the freshness from the published snapshot and the runs of the last days, newest first.
 
-    When a run will end after its hour, the next files are expected at its end. During the moment of a publication, that
-    publication is expected. A failed day is expected at the end of its next attempt.
+    If a run will end after its hour, the next files are expected at its end. During a publication, that publication is
+    expected. The files of a failed day are expected at the end of its next attempt.
     """
     due_day = last_due(now, publish_at)
     due = publication_of(due_day, publish_at)
@@ -60,7 +60,7 @@ def assess_freshness(
     clock_behind = current is not None and current.is_ahead_of(now)
     if is_satisfied(current, run, due) and not clock_behind:
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
-    # The next day's run does not help this day, which may be held or have failed.
+    # The next day's run does not publish this day's files, which may be held or have failed.
     running = next((each for each in history if each.is_running(now) and each.day in {due_day, None}), None)
     expected = expected_end(running, now) if running else None
     if expected is None:
@@ -72,7 +72,7 @@ def assess_freshness(
 
 
 def is_on_schedule(expected_at: datetime, publish_at: time_of_day) -> bool:
-    """Return whether files expected then come with a publication at its hour, and not at the end of a late run."""
+    """Return whether `expected_at` is the hour of a publication, and not the end of a late run."""
     return expected_at <= publication_of(last_due(expected_at, publish_at), publish_at) + GRACE
 
 
@@ -93,14 +93,14 @@ def _is_held(run: Snapshot | None) -> bool:
 
 
 def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_of_day) -> datetime:
-    """The next publication: at its hour, or at the end of its run when that is later."""
+    """Return the next publication: its hour, or the end of its run if that is later."""
     hour = next_publication(now, publish_at)
     end = expected_end(run, now) if run is not None and run.is_running(now) else None
     return end if end is not None and end > hour + GRACE else hour
 
 
 def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:
-    """Why the files are late, for the account's people. Operators find the details in the run and in the log."""
+    """Return why the files are late, for users of an account. Operators find details in the run and in the log."""
     if running is not None:
         share = running.progress.get("share")
         done = f" ({format_share(share)} done)" if isinstance(share, float) else ""
@@ -121,8 +121,8 @@ def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | 
 def _usual_end(
     run: Snapshot | None, current: Snapshot | None, history: Sequence[Snapshot], now: datetime
 ) -> datetime | None:
-    """The end of a running run, or of the next attempt of a failed day, if it takes as long as earlier runs. None when
-    that is unknown or has passed.
+    """Return the end of a running run, or of the next attempt of a failed day, if it takes as long as earlier runs.
+    Return None if the end is unknown or has passed.
     """
     duration = expected_duration([*history, current] if current is not None else history)
     if run is None or duration is None:

@@ -42,7 +42,7 @@ class Finding:
 def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
     """Return a finding when the published snapshot is as of a future instant, because a clock was ahead.
 
-    Every later snapshot is older than that instant, and only an operator knows which clock is right.
+    Every new snapshot has an earlier instant, and only an operator can decide which clock is right.
     """
     if published is None or not published.is_ahead_of(now):
         return []
@@ -64,7 +64,8 @@ def reference_findings(faults: list[ReferentialFault]) -> list[Finding]:
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
     """Yield a finding for each resource that lost too large a share of its rows, from two run reports.
 
-    Leaders are compared in the same way: small Leaders have few rows, but a lost one leaves an account without files.
+    The number of Leaders is compared in the same way. Small Leaders have few rows, but an account whose Leader is
+    missing has no files.
     """
     old, new = (
         {"leaders": count(report, "leaders")}
@@ -105,7 +106,7 @@ def leader_drops(
 ) -> Iterator[Finding]:
     """Yield a finding for each large Leader that lost too large a share of a resource's rows, by client_id.
 
-    The database compares the manifests, because most comparisons find nothing.
+    The database compares the manifests, because most comparisons have no finding.
     """
     lost_leaders = stores.rows_lost(
         published_id,

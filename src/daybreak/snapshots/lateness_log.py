@@ -1,4 +1,4 @@
-"""Logs that files are late, also while the builder is busy with the late run."""
+"""Logs that files are or will be late, even while the builder is busy with the late run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def watch_lateness(context: RunContext) -> None:
     """Check every few seconds until the context's `stop` is set."""
     log = LatenessLog(context.settings.snapshot.publish_at)
     while not context.stop.wait(_INTERVAL_SECONDS):
-        # An unavailable database says nothing about the files. The builder logs it.
+        # The builder logs errors of the database.
         with contextlib.suppress(DaybreakError):
             now = context.clock()
             fresh = context.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at))  # type: ignore[misc]

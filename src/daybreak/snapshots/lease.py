@@ -1,4 +1,4 @@
-"""A builder's lease on its run: renewed by a separate thread, and lost permanently once another builder has the run.
+"""A builder's lease on its run: renewed by a separate thread, and lost permanently when another builder takes the run.
 
 The fencing token in the database keeps a stale builder from writing manifests or publishing. A lost lease
 stops the builder earlier.
@@ -43,14 +43,14 @@ class Lease:
         self._thread.join()
 
     def check(self) -> None:
-        """Raise RunFenced when another builder has the run, RunError (`run_stopped`) when the process is to end."""
+        """Raise RunFenced if another builder has the run, RunError (`run_stopped`) if the process must end."""
         if self._lost.is_set():
             raise RunFenced(f"Run {self._snapshot.snapshot_id} was taken over by another builder.")
         if self._context.stop.is_set():
             raise RunError("The run was stopped because the process is ending.", code=STOPPED)
 
     def is_held(self) -> bool:
-        """Query the database whether the run is still this builder's. True when the database does not answer."""
+        """Return whether the database assigns the run to this builder. Return True if the database is unavailable."""
         try:
             return not self._lost.is_set() and self._renew()
         except Unavailable:
@@ -88,13 +88,13 @@ class Lease:
                 try:
                     held = self._renew()
                 except Unavailable:
-                    # The last lease that was granted is still valid.
+                    # The lease of the last renewal can still be valid.
                     held = requested_at < valid_until
                 else:
                     valid_until = requested_at + timings.lease_seconds
                 if not held:
                     return
         finally:
-            # However this thread ends before the run, the lease is no longer renewed.
+            # If this thread ends before the run for any reason, the lease is no longer renewed.
             if not self._ended.is_set():
                 self._lost.set()

@@ -25,15 +25,15 @@ class ManifestWriter:
         """Write the Leaders of the snapshot."""
         own = self._snapshot
         for start in range(0, len(client_ids), _LEADERS_PER_TRANSACTION):
-            some = client_ids[start : start + _LEADERS_PER_TRANSACTION]
+            batch = client_ids[start : start + _LEADERS_PER_TRANSACTION]
             self._lease.write(
-                lambda stores, some=some: stores.snapshots.add_leaders(  # type: ignore[misc]
-                    own.snapshot_id, own.fence, some
+                lambda stores, batch=batch: stores.snapshots.add_leaders(  # type: ignore[misc]
+                    own.snapshot_id, own.fence, batch
                 )
             )
 
     def add(self, entries: Sequence[ManifestEntry]) -> None:
-        """Add entries. They are written when there are enough for a transaction."""
+        """Add entries. They are written when a transaction is full."""
         self._pending.extend(entries)
         for entry in entries:
             self.rows[entry.resource] += entry.rows

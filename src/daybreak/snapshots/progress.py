@@ -1,4 +1,4 @@
-"""Progress of a run: counted by the thread that exports, read by others."""
+"""Progress of a run: updated by the exporting thread, read by other threads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PHASES_BEFORE_CHECKS = frozenset({"cleaning up", "opening", "writing"})
 
 
 class Progress:
-    """Counts of one run. `expected` is the report of an earlier run, from whose seconds and rows the remaining time is
-    estimated.
+    """Counts of one run. `expected` is the report of an earlier run. Its seconds and rows are used to estimate the
+    remaining time.
 
     `clock` returns aware UTC instants, `ticks` monotonic seconds.
     """
@@ -76,7 +76,7 @@ class Progress:
         return self._ticks() - self._began
 
     def as_json(self) -> dict[str, object]:
-        """Return what `snapshot watch`, the pages and the freshness information show. Counts are of the whole run."""
+        """Return the progress for `snapshot watch`, the pages and the freshness. Counts are of the whole run."""
         with self._lock:
             seconds = self.seconds
             found: dict[str, object] = {
@@ -101,7 +101,7 @@ class Progress:
         return found
 
     def _share(self) -> float | None:
-        """The part of an earlier run's time that has passed, None without an earlier run."""
+        """Return the completed share of the run, as a share of an earlier run's time. None without an earlier run."""
         if self._expected_total_seconds <= 0:
             return None
         if self._phase == "complete":

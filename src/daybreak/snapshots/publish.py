@@ -15,15 +15,15 @@ _SUPERSEDED = "A newer snapshot is published."
 
 
 def publish(state: State, snapshot: Snapshot, now: datetime) -> bool:
-    """Publish a complete snapshot. Return False when another builder has published it, or when a newer one is published
-    (then it is discarded). Raises Conflict, Unavailable.
+    """Publish a complete snapshot. Return False if another builder has published it, or if a newer one is published
+    (the snapshot is then discarded). Raises Conflict, Unavailable.
     """
     return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
 
 
 def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
-    """Publish as `publish` does, in the caller's transaction. With a `fence` only the run's own builder may. Raises
-    RunFenced, Conflict.
+    """Publish as `publish` does, in the caller's transaction. With a `fence`, only the builder of the run can publish.
+    Raises RunFenced, Conflict.
     """
     found = stores.snapshots.get(snapshot_id)
     if found is None or found.state in {SnapshotState.PUBLISHED, SnapshotState.RETIRED}:
@@ -62,7 +62,7 @@ def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor:
     def work(stores: Stores) -> Snapshot:
         found = _found(stores, snapshot_id)
         if found.state is SnapshotState.HELD and not reason.strip():
-            raise OperatorError(f"Snapshot {snapshot_id} is held. Say why it is valid, with --accept.")
+            raise OperatorError(f"Snapshot {snapshot_id} is held. State why it is valid with --accept.")
         if found.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
             raise OperatorError(
                 f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be published."

@@ -40,7 +40,7 @@ def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
         nulls, unexpected = section(figures.get("nulls")), section(figures.get("unexpected_values"))
         unknown_rows = count(figures, "unknown_leader_rows")
         if unknown_rows:
-            yield f"{resource.name}: {unknown_rows:,} rows are in no file, because table leaders lacks their Leader."
+            yield f"{resource.name}: {unknown_rows:,} rows are in no file: their Leader is not in table leaders."
         for column in resource.columns:
             null_rows, other_rows = count(nulls, column.name), count(unexpected, column.name)
             if null_rows and not column.nullable:

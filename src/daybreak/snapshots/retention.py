@@ -1,12 +1,12 @@
 """Retention: deletes the files of old snapshots and of dead runs.
 
-A file is never deleted while a link to it is valid: a link can be issued until its snapshot is retired, and lasts
-`access.link_lifetime` from then. The database forgets a snapshot first, and its files are deleted afterwards, outside
-any transaction. When a clean-up is killed in between, the next one finds the files.
+A file is never deleted while a link to it is valid: links are issued until the snapshot is retired, and are valid for
+`access.link_lifetime`. The manifest of a snapshot is deleted from the database first, and its files afterwards, outside
+any transaction. If a clean-up is killed in between, the next one deletes the files.
 
-A run is in the database before it writes a file, and stays there. Files of a snapshot that the database does not know
-therefore belong to another instance in the same store, or were written after the backup that was restored. They are
-reported and never deleted.
+A run is recorded in the database before it writes a file, and its record is permanent. Files of a snapshot that is not
+in the database therefore belong to another instance in the same store, or were written after the backup that was
+restored. They are reported and never deleted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
 from daybreak.snapshots.publish import discard_superseded
 
-# A request at the last moment of a link still finds the file.
+# A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)
 _RECENT_RUNS = 200
 _ROWS_PER_TRANSACTION = 20_000
@@ -42,7 +42,7 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the database knows of the snapshots in the store."""
+    """Records of snapshots in the database, and the snapshots in the store without a record."""
 
     with_files: list[Snapshot]
     recent: list[Snapshot]
@@ -69,11 +69,11 @@ def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: da
 def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, own: str | None = None) -> Cleaned:
     """Delete the files of expired snapshots and of dead runs. `own` is the caller's run.
 
-    While any other run is under way no snapshot is retired, because that run may be reusing its files. Raises
+    While another run is in progress, no files of expired snapshots are deleted, because that run may reuse them. Raises
     FileStoreError, Unavailable.
     """
     state.write(lambda stores: _discard_superseded(stores, now))
-    # The store is listed first: a run that starts meanwhile is in the database when that is read.
+    # The store is listed first, so that a run that starts in between is in the database when it is read.
     in_store = store.snapshot_ids()
     stored = state.read(lambda stores: _read_stored(stores, in_store))
     building = [run for run in stored.recent if run.is_running(now)]
@@ -87,7 +87,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     kept -= expired_ids
     leftovers = [found for found in in_store if found not in {*kept, *expired_ids, *stored.unknown}]
     for snapshot in [*expired, *stored.abandoned]:
-        _forget(state, snapshot.snapshot_id)
+        _delete_manifest(state, snapshot.snapshot_id)
     if not expired and not leftovers:
         return Cleaned(unknown=stored.unknown)
     deleted = sorted({*expired_ids, *leftovers})
@@ -108,9 +108,9 @@ def _discard_superseded(stores: Stores, now: datetime) -> None:
         discard_superseded(stores, run, now)
 
 
-def _forget(state: State, snapshot_id: str) -> None:
-    """Delete a snapshot's manifest, thousands of rows per transaction, so that logins can write in between. From the
-    first one on its files are no longer served.
+def _delete_manifest(state: State, snapshot_id: str) -> None:
+    """Delete a snapshot's manifest, thousands of rows per transaction, so that logins can write in between. After the
+    first transaction the snapshot's files are no longer served.
     """
 
     def delete_some(stores: Stores) -> int:
@@ -121,7 +121,7 @@ def _forget(state: State, snapshot_id: str) -> None:
 
 
 def _reused_keys(stores: Stores, kept: Collection[str], deleted: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
+    """Return the keys of files in the folders of deleted snapshots that kept snapshots reuse, by folder."""
     found: dict[str, set[str]] = {}
     folders = tuple(f"snapshots/{snapshot_id}/" for snapshot_id in deleted)
     for key in stores.snapshots.keys_in_use(sorted(kept), folders):

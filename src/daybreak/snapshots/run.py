@@ -1,8 +1,8 @@
 """One run, from its claim to a complete snapshot.
 
-A run claims its day, removes the files of dead runs, opens one consistent reading, checks the source and the disk
-space, exports nine resources, checks references, makes the files durable, reads them back and passes the guard. A
-failed run leaves published files unchanged: its own are discarded, and it is recorded as failed with the reason.
+A run claims its day, deletes the files of dead runs, opens one consistent reading, checks the source and the disk
+space, exports nine resources, checks references, makes the files durable, reads them back and runs the guard. A failed
+run leaves published files unchanged: its own files are deleted, and it is recorded as failed with the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run_by_hand(context: RunContext, *, as_of: datetime | None = None, full: boo
     """Build a snapshot now and publish it when it is complete. Return it, published or held.
 
     `full` writes every file, without reuse. Raises OperatorError for an `as_of` in the future or before the published
-    snapshot, else the error of the last attempt.
+    snapshot, and the error of the last attempt.
     """
     if as_of is not None:
         _check_instant(context, as_of)
@@ -47,12 +47,12 @@ def run_by_hand(context: RunContext, *, as_of: datetime | None = None, full: boo
         )
 
     done = _attempts(context, begin, full=full)
-    assert done is not None  # a manual run claims no day that another builder could have
+    assert done is not None  # another builder can only have the day of a daily run
     return done
 
 
 def run_day(context: RunContext, day: date) -> Snapshot | None:
-    """Claim a day and build its snapshot. Publish it when its hour has passed. Return None when another builder has the
+    """Claim a day and build its snapshot. Publish it if its hour has passed. Return None if another builder has the
     day. Raises the error of the last attempt.
     """
 
@@ -67,7 +67,9 @@ def run_day(context: RunContext, day: date) -> Snapshot | None:
 
 
 def _check_instant(context: RunContext, as_of: datetime) -> None:
-    """A published snapshot of a future instant would prevent every later publication."""
+    """Check that an instant is not before the published snapshot, and not in the future: a published snapshot of a
+    future instant would block later publications. Raises OperatorError.
+    """
     if as_of > context.clock():
         raise OperatorError(f"{as_of:%Y-%m-%d %H:%M:%S} UTC is in the future. Use a past instant.")
     published = context.state.read(lambda stores: stores.snapshots.current())
@@ -118,7 +120,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot
         try:
             state, report = snapshot_run.build()
         except BaseException as error:
-            # A builder that takes a run over removes its files: the missing files are not the reason to report.
+            # A builder that takes over a run deletes its files. The takeover is reported, not the missing files.
             taken_over = isinstance(error, FileStoreError | ReuseFailed) and not lease.is_held()
             reason = RunFenced("The run was taken over by another builder.") if taken_over else error
             _fail(context, snapshot, snapshot_run, reason)
@@ -133,7 +135,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot
 def _finish(
     context: RunContext, stores: Stores, snapshot: Snapshot, state: SnapshotState, report: Mapping[str, object]
 ) -> Snapshot:
-    """End a run, and publish it in the same transaction when its hour has passed."""
+    """End a run, and publish it in the same transaction if its hour has passed."""
     now = context.clock()
     stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
     due = snapshot.day is None or publication_of(snapshot.day, context.settings.snapshot.publish_at) <= now
@@ -143,8 +145,8 @@ def _finish(
 
 
 def _fail(context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, error: BaseException) -> None:
-    """Remove the run's files and record the failure. Nothing here replaces the error itself. What fails because the
-    disk or the database is unavailable is done by the next run's clean-up and by the end of the lease.
+    """Delete the run's files and record the failure. Errors of the disk and the database are ignored, so that they do
+    not replace the original error: the next run deletes the files, and the lease expires.
     """
     with contextlib.suppress(FileStoreError, Unavailable):
         snapshot_run.discard()

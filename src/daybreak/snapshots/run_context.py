@@ -1,4 +1,4 @@
-"""What a builder works with: adapters, settings, clock and callbacks in one frozen value."""
+"""Adapters, settings, clock and callbacks of a builder, in one frozen value."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _no_housekeeping(_now: datetime) -> None:
 class RunContext:
     """Adapters and settings of a builder.
 
-    `clock` returns aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` names this
-    process to operators. `spill` is the folder to which the engine spills, None when that is on other machines. `stop`
-    is set when the process is to end. `watch` receives the progress, at most twice a second. `housekeeping` is called
-    about once an hour.
+    `clock` returns aware UTC instants, `ticks` monotonic seconds, `new_id` lower-case UUID text. `builder` is the name
+    of this process for operators. `spill` is the folder to which the engine spills, None if it spills on other
+    machines. `stop` is set when the process must end. `watch` receives the progress, at most twice a second.
+    `housekeeping` is called about once an hour.
     """
 
     state: State

@@ -1,7 +1,7 @@
 """Scheduling: pure functions of the clock, the earlier runs and the hour of publication.
 
-Days and hours are in UTC, without daylight saving time. Each decision depends only on the clock and the database, so a
-clock that steps, a machine that slept and several schedulers need no special case: a day is claimed in the database.
+Days and hours are in UTC, without daylight saving time. Each decision depends only on the clock and the database, and a
+day is claimed in the database. Clock steps, suspended machines and several schedulers therefore need no special case.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _INTERRUPTED = frozenset({STOPPED, "run_fenced"})
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """Claim this day now."""
+    """Decision to claim this day now."""
 
     day: date
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish this complete snapshot now."""
+    """Decision to publish this complete snapshot now."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing before that instant."""
+    """Decision to do nothing before this instant."""
 
     until: datetime
 
@@ -106,10 +106,10 @@ def planned_start(publication: datetime, history: Iterable[Snapshot], margin: ti
 
 
 def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings) -> datetime | None:
-    """Return when a failed day is tried again, None when it may be immediately.
+    """Return when a failed day is retried, None if it can be retried immediately.
 
-    A run that was stopped on purpose does not count as a failure, and a builder that died counts only when it happens
-    repeatedly.
+    A run that was stopped intentionally does not count as a failure. Runs whose builder died count only if there are
+    more than `_FREE_RETRIES`.
     """
     failed = [run for run in history if run.day == day and run.state is SnapshotState.FAILED]
     counted = [run for run in failed if run.report.get("code") not in _INTERRUPTED]
@@ -125,7 +125,7 @@ def next_attempt(day: date, history: Sequence[Snapshot], timings: RunTimings) ->
 
 def is_satisfied(current: Snapshot | None, run: Snapshot | None, due: datetime) -> bool:
     """Return whether the published snapshot satisfies the publication at `due`: it was published then or later, by
-    schedule or manually, or it is newer than the day's own run, which was discarded for it.
+    schedule or manually, or it is newer than the day's run, which was discarded for that reason.
     """
     if current is None or current.published_at is None:
         return False
@@ -141,7 +141,7 @@ def decide(
     current: Snapshot | None,
     history: Sequence[Snapshot],
 ) -> Decision:
-    """Return what a builder does now. `history` has the runs of the last days, newest first."""
+    """Return the next action of a builder. `history` has the runs of the last days, newest first."""
     due_day = last_due(now, settings.publish_at)
     coming_day = due_day + _DAY
     coming = publication_of(coming_day, settings.publish_at)

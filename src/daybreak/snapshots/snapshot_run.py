@@ -66,12 +66,12 @@ class SnapshotRun:
         return (SnapshotState.HELD if findings else SnapshotState.COMPLETE), self.report()
 
     def discard(self) -> None:
-        """Remove what was written. Raises FileStoreError, Unavailable."""
+        """Delete the written files. Raises FileStoreError, Unavailable."""
         if self._sink is not None:
             self._sink.discard()
 
     def report(self) -> dict[str, object]:
-        """Return the report so far: plain JSON values. `phases` has the second at which each began."""
+        """Return the report so far: plain JSON values. `phases` has the second at which each phase began."""
         resources = self._export.resources
         return {
             "engine": self._context.source.engine,
@@ -100,7 +100,7 @@ class SnapshotRun:
         return isinstance(formats, list | tuple) and list(formats) == list(self._context.settings.snapshot.formats)
 
     def _clean_up(self) -> None:
-        """Remove files that are no longer needed. A failure does not stop the run."""
+        """Delete files that are no longer needed. A failure does not stop the run."""
         context = self._context
         try:
             clean(context.state, context.store, context.settings, context.clock(), own=self._snapshot.snapshot_id)

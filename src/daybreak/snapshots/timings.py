@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunTimings:
-    """How long a lease on a run lasts, and when a failed run is retried.
+    """Duration of a lease on a run, and times of retries.
 
     A builder renews its lease of `lease_seconds` every `heartbeat_seconds`. A run that fails with a transient error is
-    tried up to `attempts` times, first after `retry_seconds`, then after twice as long each time. A day whose run
-    failed is tried again after `day_retry_seconds`, doubling up to an hour.
+    attempted up to `attempts` times. The first retry is after `retry_seconds`, and the delay doubles each time. A day
+    whose run failed is retried after `day_retry_seconds`, a delay that doubles up to an hour.
     """
 
     lease_seconds: int = 120

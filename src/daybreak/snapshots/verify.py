@@ -1,7 +1,7 @@
 """Reads files back: each file of a snapshot must exist, and have the length and digest in the manifest.
 
-A run reads back its own files before publication. `daybreakd snapshot verify` reads any snapshot's, to find what a disk
-has damaged since.
+A run reads back its files before publication. `daybreakd snapshot verify` reads the files of any snapshot, to find
+files that were damaged later.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 
-# Small files are read many to a task: passing one to a thread takes longer than reading it.
+# Many files per task, because passing a small file to a thread takes longer than reading it.
 _FILES_PER_TASK = 64
 SAMPLE_INTERVAL = 50
-"""A sample has one file in this many."""
+"""A sample contains about one file per this number of files."""
 REUSED_SAMPLE_INTERVAL = 7
-"""Days in which all reused files are read back, some each day."""
+"""Number of days over which all reused files are read back, a part each day."""
 
 
 class ManifestFile(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class ManifestFile(msgspec.Struct, frozen=True, gc=False):
 
 
 class CheckedFile(msgspec.Struct, frozen=True, gc=False):
-    """A file that was read back. `fault` says what is wrong with it, None when it is intact."""
+    """A file that was read back. `fault` describes the damage, None if the file is intact."""
 
     file: ManifestFile
     fault: str | None = None
@@ -54,17 +54,17 @@ class Verified:
 
 
 def read_back(store: FileStore, files: Iterable[ManifestFile], threads: int) -> Iterator[CheckedFile]:
-    """Read files in parallel and yield each with its result. Raises Unavailable when the store does not answer."""
+    """Read files in parallel and yield each with its result. Raises Unavailable when the store does not respond."""
 
-    def check(some: list[ManifestFile]) -> list[CheckedFile]:
-        return [_checked(store, file) for file in some]
+    def check(batch: list[ManifestFile]) -> list[CheckedFile]:
+        return [_checked(store, file) for file in batch]
 
-    rest = iter(files)
-    batches = iter(lambda: list(islice(rest, _FILES_PER_TASK)), [])
+    remaining = iter(files)
+    batches = iter(lambda: list(islice(remaining, _FILES_PER_TASK)), [])
     with ThreadPoolExecutor(max(threads, 1), "verify") as pool:
         # A few batches at a time: a manifest may list millions of files.
-        while some := list(islice(batches, max(threads, 1) * 2)):
-            for checked in pool.map(check, some):
+        while next_batches := list(islice(batches, max(threads, 1) * 2)):
+            for checked in pool.map(check, next_batches):
                 yield from checked
 
 

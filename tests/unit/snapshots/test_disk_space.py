@@ -1,4 +1,4 @@
-"""Disk space that a run needs, estimated from earlier runs."""
+"""Disk space of a run: the estimate from earlier runs, and the check."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_reused_files_need_no_space() -> None:
     )
 
 
-def test_largest_recent_run_counts() -> None:
+def test_estimate_uses_the_largest_recent_run() -> None:
     assert required_space([REUSING, FULL], 300 * MB, 0, reuses_files=True) == SpaceRequirement(
         1000 * MB, 1000 * MB, 50 * MB
     )
@@ -70,13 +70,13 @@ FOLDER = Path("/spill")
 def test_space_for_a_run_like_the_last_is_enough(spill: SpillFolder | None) -> None:
     assert check_disk_space(REQUIREMENT, None, spill)
     assert check_disk_space(REQUIREMENT, 500 * MB + RESERVE_BYTES, spill)
-    assert not check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES, spill), "worth a warning"
+    assert not check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES, spill), "the caller logs a warning"
     with pytest.raises(RunError, match="100 MB for files and a reserve of 67 MB, and 167 MB are free") as caught:
         check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES - 1, spill)
     assert caught.value.code == "disk_short"
 
 
-def test_spill_on_the_same_disk_counts_too() -> None:
+def test_spill_on_the_same_disk_is_included() -> None:
     shared = Disk(FOLDER, free=0, shared=True)
     assert check_disk_space(REQUIREMENT, 550 * MB + RESERVE_BYTES, shared)
     with pytest.raises(RunError, match="50 MB for temporary files"):

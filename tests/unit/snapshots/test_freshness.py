@@ -1,4 +1,4 @@
-"""Freshness of the files at any moment of a day."""
+"""Freshness of the files at different times of a day."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_next_files_after_publication_are_tomorrows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "expected_reason"),
     [
         (SnapshotState.FAILED, "failed to build"),
         (SnapshotState.HELD, "held until an operator"),
@@ -66,13 +66,13 @@ def test_next_files_after_publication_are_tomorrows() -> None:
         (SnapshotState.COMPLETE, "about to be published"),
     ],
 )
-def test_late_files_have_a_reason(state: SnapshotState, words: str) -> None:
+def test_late_files_have_a_reason(state: SnapshotState, expected_reason: str) -> None:
     todays = run(state, TODAY, at("03:30:00"), failure="password=secret")
     fresh = assess_freshness(YESTERDAYS, [todays, YESTERDAYS], at("05:00:00"), FOUR)
     assert fresh.late
     assert fresh.reason is not None
-    assert words in fresh.reason
-    assert "secret" not in fresh.reason, "failures are for operators"
+    assert expected_reason in fresh.reason
+    assert "secret" not in fresh.reason, "only operators see the failure"
 
 
 def test_running_run_reports_its_share_and_end() -> None:
@@ -98,7 +98,7 @@ def test_failed_day_is_expected_after_its_next_attempt() -> None:
     for history, moment, expected in (
         (failed[1:], "04:08:00", at("04:22:00")),
         (failed, "04:20:00", at("04:38:00")),
-        (failed, "04:28:00", tomorrow),  # the attempt is overdue: there may be no builder
+        (failed, "04:28:00", tomorrow),  # the attempt is overdue: perhaps no builder is running
     ):
         fresh = assess_freshness(served, [*history, served], at(moment), FOUR)
         assert (fresh.late, fresh.next_expected_at) == (True, expected), moment
@@ -134,10 +134,10 @@ def test_no_run_yet_is_a_reason() -> None:
     assert "No files have been built yet" in fresh.reason
 
 
-def test_newer_snapshot_by_hand_is_on_time() -> None:
-    by_hand = run(SnapshotState.PUBLISHED, None, at("03:58:00"), published_at=at("03:58:30"))
+def test_newer_manual_snapshot_is_on_time() -> None:
+    manual = run(SnapshotState.PUBLISHED, None, at("03:58:00"), published_at=at("03:58:30"))
     superseded = run(SnapshotState.DISCARDED, TODAY, at("03:30:00"))
-    assert not assess_freshness(by_hand, [superseded, by_hand], at("05:00:00"), FOUR).late
+    assert not assess_freshness(manual, [superseded, manual], at("05:00:00"), FOUR).late
 
 
 def run_for_today(expected_end: datetime) -> Snapshot:
@@ -152,7 +152,7 @@ def test_late_end_is_predicted_before_the_hour() -> None:
     assert (predicted.late, predicted.next_expected_at) == (False, at("04:25:00"))
 
 
-def test_next_days_run_does_not_excuse_this_day() -> None:
+def test_run_for_the_next_day_leaves_this_day_late() -> None:
     held = run(SnapshotState.HELD, TODAY - timedelta(days=1), at("03:30:00") - timedelta(days=1))
     before = replace(YESTERDAYS, published_at=at("04:00:00") - timedelta(days=2))
     fresh = assess_freshness(before, [run_for_today(at("03:55:00")), held], at("03:50:00"), FOUR)

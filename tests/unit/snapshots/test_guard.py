@@ -1,4 +1,4 @@
-"""Differences that hold a snapshot, and those that do not."""
+"""The guard: differences that are findings, and differences that are not."""
 
 from __future__ import annotations
 

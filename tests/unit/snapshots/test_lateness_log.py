@@ -1,4 +1,4 @@
-"""The lateness log: each change once."""
+"""The lateness log: each change is logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots whose files may be deleted: never one that a valid link can reach."""
+"""Retention: snapshots whose files may be deleted have no valid link."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_recent_snapshots_are_kept() -> None:
 def test_snapshot_expires_with_its_last_link() -> None:
     settings = configured(snapshot={"keep": 1}, access={"link_lifetime": timedelta(minutes=15)})
     snapshots = chain(FOUR, FOUR - timedelta(days=1))
-    reach = timedelta(minutes=25)
-    assert expired_snapshots(snapshots, settings, FOUR + reach - timedelta(microseconds=1)) == []
-    assert expired_snapshots(snapshots, settings, FOUR + reach) == snapshots[1:]
+    link_validity = timedelta(minutes=25)
+    assert expired_snapshots(snapshots, settings, FOUR + link_validity - timedelta(microseconds=1)) == []
+    assert expired_snapshots(snapshots, settings, FOUR + link_validity) == snapshots[1:]
 
 
 def test_published_snapshot_never_expires() -> None:

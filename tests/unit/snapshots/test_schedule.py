@@ -1,4 +1,4 @@
-"""Decisions to build, publish and wait, for any clock, time zone and history."""
+"""Scheduling: decisions to build, publish or wait, for different clocks, time zones and histories."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def decide_at(now: datetime, current: Snapshot | None, history: Sequence[Snapsho
     return decide(now, SNAPSHOT, RunTimings(), current, history)
 
 
-class World:
-    """A database of runs, driven by decisions and a clock: what `Builder` does, without files."""
+class SimulatedBuilder:
+    """A builder without files: performs the decisions of the schedule on a history of runs."""
 
     def __init__(self, duration: timedelta = timedelta(minutes=5)) -> None:
         self.duration = duration
@@ -61,7 +61,7 @@ class World:
         self.builds = 0
 
     def step(self, now: datetime) -> datetime:
-        """Act once. Return the time afterwards."""
+        """Perform one decision. Return the time afterwards."""
         decision = decide_at(now, self.current, self.history)
         if isinstance(decision, Wait):
             assert decision.until > now, "waiting for a past instant is a busy loop"
@@ -93,7 +93,7 @@ class World:
     def _put(self, new: Snapshot, old: Snapshot) -> None:
         self.history[self.history.index(old)] = new
 
-    def live(self, now: datetime, span: timedelta) -> datetime:
+    def run_for(self, now: datetime, span: timedelta) -> datetime:
         end = now + span
         steps = 0
         while now < end:
@@ -120,46 +120,46 @@ def test_naive_clock_is_rejected() -> None:
 @settings(max_examples=15)
 @given(instants)
 def test_each_day_has_one_publication_at_four(start: datetime) -> None:
-    world = World()
-    world.live(start, 7 * DAY)
-    days = [day for day, _ in world.publications]
+    builder = SimulatedBuilder()
+    builder.run_for(start, 7 * DAY)
+    days = [day for day, _ in builder.publications]
     assert len(days) == len(set(days))
-    on_time = [instant for _, instant in world.publications[1:]]
+    on_time = [instant for _, instant in builder.publications[1:]]
     assert all(instant.timetz() == time(4, tzinfo=UTC) for instant in on_time)
     assert len(on_time) in {6, 7}
 
 
 @settings(max_examples=15)
 @given(instants, st.integers(1, 10))
-def test_clock_step_forward_gives_one_catch_up(start: datetime, days: int) -> None:
-    world = World()
-    now = world.live(start, 2 * DAY)
-    before = len(world.publications)
-    world.live(now + days * DAY, timedelta(hours=2))
-    assert len(world.publications) - before <= 2
-    assert world.builds - before <= 2
-    assert world.current is not None
-    assert world.current.published_at is not None
+def test_clock_step_forward_causes_one_catch_up_run(start: datetime, days: int) -> None:
+    builder = SimulatedBuilder()
+    now = builder.run_for(start, 2 * DAY)
+    before = len(builder.publications)
+    builder.run_for(now + days * DAY, timedelta(hours=2))
+    assert len(builder.publications) - before <= 2
+    assert builder.builds - before <= 2
+    assert builder.current is not None
+    assert builder.current.published_at is not None
     publish_at = SNAPSHOT.publish_at
-    assert world.current.published_at >= publication_of(last_due(now + days * DAY, publish_at), publish_at)
+    assert builder.current.published_at >= publication_of(last_due(now + days * DAY, publish_at), publish_at)
 
 
 @settings(max_examples=15)
 @given(instants)
-def test_clock_step_back_publishes_nothing_twice(start: datetime) -> None:
-    world = World()
-    now = world.live(start, 3 * DAY)
-    days = [day for day, _ in world.publications]
-    builds = world.builds
-    world.live(now - 2 * DAY, 2 * DAY - timedelta(hours=2))
-    assert world.builds == builds
-    assert [day for day, _ in world.publications] == days
+def test_clock_step_back_repeats_no_publication(start: datetime) -> None:
+    builder = SimulatedBuilder()
+    now = builder.run_for(start, 3 * DAY)
+    days = [day for day, _ in builder.publications]
+    builds = builder.builds
+    builder.run_for(now - 2 * DAY, 2 * DAY - timedelta(hours=2))
+    assert builder.builds == builds
+    assert [day for day, _ in builder.publications] == days
 
 
 def test_leap_day_has_a_publication() -> None:
-    world = World()
-    world.live(at("2028-02-28T05:00:00"), 3 * DAY)
-    assert date(2028, 2, 29) in [day for day, _ in world.publications]
+    builder = SimulatedBuilder()
+    builder.run_for(at("2028-02-28T05:00:00"), 3 * DAY)
+    assert date(2028, 2, 29) in [day for day, _ in builder.publications]
 
 
 def test_start_depends_on_earlier_durations() -> None:
@@ -215,8 +215,8 @@ def test_complete_snapshot_is_not_published_early() -> None:
     yesterday = published(at("2026-11-19T04:00:00"), date(2026, 11, 19))
     early = at("2026-11-20T03:59:59.999999")
     assert decide_at(early, yesterday, [waiting, yesterday]) == Wait(at("2026-11-20T04:00:00"))
-    sharp = at("2026-11-20T04:00:00")
-    assert decide_at(sharp, yesterday, [waiting, yesterday]) == Publish(waiting)
+    on_time = at("2026-11-20T04:00:00")
+    assert decide_at(on_time, yesterday, [waiting, yesterday]) == Publish(waiting)
 
 
 def test_missed_day_does_not_supersede_a_complete_run() -> None:
@@ -257,7 +257,7 @@ def test_interrupted_run_is_retried_immediately(code: str | None) -> None:
     assert decide_at(end, published(at("2026-11-19T04:00:00")), [ended]) == Build(day)
 
 
-def test_day_of_another_builder_is_waited_for() -> None:
+def test_builder_waits_for_the_day_of_another_builder() -> None:
     until = at("2026-11-20T03:12:00")
     building = run(SnapshotState.BUILDING, at("2026-11-20T03:05:00"), date(2026, 11, 20), lease_until=until)
     yesterday = published(at("2026-11-19T04:00:00"), date(2026, 11, 19))
@@ -266,21 +266,21 @@ def test_day_of_another_builder_is_waited_for() -> None:
     assert decide_at(at("2026-11-20T03:12:00"), yesterday, [building, yesterday]) == Build(date(2026, 11, 20))
 
 
-def test_run_by_hand_after_the_hour_satisfies_the_day() -> None:
-    by_hand = published(at("2026-11-20T08:00:00"))
-    decision = decide_at(at("2026-11-20T09:00:00"), by_hand, [by_hand])
-    assert decision == Wait(planned_start(at("2026-11-21T04:00:00"), [by_hand], SNAPSHOT.margin))
+def test_manual_run_after_the_hour_satisfies_the_day() -> None:
+    manual = published(at("2026-11-20T08:00:00"))
+    decision = decide_at(at("2026-11-20T09:00:00"), manual, [manual])
+    assert decision == Wait(planned_start(at("2026-11-21T04:00:00"), [manual], SNAPSHOT.margin))
 
 
-def test_newer_snapshot_by_hand_supersedes_the_days_own() -> None:
-    world = World()
-    now = world.live(at("2026-11-18T05:00:00"), DAY + timedelta(hours=22, minutes=50))
-    assert world.history[0].state is SnapshotState.COMPLETE, "today's waits for four o'clock"
-    by_hand = run(SnapshotState.COMPLETE, now, None)
-    world.history.insert(0, by_hand)
-    world.publish(by_hand, now)
-    builds = world.builds
-    world.live(now, timedelta(hours=3))
-    assert world.builds == builds
-    assert world.current is not None
-    assert world.current.day is None
+def test_newer_manual_snapshot_supersedes_that_of_the_day() -> None:
+    builder = SimulatedBuilder()
+    now = builder.run_for(at("2026-11-18T05:00:00"), DAY + timedelta(hours=22, minutes=50))
+    assert builder.history[0].state is SnapshotState.COMPLETE, "today's snapshot waits for four o'clock"
+    manual = run(SnapshotState.COMPLETE, now, None)
+    builder.history.insert(0, manual)
+    builder.publish(manual, now)
+    builds = builder.builds
+    builder.run_for(now, timedelta(hours=3))
+    assert builder.builds == builds
+    assert builder.current is not None
+    assert builder.current.day is None
