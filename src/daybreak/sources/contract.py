@@ -31,8 +31,8 @@ class ModelRejected(Exception):
 
 
 def check_tables(source: str, tables: Mapping[str, Columns], accepted: AcceptedTypes) -> None:
-    """Check the source tables. `tables` maps lower-case table names to their columns; an engine that ignores case gives
-    lower-case column names. Raises SourceError that lists every fault; `source` begins the message.
+    """Check the source tables. `tables` maps lower-case table names to their columns. Column names are in lower case if
+    the engine ignores case. Raises SourceError that lists every fault; `source` begins the message.
     """
     faults = list(_table_faults(tables, accepted))
     if faults:
@@ -61,7 +61,7 @@ REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1
 
 
 def check_terms(repeated: tuple[object, ...] | None) -> None:
-    """Check the row of REPEATED_TERMS, None without one. Raises SourceError that names the terms."""
+    """Check the result of REPEATED_TERMS, a row or None. Raises SourceError that names the terms."""
     if repeated is not None:
         raise SourceError(
             f"Table terms has two rows for term_id {repeated[0]}: each acceptance would be exported twice. Remove one."
@@ -109,7 +109,7 @@ def _table_faults(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> Ite
 
 
 def _other_case(column: Column, types: Mapping[str, str]) -> str:
-    """What to add about a missing column that exists in another case, "" when it does not."""
+    """Return a hint about a missing column that exists in another case, "" if it does not exist."""
     other = next((name for name in types if name.lower() == column.name), None)
     if other is None:
         return ""

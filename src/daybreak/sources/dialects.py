@@ -1,7 +1,7 @@
-"""Models in other engines' SQL, and what their SQL says about them.
+"""Translation of models to other SQL dialects, and detection of models that aggregate.
 
-sqlglot is imported on demand: it loads for longer than a small resource takes, and only models of the operator's own
-and Spark need it.
+sqlglot is imported on demand: importing it takes longer than exporting a small resource, and only the operator's own
+models and Spark need it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def transpile(sql: str, dialect: str) -> str:
 
 
 def aggregates(model: Model) -> bool:
-    """Return whether a model aggregates, as it declares or else by its SQL. SQL that sqlglot cannot parse counts as
-    aggregating: its result is then computed once.
+    """Return whether a model aggregates: its declared value, else the result of parsing its SQL. SQL that sqlglot
+    cannot parse counts as aggregating, so that its result is computed only once.
     """
     return _sql_aggregates(model.sql) if model.aggregates is None else model.aggregates
 

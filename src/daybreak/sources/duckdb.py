@@ -1,8 +1,8 @@
 """The embedded engine as source: a DuckDB file, or a folder of Parquet files.
 
-A DuckDB file is attached read only, which also keeps DuckDB in other processes from writing to it. The list of Parquet
-files is fixed at opening. A reading is not used when a file was overwritten or replaced meanwhile. Once the source is
-attached the engine is locked: the SQL of a model cannot reach another file, an extension or a setting.
+A DuckDB file is attached read only, which also prevents DuckDB in other processes from writing to it. The list of
+Parquet files is fixed at opening. A reading is rejected if a file is overwritten or replaced in the meantime. After the
+source is attached, the engine is locked: the SQL of a model cannot access another file, an extension or a setting.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
 class DuckdbSource:
     """A `PlatformSource` over a DuckDB file or a folder of Parquet files.
 
-    `memory_bytes` is the engine's memory limit; it spills to `temp_dir`, which is created when it is missing. `models`
-    come from `catalogue.models.load_models`.
+    `memory_bytes` is the engine's memory limit. The engine spills to `temp_dir`, which is created if it does not exist.
+    `models` come from `catalogue.models.load_models`.
     """
 
     location: Path
@@ -93,7 +93,7 @@ class DuckdbSource:
             try:
                 yield reading
             except SourceError:
-                # A replaced file fails in many ways, none of which repeats.
+                # A replaced file causes various errors, and all of them are transient.
                 reading.confirm_unchanged()
                 raise
         finally:
@@ -132,7 +132,7 @@ class DuckdbReading:
 
             def columns_of(model: Model) -> Columns:
                 try:
-                    # DESCRIBE would return the stored name of a column whose alias differs in case alone.
+                    # DESCRIBE would return the stored name of a column whose alias differs only in case.
                     described = cursor.sql(f"SELECT * FROM ({model.at(self._as_of)})")
                 except duckdb.Error as error:
                     raise ModelRejected(first_line(error)) from error
@@ -179,8 +179,8 @@ class DuckdbReading:
             )
 
     def rows_query(self, resource: str) -> str:
-        """Return the model's SELECT, or one over its result when it aggregates: the result is stored on first use and
-        kept until the reading ends. Filters and projections take less work to run again than to store.
+        """Return the model's SELECT. If the model aggregates, return a SELECT over its result, which is stored on first
+        use until the reading ends. Filters and projections take less work to repeat than to store.
         """
         if resource not in self._queries:
             model = self._models[resource]

@@ -1,5 +1,5 @@
-"""Views in the embedded engine: a DuckDB file or Parquet files as the schema `source`, and above it the source tables
-in the catalogue's types.
+"""Views in the embedded engine: a DuckDB file or Parquet files as the schema `source`, and on top of it the source
+tables in the catalogue's types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from daybreak.sources.contract import Columns
 from daybreak.sources.parquet_folder import TableFiles
 
 _NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
-# In a DuckDB file, after a checksum.
+# Magic bytes of a DuckDB file, after a checksum.
 _MAGIC, _MAGIC_OFFSET = b"DUCK", 8
 
 
@@ -70,7 +70,7 @@ def source_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
     """
     found: dict[str, Columns] = {}
     for table in SOURCE_TABLES:
-        # The engine's own list of columns would first create its hundred system views.
+        # A query of the engine's list of columns would first create about a hundred system views.
         with engine_faults(f"Table {table.name}"):
             try:
                 relation = connection.sql(f"SELECT * FROM source.{table.name}")
@@ -92,7 +92,7 @@ def create_typed_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[st
 
 
 def create_other_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the source's other tables under their plain names, for queries and models of the operator's own."""
+    """Create the source's other tables under their plain names, for the operator's own queries and models."""
     for (name,) in connection.execute("SHOW TABLES FROM source").fetchall():
         if not _catalogue_columns(name.lower()):
             # A table of another schema, or one that cannot be read, is an error only for a query that names it.
@@ -135,16 +135,16 @@ def _catalogue_columns(table: str) -> tuple[Column, ...]:
 
 def _typed(column: Column, kind: str) -> str:
     value = _microseconds(column.name) if kind in _NANOSECONDS else column.name
-    # Texts are compared by their bytes whatever the table's collation; only a collation replaces another.
+    # Texts are compared by their bytes. Only an explicit collation overrides that of the table.
     collation = " COLLATE C" if column.type is ColumnType.TEXT else ""
     return f"CAST({value} AS {ENGINE_TYPES[column.type]}){collation} AS {column.name}"
 
 
 def _microseconds(name: str) -> str:
-    """A column of nanoseconds, as pandas writes them, truncated to microseconds.
+    """Return SQL that truncates a column of nanoseconds, as pandas writes them, to microseconds.
 
-    A cast rounds, which moves the last instant of a day to the next day. Infinities have no number. A nanosecond type
-    with a time zone converts to one without it through TIMESTAMPTZ only.
+    A cast rounds, which moves the last instant of a day to the next day. `epoch_ns` of an infinity is NULL. A
+    nanosecond type with a time zone can be converted to one without a time zone only through TIMESTAMPTZ.
     """
     number = f"epoch_ns({name})"
     return (

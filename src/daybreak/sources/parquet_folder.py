@@ -28,7 +28,7 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Return the present state of a file. Raises OSError."""
+        """Return the current state of a file. Raises OSError."""
         status = path.stat()
         return cls(path, status.st_size, status.st_mtime_ns, status.st_ino)
 
@@ -50,7 +50,7 @@ class TableFiles:
 
 
 def list_tables(folder: Path) -> list[TableFiles]:
-    """Return the tables of a folder, names in lower case, without those that have no file.
+    """Return the tables of a folder that have files, names in lower case.
 
     Raises SourceError when it is ambiguous which files are a table.
     """
@@ -70,7 +70,7 @@ def list_tables(folder: Path) -> list[TableFiles]:
 def _data_files(folder: Path) -> Iterator[Path]:
     if (folder / "_delta_log").exists():
         raise SourceError(
-            f"{folder} is a Delta table, whose log says which files are current. Read it through a catalog: set "
+            f"{folder} is a Delta table, whose log lists the current files. Read it through a catalog: set "
             'source.engine = "spark" and source.location = "catalog:NAME".'
         )
     for entry in _entries(folder):

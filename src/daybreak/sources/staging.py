@@ -1,7 +1,7 @@
-"""Staging tables: rows that arrive over a connection are stored in tables of the embedded engine.
+"""Staging tables: rows that are received over a connection are stored in tables of the embedded engine.
 
-There they are read as often as needed (fingerprints, lines, referential checks) without querying the platform twice.
-The tables are in memory; what exceeds the engine's limit spills to the temporary folder, compressed, which takes half
+The export reads them several times (fingerprints, lines, referential checks) but queries the platform only once. The
+tables are in memory. Data beyond the engine's memory limit spills to the temporary folder, compressed, which takes half
 the space of a database file.
 """
 
@@ -31,7 +31,7 @@ from daybreak.export.sql import identifier
 _INSERT_BYTES = 8 << 20
 _STOP_INTERVAL_SECONDS = 1.0
 _WIDE_TABLE_SHARE = 16
-"""A table holds at most the engine's memory divided by this of wide rows."""
+"""Divisor of the engine's memory: the maximum size of a table with wide rows."""
 
 
 class ArrowStream(Protocol):
@@ -44,17 +44,17 @@ OpenStream = Callable[[], AbstractContextManager[ArrowStream]]
 """Opens a stream of a resource's rows. Leaving the context closes its connection."""
 
 ValueSql = Callable[[Column, str], str]
-"""Returns SQL for a column's value from SQL for the value as it arrived, in the engine's type."""
+"""Returns SQL for a column's value, from SQL for the received value in the engine's type."""
 
 
 class StreamFailed(SourceUnavailable):
-    """A stream ended with an error. Nothing of it is kept. `sqlstate` is set by the connection that opened it."""
+    """A stream ended with an error. None of its rows are stored. The connection that opened it sets `sqlstate`."""
 
     sqlstate: str | None = None
 
 
 class StagingTables:
-    """Staging tables of one reading, in a dedicated engine. All are gone when the engine closes."""
+    """Staging tables of one reading, in a dedicated engine. They are dropped when the engine closes."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_table_bytes: int, value_sql: ValueSql) -> None:
         self._connection = connection
@@ -76,10 +76,10 @@ class StagingTables:
     ) -> str:
         """Store the rows of all streams, read in parallel. Return a SELECT over them.
 
-        Either every stream ends normally, or no row is kept and the error of the first that failed is raised; `stop`
-        is called to end the others early. `repeatable` streams are opened again when the rows are too wide for the
-        engine's memory, and then inserted in small parts: the engine processes 2,048 rows at a time whatever their
-        width, so a table is limited to what fits.
+        If a stream fails, no row is stored, `stop` is called to end the other streams early, and the first error is
+        raised. `repeatable` streams are opened again if the rows are too wide for the engine's memory, and then
+        inserted in small parts. The engine processes 2,048 rows at a time regardless of their width, so the tables of
+        wide rows are small.
         """
         try:
             return self._load(resource, streams, self._insert_stream, stop)
@@ -117,13 +117,13 @@ class StagingTables:
         return table
 
     def _insert_stream(self, resource: Resource, open_stream: OpenStream, tables: list[str]) -> None:
-        """One table and one statement for the whole stream: the fastest way."""
+        """Insert the whole stream into one table with one statement, which is the fastest way."""
         table = self._create_table(resource, tables)
         with self._connection.cursor() as cursor, open_stream() as stream:
             self._insert(cursor, resource, table, stream)
 
     def _insert_parts(self, resource: Resource, open_stream: OpenStream, tables: list[str]) -> None:
-        """A statement for a few batches, and a new table before wide rows become too many for one."""
+        """Insert a few batches per statement, and create another table when one is full of wide rows."""
         table, filled_bytes = self._create_table(resource, tables), 0
         with self._connection.cursor() as cursor, open_stream() as stream:
             for part in _parts(nanoarrow.c_array_stream(stream), resource):
@@ -151,11 +151,11 @@ class StagingTables:
 
 
 def _wait_for_all(inserts: Sequence[Future[None]], stop: Callable[[], None]) -> None:
-    """Wait for all inserts. Raises the error of the first that failed, whatever the others raise when stopped."""
+    """Wait for all inserts. Raises the first error, and ignores the errors of the inserts that were stopped."""
     done, running = wait(inserts, return_when=FIRST_EXCEPTION)
     first = next((error for insert in done if (error := insert.exception()) is not None), None)
     while running:
-        # Repeatedly, because a stream may only just be starting.
+        # Called repeatedly, because a stream may not have started yet.
         stop()
         running = wait(running, _STOP_INTERVAL_SECONDS).not_done
     if first is not None:
@@ -177,17 +177,17 @@ class _Part:
 
 def _parts(batches: CArrayStream, resource: Resource) -> Iterator[_Part]:
     schema = batches.get_schema()
-    held: list[CArray] = []
+    pending: list[CArray] = []
     rows = size_bytes = 0
     while (batch := _next_batch(batches, resource)) is not None:
-        held.append(batch)
+        pending.append(batch)
         rows += len(batch)
         size_bytes += _size_bytes(batch)
         if size_bytes >= _INSERT_BYTES:
-            yield _Part(schema, held, rows, size_bytes)
-            held, rows, size_bytes = [], 0, 0
+            yield _Part(schema, pending, rows, size_bytes)
+            pending, rows, size_bytes = [], 0, 0
     if rows:
-        yield _Part(schema, held, rows, size_bytes)
+        yield _Part(schema, pending, rows, size_bytes)
 
 
 def _size_bytes(batch: CArray) -> int:
@@ -204,7 +204,7 @@ def _next_batch(batches: Iterator[CArray], resource: Resource) -> CArray | None:
 
 
 def _stream_failed(resource: Resource, error: Exception) -> StreamFailed:
-    """The server's message, without what driver and engine put in front."""
+    """Return an error with the server's message, without the prefixes of the driver and the engine."""
     return StreamFailed(f"Resource {resource.name}: {str(error).strip().rpartition(']: ')[2]}")
 
 
@@ -216,7 +216,7 @@ def _unchanged(_column: Column, value: str) -> str:
 def open_staging(
     *, memory_bytes: int, threads: int, temp_dir: Path, value_sql: ValueSql = _unchanged
 ) -> Iterator[StagingTables]:
-    """Open staging tables in an engine that accesses `temp_dir` alone. `value_sql` corrects values that a driver
+    """Open staging tables in an engine that can access only `temp_dir`. `value_sql` corrects values that a driver
     changes.
     """
     connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)

@@ -62,7 +62,7 @@ def test_every_table_fault_is_listed() -> None:
 
 
 @pytest.mark.parametrize("kind", ["NULL", "ANY(10,2)", "UUID"])
-def test_untyped_and_parametrised_types_are_accepted(kind: str) -> None:
+def test_untyped_and_parametrized_types_are_accepted(kind: str) -> None:
     kind = '"NULL"' if kind == "NULL" else kind
     leaders = [(column, kind if column == "leader_id" else "ANY") for column, _ in tables()["leaders"]]
     check_tables("The source", tables(leaders=leaders), ACCEPTED)

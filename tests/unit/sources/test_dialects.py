@@ -1,4 +1,4 @@
-"""Models in other engines' SQL, and what their SQL says about them."""
+"""Translation of models to other SQL dialects, and detection of models that aggregate."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_shipped_models_do_not_load_sqlglot() -> None:
     assert done.stdout == "5 False\n"
 
 
-def test_shipped_models_declare_what_their_sql_does() -> None:
+def test_shipped_models_declare_whether_they_aggregate() -> None:
     for model in load_models().values():
         assert model.aggregates is not None
         assert aggregates(Model(model.resource, model.sql, "undeclared")) == model.aggregates, model.resource
@@ -51,5 +51,5 @@ def test_shipped_models_declare_what_their_sql_does() -> None:
         ("SELECT (", True),
     ],
 )
-def test_aggregation_is_recognised_in_sql(sql: str, expected: bool) -> None:
+def test_aggregation_is_recognized_in_sql(sql: str, expected: bool) -> None:
     assert aggregates(Model("members", sql, "mine.sql")) is expected

@@ -1,4 +1,4 @@
-"""The DuckDB source: files and folders, complete fault messages, a locked engine, one consistent reading."""
+"""The DuckDB source: files and folders, error messages, the locked engine, and consistent readings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TYPES = {
 
 
 def make_platform(path: Path, changes: Mapping[str, str] | None = None) -> Path:
-    """Make a DuckDB file with all tables. `changes` replaces the CREATE of a table, "" omits it."""
+    """Create a DuckDB file with all tables. `changes` has other CREATE statements by table; "" omits the table."""
     with duckdb.connect(str(path)) as connection:
         for table in SOURCE_TABLES:
             columns = ", ".join(f"{c.name} {_TYPES[c.type.value]}" for c in table.columns)
@@ -213,7 +213,7 @@ def test_aggregating_model_is_computed_once(platform: Path, tmp_path: Path) -> N
     assert found[0] == found[1]
 
 
-def test_a_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
+def test_model_may_end_with_a_comment(platform: Path, tmp_path: Path) -> None:
     own = tmp_path / "models"
     own.mkdir()
     usual = load_models()["communities"].sql.strip()
@@ -284,7 +284,7 @@ def test_errors_of_a_changed_file_are_transient(
 
 
 def test_overwritten_file_invalidates_the_reading(platform: Path, tmp_path: Path) -> None:
-    """The engine would read blocks of the new file without noticing."""
+    """The engine does not detect the change: it would read blocks of the new file."""
     other = make_platform(tmp_path / "other.duckdb")
     with reading(platform, tmp_path) as opened:
         opened.confirm_unchanged()

@@ -1,4 +1,4 @@
-"""Folders of Parquet as writers leave them: several files, partitions, files that are not data."""
+"""Folders of Parquet files in the layouts of common writers: several files, partitions, files that are not data."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -20,7 +20,7 @@ OTHER = LEADER[:-1] + "b"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A platform of two Leaders with a Member each."""
+    """Return the folder of a platform with two Leaders, each with one Member."""
     platform = make_platform(tmp_path / "platform.duckdb")
     fill(
         platform,
@@ -42,7 +42,7 @@ def rows_of_members(folder: Path, temp: Path) -> dict[str, int]:
 
 
 def split_members(folder: Path, *names: str) -> None:
-    """Replace the file of members by several, each with one row."""
+    """Replace the file of members by several files with one row each."""
     whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
     for number, name in enumerate(names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def split_members(folder: Path, *names: str) -> None:
 
 
 def partition_by_leader(folder: Path) -> None:
-    """Partition a table as Spark, Hive and DuckDB do: the column is in the names of folders and in no file."""
+    """Partition a table as Spark, Hive and DuckDB do: the column is in the names of folders, not in the files."""
     whole = (folder / "members.parquet").rename(folder / "_whole.parquet")
     with duckdb.connect() as connection:
         connection.execute(f"COPY (FROM '{whole}') TO '{folder}/members' (FORMAT parquet, PARTITION_BY (leader_id))")

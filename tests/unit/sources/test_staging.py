@@ -1,4 +1,4 @@
-"""Streams are stored whole or not at all, however wide their rows are."""
+"""Staging tables: a stream is stored completely or not at all, regardless of the width of its rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stream(batches: Iterator[pa.RecordBatch]) -> AbstractContextManager[ArrowStr
 
 
 def test_rows_wider_than_memory_are_stored_in_parts(tmp_path: Path) -> None:
-    """A vector of 2,048 such rows would be 2 GB. Each stream alone exceeds the engine's memory."""
+    """A vector of 2,048 such rows would take 2 GB. Each stream alone exceeds the engine's memory."""
     streams = [lambda first=first: stream(rows(first, 150, MEGABYTE)) for first in (0, 1000)]
     with open_staging(memory_bytes=100 * MEGABYTE, threads=2, temp_dir=tmp_path) as staging:
         with pytest.raises(RunError, match=r"snapshot\.memory_limit"):
@@ -93,7 +93,7 @@ def test_no_streams_give_no_rows(tmp_path: Path) -> None:
 
 
 def changes_at(*instants: int) -> AbstractContextManager[ArrowStream]:
-    """A stream of changes at these microseconds since 1970."""
+    """Open a stream of changes at these microseconds since 1970."""
     name = "00000000-0000-4000-8000-000000000000"
     return stream(
         pa.RecordBatch.from_pydict(
@@ -109,15 +109,15 @@ def changes_at(*instants: int) -> AbstractContextManager[ArrowStream]:
 
 
 def test_extreme_times_are_stored_unchanged(tmp_path: Path) -> None:
-    """Other engines may hold them; only the PostgreSQL driver changes them."""
-    long_ago, ever, never = -(10**18), 2**63 - 1, -(2**63) + 1
+    """Other sources may contain such times. Only the PostgreSQL driver changes them."""
+    ancient, infinity, minus_infinity = -(10**18), 2**63 - 1, -(2**63) + 1
     with open_staging(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path) as staging:
-        select = staging.load(CHANGES, [lambda: changes_at(long_ago, ever, never)])
+        select = staging.load(CHANGES, [lambda: changes_at(ancient, infinity, minus_infinity)])
         with closing(staging.cursor()) as cursor:
             found = cursor.execute(f'SELECT CAST("STATE_CHANGED_AT" AS VARCHAR) FROM ({select})').fetchall()
     assert sorted(text for (text,) in found) == ["-infinity", "29720-04-05 (BC) 22:13:20", "infinity"]
     with (
         open_staging(memory_bytes=60 * MEGABYTE, threads=2, temp_dir=tmp_path, value_sql=corrected_value) as staging,
-        pytest.raises(SourceError, match="STATE_CHANGED_AT has a time after the last one a file can hold"),
+        pytest.raises(SourceError, match="STATE_CHANGED_AT has a time after the last one that files support"),
     ):
-        staging.load(CHANGES, [lambda: changes_at(long_ago)])
+        staging.load(CHANGES, [lambda: changes_at(ancient)])

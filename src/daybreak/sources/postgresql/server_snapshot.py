@@ -1,8 +1,8 @@
 """One exported snapshot of a PostgreSQL server, and the connections that read in it.
 
 The keeper, a psycopg connection, holds the snapshot (`REPEATABLE READ READ ONLY`) and answers small queries. Rows are
-streamed over ADBC connections in the same snapshot. A connection whose stream ended normally is used again, so a
-reading takes three in all; one whose stream failed is closed.
+streamed over ADBC connections in the same snapshot. A connection whose stream ended normally is reused, so a reading
+needs three connections in total. A connection whose stream failed is closed.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _CONNECTION_PARAMETERS = {
     "keepalives_count": "3",
     "application_name": "daybreak",
 }
-# The transaction lasts as long as the run: no setting of the role may end it for being idle or long. Servers know
-# different subsets of these settings.
+# The transaction lasts as long as the run, so timeouts of idle or long transactions must not end it. The available
+# settings depend on the version of the server.
 _NO_TIMEOUTS = (
     "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
     "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
 )
-# The server recodes databases of other encodings. Where a row-level security policy would hide rows from the role, the
-# server refuses instead. A session that alters a table waits for the keeper, and streams queue behind that session; the
-# server sees no deadlock, because the keeper waits for no lock. The lock timeout ends it.
+# The server converts texts of other encodings. If a row-level security policy would hide rows from the role, the server
+# reports an error. A session that alters a table waits for the keeper, and streams queue behind that session. The
+# server detects no deadlock, because the keeper does not wait for a lock. The lock timeout ends the wait.
 _SESSION_SETTINGS = (
     "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'; SET row_security TO off; SET lock_timeout TO '10s'"
 )
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
-# A sixteenth of the driver's default: buffers are reused, which takes less memory and a tenth less work.
+# A sixteenth of the driver's default. Buffers are reused, which takes less memory and a tenth less work.
 _BATCH_BYTES = 1 << 20
 # SQLSTATE classes of errors that may not repeat: connection (08), conflict and recovery (40), resources (53), operator
 # intervention (57), and lock timeout (55P03).
@@ -69,17 +69,17 @@ class ServerSnapshot:
         self._name = name
         self._timeout_seconds = timeout_seconds
         self._lock = Lock()
-        # The driver queries the server's types on a separate connection; the keeper works meanwhile.
+        # In a separate thread, because the driver first queries the server's types. The keeper is used in the meantime.
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="driver")
         self._database = self._opener.submit(adbc_driver_postgresql.connect, _adbc_uri(location))
         self._idle: deque[AdbcConnection] = deque()
         self._streaming: set[AdbcConnection] = set()
-        self._cancelled: set[AdbcConnection] = set()
+        self._canceled: set[AdbcConnection] = set()
 
     @contextmanager
     def stream(self, sql: str, *, parallel_workers: bool = True) -> Iterator[ArrowStream]:
-        """Stream the rows of one SELECT, in any thread. Without `parallel_workers` the server runs it in one process:
-        use that for SELECTs that are streamed side by side. Raises SourceError, SourceUnavailable.
+        """Stream the rows of one SELECT, in any thread. Without `parallel_workers` the server runs it in one process,
+        for SELECTs that are streamed in parallel. Raises SourceError, SourceUnavailable.
         """
         with server_faults("The source", timeout_seconds=self._timeout_seconds):
             try:
@@ -104,7 +104,7 @@ class ServerSnapshot:
             except BaseException:
                 with self._lock:
                     self._streaming.discard(connection)
-                    self._cancelled.discard(connection)
+                    self._canceled.discard(connection)
                 connection.close()
                 raise
             with self._lock:
@@ -114,9 +114,9 @@ class ServerSnapshot:
     def cancel(self) -> None:
         """Cancel the statements of all open streams, from any thread."""
         with self._lock:
-            self._cancelled |= self._streaming
+            self._canceled |= self._streaming
             for connection in self._streaming:
-                # A server that is gone has cancelled them.
+                # A server that is no longer available has canceled them.
                 with suppress(adbc_driver_manager.Error):
                     connection.cancel()
 
@@ -149,12 +149,12 @@ class ServerSnapshot:
     def _sqlstate_of_failure(self, connection: AdbcConnection, sql: str, seconds: float) -> str | None:
         """Return the SQLSTATE of the error that ended a stream, None when the server reported none.
 
-        An Arrow stream carries a message without a SQLSTATE. When the connection survived, the statement runs again in
-        the same snapshot: an error in the data returns, a cancellation or a conflict usually does not. A stream that
-        was cancelled here, or has used up its timeout, is not run again.
+        An error of an Arrow stream has a message but no SQLSTATE. If the connection is still usable, the statement is
+        repeated in the same snapshot: an error in the data recurs, a cancellation or a conflict usually does not. The
+        statement is not repeated if the stream was canceled here or exceeded its timeout.
         """
         with self._lock:
-            if connection in self._cancelled:
+            if connection in self._canceled:
                 return None
         if 0 < self._timeout_seconds <= seconds:
             return _QUERY_CANCELED
@@ -169,7 +169,7 @@ class ServerSnapshot:
                     repeating.execute(statement.encode())
                 return _sqlstate_of(repeating, sql)
         except psycopg.Error:
-            # The snapshot is gone, or the server.
+            # The snapshot or the server is no longer available.
             return None
 
 
@@ -222,8 +222,8 @@ def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]
     """Convert errors of both drivers by their SQLSTATE: SourceUnavailable when another attempt may succeed, SourceError
     otherwise. `subject` begins the message.
 
-    A cancelled statement has the same SQLSTATE for every cause, and a message in the server's language: it exceeded
-    its timeout when it took `timeout_seconds` or more.
+    A canceled statement has the same SQLSTATE for every cause, and a message in the server's language. It counts as
+    timed out if it took `timeout_seconds` or more.
     """
     began = monotonic()
     try:
@@ -243,7 +243,7 @@ def _connect(location: str) -> Connection:
 
 
 def _parameters(location: str) -> dict[str, Any]:
-    """Return the parameters of an address. Raises SourceError without the address, which may contain a password."""
+    """Return the parameters of an address. Raises SourceError, whose message omits the address and its password."""
     try:
         if not location.startswith(("postgresql://", "postgres://")):
             raise psycopg.ProgrammingError
@@ -260,7 +260,7 @@ def _missing_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _adbc_uri(location: str) -> str:
-    """Return the same address for ADBC, which accepts parameters in the URL alone."""
+    """Return the same address for ADBC, which accepts parameters only in the URL."""
     parts = urlsplit(location)
     missing = _missing_parameters(conninfo.conninfo_to_dict(location))
     query = "&".join(

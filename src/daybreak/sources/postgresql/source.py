@@ -67,7 +67,7 @@ class PostgresqlSource:
     """A `PlatformSource` over a PostgreSQL database (`postgresql://...`), or a read replica.
 
     `memory_bytes`, `threads` and `temp_dir` are for the engine with the staging tables. `statement_timeout_seconds`
-    bounds each model; 0 leaves the server's limit.
+    limits each model; 0 keeps the server's limit.
     """
 
     # Not in the repr, which tracebacks and logs show: the address may contain a password.
@@ -146,7 +146,7 @@ class PostgresqlReading:
         return self._leaders
 
     def input_bytes(self) -> int:
-        """Return the size of the tables on the server; of views, partitioned and foreign tables the planner's
+        """Return the size of the tables on the server. For views, partitioned and foreign tables it is the planner's
         estimate.
         """
         with server_faults("The source"):
@@ -161,7 +161,7 @@ class PostgresqlReading:
         return referential_faults(self, resources)
 
     def confirm_unchanged(self) -> None:
-        """Query the keeper once more: its transaction has held the snapshot until now."""
+        """Query the keeper once more, which fails if its transaction no longer holds the snapshot."""
         with server_faults("The source"):
             self._keeper.execute("SELECT 1")
 
@@ -187,7 +187,7 @@ class PostgresqlReading:
         select = f"{self._tables.with_typed_tables()}SELECT {columns} FROM ({self._server_sql(model)}) AS model"
         if aggregates(model):
             return [partial(self._snapshot.stream, select)]
-        # The server's own hash of an identifier. A NULL equals neither 0 nor 1.
+        # The server's hash function for UUIDs. The hash of NULL is NULL, so the second condition includes it.
         half = f"uuid_hash(CAST({identifier(_hashed_column(resource))} AS uuid)) & 1"
         return [
             partial(self._snapshot.stream, f"{select} WHERE {half} {condition}", parallel_workers=False)
@@ -201,7 +201,7 @@ class PostgresqlReading:
     def _columns_of_model(self, model: Model) -> Columns:
         sql = self._server_sql(model)
         try:
-            # A savepoint: a failed statement must not end the transaction that holds the snapshot.
+            # In a savepoint, because a failed statement must not end the transaction that holds the snapshot.
             with self._keeper.transaction(), self._keeper.cursor() as cursor:
                 cursor.execute(f"{self._tables.with_typed_tables()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
                 described = cursor.description or []
@@ -216,5 +216,5 @@ class PostgresqlReading:
 
 
 def _hashed_column(resource: Resource) -> str:
-    """A column with many values: an identifier of the key, or else the Leader's."""
+    """Return a column with many distinct values: an identifier of the key, else that of the Leader."""
     return next((name for name in resource.key if resource.column(name).type is ColumnType.UUID), "LEADER_ID")

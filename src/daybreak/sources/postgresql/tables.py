@@ -1,4 +1,4 @@
-"""The source tables on a PostgreSQL server: privileges, columns, sizes, and the SQL that gives them the catalogue's
+"""The source tables on a PostgreSQL server: privileges, columns, sizes, and SQL that converts them to the catalogue's
 types.
 """
 
@@ -11,7 +11,7 @@ from daybreak.sources.contract import Columns
 from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
 
 # Tables are found by the role's search_path, which skips schemas that the role may not use. Row-level security that
-# would hide rows is reported too: files must not lack rows unnoticed.
+# would hide rows is also reported, because files would silently lack these rows.
 _MISSING_GRANTS = """
 WITH required AS (
     SELECT name, column_name, to_regclass(name) AS found FROM unnest(%s::text[], %s::text[]) AS t (name, column_name)
@@ -54,7 +54,7 @@ _TABLE_NAMES = [table.name for table in SOURCE_TABLES]
 
 
 class ServerTables:
-    """The source tables as a connection sees them. Queries raise psycopg's errors, for the caller's `server_faults`."""
+    """The source tables of a connection. Queries raise psycopg's errors; the caller converts them (`server_faults`)."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -85,8 +85,8 @@ class ServerTables:
     def with_typed_tables(self) -> str:
         """Return a WITH clause, or "", that replaces tables whose column types differ from the catalogue's.
 
-        The server compares no text with a UUID, an enum only with its own values, and a citext without case. A count
-        becomes a whole number before it is summed. Instants have no time zone, as in every other source.
+        The server cannot compare a text with a UUID, compares an enum only with its own values, and ignores case in a
+        citext. A count is rounded to an integer before it is summed. Instants have no time zone, as in other sources.
         """
         typed = []
         for table in SOURCE_TABLES:
@@ -112,16 +112,16 @@ def type_name(kind: str, family: str | bytes) -> str:
 
 
 def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
-    """A column of a table in the catalogue's type; "" when it has that type already."""
+    """Return SQL that casts a column to the catalogue's type, "" if it already has that type."""
     if column_type is ColumnType.UUID and kind != "uuid":
-        # Through text, which has no trailing blanks.
+        # The cast to text removes trailing blanks.
         return f"CAST(CAST({name} AS text) AS uuid) AS {name}"
     if column_type is ColumnType.TEXT and kind == "USER-DEFINED":
         return f"CAST({name} AS text) AS {name}"
     if column_type is ColumnType.BIGINT and kind == "numeric":
         return f"CAST({name} AS bigint) AS {name}"
     if column_type is ColumnType.TIMESTAMP and kind == "timestamp with time zone":
-        # Adds nothing to UTC. A cast, or a comparison with the models' literals, would apply the rules of the session's
-        # time zone to every row: a sixth of the time of the nine models.
+        # An offset of zero keeps UTC. A cast, or a comparison with the models' literals, would apply the rules of the
+        # session's time zone to every row, which takes a sixth of the time of the nine models.
         return f"{name} AT TIME ZONE INTERVAL '0' AS {name}"
     return ""

@@ -1,7 +1,7 @@
 """Corrects dates and timestamps that the PostgreSQL driver changes.
 
-The driver moves the epoch from 2000 to 1970 without checking for overflow: infinities, and the last centuries of
-PostgreSQL's calendar, wrap around to before that calendar begins.
+The driver converts the epoch from 2000 to 1970 without checking for overflow. Infinities, and the last centuries of
+PostgreSQL's calendar, wrap around to instants before the start of that calendar.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WRAPPED_INFINITIES = {
 
 
 def corrected_value(column: Column, value: str) -> str:
-    """Return the engine's SQL for a column's value, from SQL for the value as it arrived. A wrapped value that cannot
-    be recovered is an error of the engine.
+    """Return the engine's SQL for a column's value, from SQL for the received value. The engine reports an error for a
+    wrapped value that cannot be recovered.
     """
     if column.type not in _WRAPPED_INFINITIES:
         return value
@@ -31,6 +31,6 @@ def corrected_value(column: Column, value: str) -> str:
         f"WHEN {kind} {literal(wrapped)} THEN {kind} {literal(infinity)}"
         for infinity, wrapped in _WRAPPED_INFINITIES[column.type]
     )
-    message = literal(f"{column.name} has a time after the last one a file can hold")
+    message = literal(f"{column.name} has a time after the last one that files support")
     recovered = f"CASE {value} {cases} ELSE error({message}) END"
     return f"CASE WHEN {value} < {kind} {literal(_CALENDAR_START)} THEN {recovered} ELSE {value} END"

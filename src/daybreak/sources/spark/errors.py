@@ -17,7 +17,7 @@ _RAISED_IN_TASK = f"{SourceError.__module__}.{SourceError.__qualname__}: "
 
 @contextmanager
 def spark_faults(subject: str) -> Iterator[None]:
-    """Convert Spark's errors: SourceError for SQL that the analyzer rejects and for rows that a task found invalid,
+    """Convert Spark's errors: SourceError for SQL that the analyzer rejects and for rows that a task rejects,
     SourceUnavailable for any other failed job, which may succeed when repeated. `subject` begins the message.
     """
     try:

@@ -1,4 +1,4 @@
-"""Assigns Leaders to partitions: several small Leaders share one, a large Leader has its own."""
+"""Assigns Leaders to partitions: several small Leaders share a partition, a large Leader has a dedicated one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def repartition_by_leader(
 ) -> DataFrame:
     """Repartition rows so that each Leader is in one partition. `counts` are the rows per Leader.
 
-    Rows without a Leader, which are counted, are in the first partition; those of `split` Leaders are left out.
+    Rows without a Leader are in the first partition, which counts them. Rows of `split` Leaders are excluded.
     """
     partitions_of, partitions = assign_partitions(counts, partition_rows)
     partitions_of |= dict.fromkeys(split, -1)

@@ -1,6 +1,4 @@
-"""Rows that carry the lines of a split Leader through Spark, from the tasks that encode ranges to the one that joins
-them.
-"""
+"""Spark rows with the lines of a split Leader, from the tasks that encode ranges to the task that joins them."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ def lines_row(place: int, number: int, position: int, chunk: LeaderChunk, kinds:
 
 
 def split_leaders(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[LeaderRange], Iterator[LeaderChunk]]]:
-    """Yield the ranges and chunks of each Leader, from rows in RANGE_ORDER. Consume the chunks of one Leader before the
-    next is requested.
+    """Yield the ranges and chunks of each Leader, from rows in RANGE_ORDER. Consume the chunks of one Leader before you
+    request the next Leader.
     """
     rows = ((batch, index) for batch in batches for index in range(batch.num_rows))
     for _, leader_rows in groupby(rows, key=lambda row: _cell("place", *row)):
@@ -63,7 +61,7 @@ def _cell(name: str, batch: pa.RecordBatch, index: int) -> Any:
 
 
 def _chunk(batch: pa.RecordBatch, index: int) -> LeaderChunk:
-    """Return views into the batch, which the chunk owns."""
+    """Return a chunk with views into the batch. The batch is the owner of the views."""
     lines = {
         kind: memoryview(batch.column(kind)[index].as_buffer()).cast("B")
         for kind in ("csv", "json")

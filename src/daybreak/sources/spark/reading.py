@@ -63,8 +63,8 @@ _PROGRESS_INTERVAL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """Limits of each task: the memory of its engine, its threads, and the rows of a partition, which only a larger
-    Leader exceeds.
+    """Limits of each task: the memory of its engine, its threads, and the rows of a partition. Only a partition with a
+    single larger Leader exceeds the number of rows.
     """
 
     memory_bytes: int
@@ -73,7 +73,7 @@ class TaskLimits:
 
 
 class SparkReading:
-    """One reading of a Spark source: a `Reading` whose files are made by tasks."""
+    """One reading of a Spark source: a `Reading` whose files are written by tasks."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class SparkReading:
             parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
             repeated = self._session.sql(REPEATED_TERMS).first()
-        # Other engines reject these by type. Here such a Leader would have no rows.
+        # Other engines reject these by their type. In Spark, such a Leader would have no rows.
         invalid = next((value for row in parents for value in row if value is not None and not is_id(value)), None)
         if invalid is not None:
             raise SourceError(f"Table leaders: {invalid!r} is not a UUID.")
@@ -171,7 +171,7 @@ class SparkReading:
         return faults
 
     def _model_rows(self, resource: str) -> DataFrame:
-        """The model's rows, with columns in order and identifiers as text."""
+        """Return the model's rows, with columns in order and identifiers as text."""
         return self._session.sql(transpile(self._models[resource].at(self._as_of), "spark"))
 
     def _columns_of_model(self, model: Model) -> Columns:
@@ -182,7 +182,7 @@ class SparkReading:
         return [(field.name, field.dataType.simpleString()) for field in fields]
 
     def _collect(self, frame: DataFrame, rows_done: Accumulator[int], observer: ExportObserver) -> list[Row]:
-        """Run the job, reporting progress meanwhile."""
+        """Run the job, and report its progress until it ends."""
         with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as executor:
             collecting = executor.submit(frame.collect)
             while not wait([collecting], _PROGRESS_INTERVAL_SECONDS).done:
@@ -190,11 +190,11 @@ class SparkReading:
             return collecting.result()
 
     def _task_results(self, task: SparkTask, rows_done: Accumulator[int]) -> DataFrame:
-        """Rows of RESULT_SCHEMA from all tasks."""
+        """Return rows of RESULT_SCHEMA from all tasks."""
         rows = self._model_rows(task.job.resource)
         counted = rows.groupBy("LEADER_ID").count().collect()
         counts: dict[str, int] = {row[0]: row[1] for row in counted if row[0] is not None}
-        # A Parquet file has one writer from its first row on.
+        # One task has to write all rows of a Parquet file.
         split = [] if PARQUET in task.job.formats else self._leaders_to_split(counts)
         whole = {leader: count for leader, count in counts.items() if leader not in split}
 
@@ -211,7 +211,7 @@ class SparkReading:
     def _joined_results(
         self, task: SparkTask, rows: DataFrame, split: Sequence[str], split_rows: int, rows_done: Accumulator[int]
     ) -> DataFrame:
-        """Rows of RESULT_SCHEMA of the split Leaders."""
+        """Return rows of RESULT_SCHEMA of the split Leaders."""
         places = {leader: place for place, leader in enumerate(split)}
 
         def encode_range(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -230,14 +230,14 @@ class SparkReading:
         )
 
     def _leaders_to_split(self, counts: Mapping[str, int]) -> list[str]:
-        """Leaders that would occupy a core when all others are done."""
+        """Return the Leaders whose export would continue on one core after all other Leaders are exported."""
         share = sum(counts.values()) // self._session.sparkContext.defaultParallelism
         max_rows = max(share, 2 * self._limits.partition_rows)
         return [leader for leader in self.leaders() if counts.get(leader, 0) > max_rows]
 
 
 def _key_order(resource: Resource) -> Iterator[SparkColumn]:
-    """The order of the resource's rows in Spark: identifiers as lower-case text."""
+    """Yield the sort columns of the resource's rows in Spark: identifiers as lower-case text."""
     for name in resource.key:
         yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
 
@@ -264,13 +264,13 @@ def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
 
 
 def _typed(column: Column) -> str:
-    """A column of a source table in the type that the models expect."""
+    """Return SQL for a column of a source table in the type that the models expect."""
     if column.type is ColumnType.BIGINT:
         # Spark's cast of a DECIMAL truncates; the other engines round.
         return f"CAST(round({column.name}) AS bigint) AS {column.name}"
     if column.type is not ColumnType.UUID:
         return f"CAST({column.name} AS {_SPARK_TYPES[column.type]}) AS {column.name}"
     text = f"lower(CAST({column.name} AS string))"
-    # Other engines accept braces and missing dashes, and so do the tasks' engines.
+    # Other engines, including those of the tasks, accept braces and missing dashes.
     dashed = f"regexp_replace({text}, {literal(_UNDASHED_UUID)}, '$1-$2-$3-$4-$5')"
     return f"CASE WHEN length({text}) = {_UUID_LENGTH} THEN {text} ELSE {dashed} END AS {column.name}"

@@ -47,7 +47,7 @@ def _stop_at_exit(context: SparkContext) -> None:
     """
 
     def stop() -> None:
-        # The JVM may have died before.
+        # The JVM may already have ended.
         with suppress(Py4JError, OSError):
             context.stop()
 

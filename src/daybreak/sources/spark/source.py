@@ -1,7 +1,7 @@
-"""Apache Spark as source: the models run in Spark SQL, tasks make and store the files.
+"""Apache Spark as source: the models run in Spark SQL, and tasks write the files.
 
 Rows are distributed to tasks by Leader. A task stages its rows in its own embedded engine and runs the same
-export as everywhere else, so the bytes are the same; it stores the files and returns manifest entries alone. A task
+export as other sources, so the bytes are the same. It stores the files and returns only manifest entries. A task
 that is retried, or runs twice, writes the same bytes under the same names.
 
 A Leader with more rows than a partition should have gets a dedicated task, and those tasks start first. A Leader so
@@ -26,7 +26,7 @@ from daybreak.sources.spark.tables import create_source_views
 
 @dataclass(frozen=True, slots=True)
 class SparkSource:
-    """A `PlatformSource` over whatever a Spark session can read.
+    """A `PlatformSource` over any tables that a Spark session can read.
 
     `location` is a folder or URL of Parquet (`TABLE.parquet` or `TABLE/` in it), or `catalog:NAME` for a database of
     the session's catalog (Iceberg, Delta, Hive, JDBC tables). `settings` are Spark's own, such as `spark.master`.

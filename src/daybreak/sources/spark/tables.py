@@ -1,7 +1,7 @@
-"""The source tables as Spark finds them: in a database of its catalog, or in a folder of Parquet.
+"""The source tables in Spark: a database of its catalog, or a folder of Parquet files.
 
-A folder is read as the embedded engine reads one: a table is `TABLE.parquet` (a file, or a folder as Spark writes it)
-or the folder `TABLE`, never both.
+The layout of a folder is the same as for the embedded engine: a table is `TABLE.parquet` (a file, or a folder as Spark
+writes it) or the folder `TABLE`. It is an error if both exist.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MISSING = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA
 
 
 def create_source_views(session: SparkSession, location: str) -> dict[str, Columns]:
-    """Create the views `raw_TABLE` on the source tables that exist, and return their columns. The other tables of a
-    database are reachable under their plain names.
+    """Create the views `raw_TABLE` on the source tables that exist, and return their columns. Other tables of a
+    database are available under their plain names.
 
     Raises SourceError that lists every table that Spark cannot read, or whose files are ambiguous.
     """
@@ -60,7 +60,7 @@ def _read_table(session: SparkSession, location: str, table: str) -> DataFrame |
     for path, frame in found:
         if _if_exists(session.read.text, f"{path}/_delta_log/*.json") is not None:
             raise SourceError(
-                f"{path} is a Delta table, whose log says which files are current. Configure Spark's Delta extension "
+                f"{path} is a Delta table, whose log lists the current files. Configure Spark's Delta extension "
                 'and read the tables through a catalog: source.location = "catalog:NAME".'
             )
         return frame
@@ -68,7 +68,7 @@ def _read_table(session: SparkSession, location: str, table: str) -> DataFrame |
 
 
 def _if_exists(read: Callable[[str], DataFrame], name: str) -> DataFrame | None:
-    """Return what is read under a name, None when it does not exist. Raises AnalysisException."""
+    """Return the result of `read`, None if the table or path does not exist. Raises AnalysisException."""
     try:
         return read(name)
     except AnalysisException as error:

@@ -36,12 +36,12 @@ RESULT_SCHEMA = "kind string, body string"
 _ENTRIES_PER_ROW = 1000
 
 KnownLeaders = tuple[frozenset[str], Mapping[str, str]]
-"""The Leaders that get files, and their fingerprints in the previous snapshot."""
+"""The Leaders with files, and their fingerprints in the previous snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTask:
-    """What a task needs, small enough to send to every executor. `job` is without previous fingerprints."""
+    """Parameters of a task, small enough to send to every executor. `job` has no previous fingerprints."""
 
     job: ExportJob
     sink: FileSink
@@ -102,8 +102,8 @@ class SparkTask:
 
     @contextmanager
     def _staged_rows(self, batches: Iterable[pa.RecordBatch], known: frozenset[str]) -> Iterator[_StagedRows]:
-        """Stage rows in an engine of the task's own. Raises RunError when the executor has another version of Daybreak
-        than the driver, because another version may give other bytes.
+        """Stage rows in a separate engine. Raises RunError if the executor has another version of Daybreak than the
+        driver, because another version may write different bytes.
         """
         if self.version != __version__:
             raise RunError(

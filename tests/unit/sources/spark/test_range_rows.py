@@ -1,4 +1,4 @@
-"""Ranges of split Leaders survive the way through Spark's rows, and are joined to the files of the whole."""
+"""Ranges of split Leaders as Spark rows: the joined files are the same as without the split."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = tuple[str, str, str | None, str | None]
 
 
 def shuffled_rows(count: int) -> list[Row]:
-    """Return rows of two Leaders. Some fields have no name, some a hostile one, some members repeat a field."""
+    """Return rows of two Leaders. Some fields have no name or a hostile one, and some Members repeat a field."""
     random = Random(5)
     texts = [None, *naughty_strings()]
     rows = [
@@ -51,7 +51,7 @@ def by_client_id(entry: ManifestEntry) -> str:
     return entry.client_id
 
 
-def whole(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, list[ManifestEntry]]:
+def export_unsplit(folder: Path, rows: Sequence[Row]) -> tuple[MemorySink, list[ManifestEntry]]:
     sink, results = MemorySink(), ExportResults()
     with sample_rows(folder, {CUSTOM: rows}, LEADERS) as sample:
         export_resource(sample, export_job(CUSTOM, FORMATS), sink, results)
@@ -78,14 +78,14 @@ def join(
 ) -> tuple[MemorySink, ExportResults, list[ResourceReport]]:
     sink, results = MemorySink(), ExportResults()
     job = export_job(CUSTOM, FORMATS, previous=previous)
-    # Spark delivers few large batches.
+    # Spark provides a few large batches.
     combined = pa.Table.from_batches(batches).combine_chunks().to_batches()
     reports = [join_ranges(job, ranges, chunks, sink, results) for ranges, chunks in split_leaders(combined)]
     return sink, results, reports
 
 
 def split(rows: Sequence[Row], parts: int) -> Iterator[list[Row]]:
-    """Split rows by key; rows with the same key stay together, whatever their Leader."""
+    """Split rows by Leader and key. Rows with the same key are in the same part, even if their Leaders differ."""
     ordered = sorted(rows, key=lambda row: (row[1], key_of(row)))
     size = -(-len(ordered) // parts)
     part: list[Row] = []
@@ -98,15 +98,15 @@ def split(rows: Sequence[Row], parts: int) -> Iterator[list[Row]]:
 
 
 @pytest.mark.parametrize("parts", [2, 5])
-def test_joined_rows_give_the_files_of_the_whole(tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_rows_equal_an_unsplit_export(tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", 10_000)
     rows = shuffled_rows(600)
-    whole_sink, expected = whole(tmp_path, rows)
+    unsplit_sink, expected = export_unsplit(tmp_path, rows)
     assert all(entry.formats["csv"].content_bytes > 20_000 for entry in expected)
     batches = range_rows(tmp_path, [*split(rows, parts)])
     sink, results, reports = join(batches, {})
     assert sorted(results.entries, key=by_client_id) == expected
-    assert sink.files == {name: content for name, content in whole_sink.files.items() if name[0]}
+    assert sink.files == {name: content for name, content in unsplit_sink.files.items() if name[0]}
     assert not results.reused
     assert sum(report.rows for report in reports) == len(rows)
     sink, results, reports = join(batches, {entry.client_id: entry.fingerprint for entry in expected})
@@ -133,7 +133,7 @@ def test_executor_with_another_version_is_rejected() -> None:
         replace(task, version="0.0.1").write_header_only()
 
 
-def test_large_leaders_have_a_partition_of_their_own() -> None:
+def test_large_leaders_have_a_dedicated_partition() -> None:
     partitions, count = assign_partitions({"a": 10, "b": 700, "c": 40, "d": 60, "e": 100}, 100)
     assert count == 4
     assert [partitions[leader] for leader in "bedca"] == [0, 1, 2, 2, 3]
