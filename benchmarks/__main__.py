@@ -23,7 +23,7 @@ JOBS: tuple[Job, ...] = (
     memory.JOB,
     serving.JOB,
 )
-"""In the order of the page. To add a job, write a module that creates it and add it here."""
+"""Jobs in the order of the page. To add a job, write a module that creates it and add it here."""
 
 _DOCS = Path("docs")
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="; ".join(f"{job.name}: {job.description}" for job in JOBS) + ".",
-        epilog="`JOB --help` shows the options of a job. `all` accepts those that every job has.",
+        epilog="`JOB --help` shows the options of a job. `all` accepts the options that all jobs have.",
     )
     parser.add_argument("job", choices=["all", *names])
     parser.add_argument("options", nargs=argparse.REMAINDER)
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _run(job: Job, arguments: Sequence[str]) -> bool:
-    """Run a job and print its section. Return False if this machine lacks something."""
+    """Run a job and print its section. Return False if the job is unavailable on this machine."""
     options = job.parse(arguments)
     print(f"== {job.name}", flush=True)
     started_at, started, load_before = datetime.now(UTC), time.monotonic(), load_average()

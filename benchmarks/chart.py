@@ -12,7 +12,7 @@ _BARS_WIDTH = 430
 _RIGHT = 110
 _TOP = 44
 
-# The background does not depend on the page: its theme may differ from that of the system.
+# The chart has its own background, because the theme of the page may differ from that of the system.
 _STYLE = """
 svg { font: 13px system-ui, sans-serif }
 .card { fill: #ffffff; stroke: #d0d7de } text { fill: #1f2328 } .title { font-weight: 600 }

@@ -15,14 +15,14 @@ Measurements = Mapping[str, Sequence[Measurement]]
 def comparison_table(measurements: Measurements, titles: Mapping[str, str], baseline: str) -> str:
     """Return a table with one row per method.
 
-    Ratios are to `baseline`, or to the first method if that was not measured. CPU seconds of servers get a column if
-    there are any.
+    Ratios are relative to `baseline`, or to the first method if `baseline` was not measured. CPU seconds of servers
+    have a column if any were measured.
     """
     base = measurements.get(baseline) or next(iter(measurements.values()))
     with_server = any(one.server_seconds for rounds in measurements.values() for one in rounds)
-    heads = ["Method", "Time, s", "CPU, s", *(["of which server"] if with_server else [])]
-    heads += ["Time, ratio", "CPU, ratio", "Peak MB", "Output MB"]
-    lines = [_row(heads), "|---" + "|--:" * (len(heads) - 1) + "|"]
+    headings = ["Method", "Time, s", "CPU, s", *(["of which server"] if with_server else [])]
+    headings += ["Time, ratio", "CPU, ratio", "Peak MB", "Output MB"]
+    lines = [_row(headings), "|---" + "|--:" * (len(headings) - 1) + "|"]
     for method, rounds in measurements.items():
         walls, cpus = [one.wall_seconds for one in rounds], [one.cpu_seconds for one in rounds]
         cells = [titles[method], summarize(walls), summarize(cpus)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Unavailable(Exception):
-    """This machine lacks something that the job needs. `all` continues with the next job."""
+    """This machine lacks a requirement of the job. `all` continues with the next job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Job:
     rounds: int = 3
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse the options of the job. Exits with 2 if they are invalid."""
+        """Parse the options of the job. Exits with status 2 if they are invalid."""
         parser = argparse.ArgumentParser(prog=f"python -m benchmarks {self.name}", description=self.description)
         parser.add_argument("--rounds", type=int, default=self.rounds, help="each round runs every method once")
         _add_output_options(parser)

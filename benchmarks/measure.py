@@ -51,8 +51,8 @@ def run_program(
 ) -> ProcessUsage:
     """Run a program to its end and measure it, start-up included.
 
-    `servers` are process ids of running servers. Their CPU time counts, their memory does not, because it is
-    configured. Raises CalledProcessError, with the end of the error output in a note.
+    `servers` are process ids of running servers. The result includes their CPU time. It excludes their memory, which
+    is configured. Raises CalledProcessError, with the end of the error output in a note.
     """
     peak = 0
     done = threading.Event()
@@ -84,10 +84,10 @@ def run_program(
         error.add_note(error_output[-2000:])
         raise error
     children = os.times()
-    own = children.children_user + children.children_system
-    own -= children_before.children_user + children_before.children_system
+    child_seconds = children.children_user + children.children_system
+    child_seconds -= children_before.children_user + children_before.children_system
     server_cpu = sum(_cpu_of_tree(server) for server in servers) - before
-    return ProcessUsage(wall, own + server_cpu, peak, output, server_cpu)
+    return ProcessUsage(wall, child_seconds + server_cpu, peak, output, server_cpu)
 
 
 def measure_method(method: str, source: Path, out: Path, *, servers: Sequence[int] = ()) -> Measurement:
@@ -121,8 +121,8 @@ def summarize(values: Sequence[float], digits: int = 1) -> str:
 
 def _tree(pid: int) -> list[psutil.Process]:
     try:
-        own = psutil.Process(pid)
-        return [own, *own.children(recursive=True)]
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
 

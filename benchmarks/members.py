@@ -1,6 +1,6 @@
 """Export of the Members of every Leader as gzip CSV and JSON, by Daybreak and by other methods.
 
-Two jobs: many Members with the fast methods, and fewer with all methods, some of which take very long.
+Two jobs: many Members with the fast methods, and fewer Members with all methods, some of which are slow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ONE_ROUND = {"python"}
 
 
 def _job(name: str, heading: str, description: str, *, rows: int, by_order: Mapping[str, Sequence[str]]) -> Job:
-    """Return a job. `by_order` has the methods to run by the order of the source's rows."""
+    """Return a job. `by_order` maps an order of the source's rows to the methods to run."""
 
     def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--rows", type=int, default=rows, help="Members")
@@ -151,7 +151,7 @@ _NOTES: tuple[tuple[str, str], ...] = (
 
 
 def notes(methods: Collection[str]) -> str:
-    """Return how each of these methods is configured."""
+    """Return a Markdown list of the configuration of these methods."""
     texts = [text for prefix, text in _NOTES if any(method.startswith(prefix) for method in methods)]
     return "\nHow each method is configured:\n\n" + "\n".join(texts) + "\n"
 

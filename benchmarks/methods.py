@@ -1,6 +1,6 @@
 """Export methods: Daybreak's variants, and the program that runs any method.
 
-A method reads a source and writes to a folder. It may report its own times if only a part of it counts.
+A method reads a source and writes to a folder. It reports its own times if only a part of it is to be measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Method = Callable[[Path, Path], dict[str, Any]]
 def daybreak(
     source: Path, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
-    """Export a folder of Parquet files, like a run."""
+    """Export a folder of Parquet files as a run does."""
     from daybreak.catalogue.models import load_models
     from daybreak.sources.duckdb import DuckdbSource
 
@@ -40,7 +40,7 @@ def daybreak(
 
 
 def daybreak_from_postgresql(source: Path, out: Path) -> dict[str, Any]:
-    """Export from PostgreSQL, like a run. `source` is a file with the URL of the server."""
+    """Export from PostgreSQL as a run does. `source` is a file with the URL of the server."""
     from daybreak.catalogue.models import load_models
     from daybreak.sources.postgresql.source import PostgresqlSource
 
@@ -54,7 +54,7 @@ def daybreak_from_postgresql(source: Path, out: Path) -> dict[str, Any]:
 def export(
     reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
-    """Export to a local disk store, with sync and rename at the end, like a run."""
+    """Export to a local disk store, with sync and rename at the end, as a run does."""
     from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
     from daybreak.ports.sources import ExportJob

@@ -1,4 +1,4 @@
-"""Other tools that write the Members of every Leader as gzip CSV and JSON, with settings that suit them."""
+"""Export of the Members of every Leader as gzip CSV and JSON by other tools, with settings that suit each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.source import AS_OF, with_text_ids
 
 _LEVEL = 6
-"""Default of gzip and zlib. Python's gzip module has 9."""
+"""Default level of gzip and zlib. The default of Python's gzip module is 9."""
 
 
 def duckdb(source: Path, out: Path, *, threads: int) -> None:
@@ -82,19 +82,19 @@ def python(source: Path, out: Path) -> None:
         connection.execute(f"CREATE VIEW members AS SELECT * FROM '{source}/members.parquet'")
         connection.execute(f'SELECT * FROM ({load_models()["members"].at(AS_OF)}) ORDER BY "LEADER_ID", "MEMBER_ID"')
         names = [column[0] for column in connection.description]
-        place = names.index("LEADER_ID")
+        leader_index = names.index("LEADER_ID")
 
         def rows() -> Iterable[tuple[Any, ...]]:
             while batch := connection.fetchmany(10_000):
                 yield from batch
 
-        for leader, own in groupby(rows(), key=lambda row: row[place]):
+        for leader, leader_rows in groupby(rows(), key=lambda row: row[leader_index]):
             with (
                 gzip.open(out / "csv" / f"{leader}.csv.gz", "wt", _LEVEL, "utf-8", newline="") as text,
                 gzip.open(out / "json" / f"{leader}.json.gz", "wt", _LEVEL, "utf-8") as records,
             ):
                 writer = csv.writer(text)
                 writer.writerow(names)
-                for row in own:
+                for row in leader_rows:
                     writer.writerow(row)
                     records.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")

@@ -100,15 +100,15 @@ def _rounds(options: argparse.Namespace, server: PostgreSQLServer, source: Path)
 def _measure(method: str, server: PostgreSQLServer, out: Path, folder: Path) -> Measurement:
     servers = [server.program.pid]
     if method == _BASELINE:
-        address = folder / "server-address"
-        address.write_text(server.url(), "utf-8")
-        return measure_method(method, address, out, servers=servers)
+        url_file = folder / "server-address"
+        url_file.write_text(server.url(), "utf-8")
+        return measure_method(method, url_file, out, servers=servers)
     return measurement_of(run_program(_copy_command(method, server, out, folder), servers=servers), out, {})
 
 
 def _copy_command(method: str, server: PostgreSQLServer, out: Path, folder: Path) -> Sequence[str]:
-    own = server.binaries / "psql"
-    psql = str(own) if own.exists() else "psql"
+    bundled = server.binaries / "psql"
+    psql = str(bundled) if bundled.exists() else "psql"
     sessions = []
     for number, leaders in enumerate(_even_shares(server)):
         script = folder / f"copy-{number}.sql"
@@ -120,12 +120,12 @@ def _copy_command(method: str, server: PostgreSQLServer, out: Path, folder: Path
 def _even_shares(server: PostgreSQLServer) -> list[list[str]]:
     """Distribute Leaders over the sessions, largest first, so that all have about the same number of rows."""
     with psycopg.connect(server.url()) as connection:
-        counted = connection.execute(
+        leader_counts = connection.execute(
             "SELECT leader_id::text, count(*) FROM members GROUP BY leader_id ORDER BY count(*) DESC"
         ).fetchall()
     shares: list[list[str]] = [[] for _ in range(_SESSIONS)]
     rows = [0] * _SESSIONS
-    for leader, count in counted:
+    for leader, count in leader_counts:
         smallest = rows.index(min(rows))
         shares[smallest].append(leader)
         rows[smallest] += count

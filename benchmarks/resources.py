@@ -82,7 +82,7 @@ def _summary(runs: list[Run], next_days: list[Run], limit_seconds: float, limit_
   {max(run.usage.peak_bytes for run in runs) / 1e6:,.0f} MB.
 - The next day with the same source: {summarize([run.usage.wall_seconds for run in next_days])} s,
   {summarize([run.usage.cpu_seconds for run in next_days])} CPU seconds. Term acceptances contain the snapshot's
-  instant, so their files change every day. A few rows lie between the two days.
+  instant, so their files change every day. The second day has a few more rows.
 - "Compression only" takes the finished text of both formats and compresses it with igzip level 2, one thread per core.
   It is a lower bound: it does not read, sort or compute digests.
 """

@@ -1,4 +1,4 @@
-"""Whole runs on platforms of different shapes, and on the following days: the cost of a run, a file and a change."""
+"""Whole runs on platforms of different shapes, and on the following days, to derive the cost of a run, file and row."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _round(services: Path, sources: dict[str, Path], changed: Path) -> Iterator[
     for name, source in sources.items():
         config = make_service(services / name)
         yield name, snapshot_run(config, source, AS_OF)
-    # These continue with the service of the last shape, "even".
+    # The next runs use the service of the last shape, "even".
     yield "same", snapshot_run(config, sources["even"], AS_OF + _DAY)
     yield "tenth", snapshot_run(config, changed, AS_OF + 2 * _DAY)
 

@@ -1,4 +1,4 @@
-"""Runs `daybreakd snapshot run` like an operator, with default settings."""
+"""Runs `daybreakd snapshot run` with default settings, as an operator would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Source platforms, created once and kept between runs: by the generator of the demo, or by SQL for given shapes."""
+"""Source platforms, created by the demo's generator or by SQL for a given shape, and kept between runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
         return source
     print(f"Generating a platform of {rows:,} Members in {source} ...", flush=True)
     make_platform(source, PlatformSizes(leaders=leaders, members=rows, messages=messages), as_of=AS_OF)
-    by = "hash(member_id)" if order == "shuffled" else "leader_id, member_id"
+    sort_columns = "hash(member_id)" if order == "shuffled" else "leader_id, member_id"
     ordered = source.with_name(source.name + "-ordered.parquet")
     with _engine() as connection:
         connection.execute(
-            f"COPY (SELECT * FROM '{source}/members.parquet' ORDER BY {by}) TO '{ordered}' (FORMAT parquet)"
+            f"COPY (SELECT * FROM '{source}/members.parquet' ORDER BY {sort_columns}) TO '{ordered}' (FORMAT parquet)"
         )
         # Polars reads a Parquet UUID as bytes, which it cannot write to CSV. It reads this copy instead.
         connection.execute(
@@ -120,15 +120,15 @@ def _make_parts(connection: duckdb.DuckDBPyConnection, shape: Shape, part_rows: 
 
 
 def _members(shape: Shape) -> str:
-    every = shape.every_text
+    text_sql = shape.every_text
     return f"""
         SELECT {_uuid("member", "n")} AS member_id, {_uuid("leader", "leader")} AS leader_id,
                '+4915' || (100000000 + n) AS phone_number, 'live' AS subscription_state,
-               {every or "'Ana ' || n % 1009"} AS first_name, {every or "'Müller-' || n % 4001"} AS last_name,
-               {every or "'person' || n || '@example.org'"} AS email, DATE '1990-01-01' + (n % 9000)::INTEGER
-               AS date_of_birth, 'female' AS gender, {shape.text or every or "'Town ' || n % 307"} AS city,
-               {every or "'Bayern'"} AS state, 'BY' AS state_code, {every or "'Germany'"} AS country,
-               'DE' AS country_code, {every or "'android'"} AS device_type,
+               {text_sql or "'Ana ' || n % 1009"} AS first_name, {text_sql or "'Müller-' || n % 4001"} AS last_name,
+               {text_sql or "'person' || n || '@example.org'"} AS email, DATE '1990-01-01' + (n % 9000)::INTEGER
+               AS date_of_birth, 'female' AS gender, {shape.text or text_sql or "'Town ' || n % 307"} AS city,
+               {text_sql or "'Bayern'"} AS state, 'BY' AS state_code, {text_sql or "'Germany'"} AS country,
+               'DE' AS country_code, {text_sql or "'android'"} AS device_type,
                TIMESTAMP '2025-01-01' + to_microseconds((hash(n) % 30000000000000)::BIGINT) AS first_activated_at
         FROM ({shape.rows})
     """

@@ -1,4 +1,4 @@
-"""The measurements: each compares the service with another server, in alternating rounds."""
+"""Measurements of the service, most of them in comparison with another server, in alternating rounds."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ import httpx
 import msgspec
 
 from benchmarks.serving.home import EMAILS, PASSWORD, Home
-from benchmarks.serving.load import Plan, Seen
+from benchmarks.serving.load import ClientResult, Plan
 from benchmarks.serving.servers import (
     CLIENT_CORE,
     DAYBREAKD,
-    Driven,
+    RoundResult,
     Server,
     accelerated,
     bare_framework,
     client,
+    client_result,
     daybreak,
-    drive,
     nginx,
-    outcome,
+    run_client,
 )
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.state.database import open_state
 
 LINKS_PER_SECOND = 100.0
 LOGINS_PER_SECOND = 30.0
-_BUILDER_BEGINS_SECONDS = 60.0
+_RUN_START_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Results of the service and of the other server, one per round."""
 
-    ours: tuple[Driven, ...]
-    peer: tuple[Driven, ...]
+    ours: tuple[RoundResult, ...]
+    peer: tuple[RoundResult, ...]
 
-    def ratio(self, of: Callable[[Driven], float]) -> float:
+    def ratio(self, of: Callable[[RoundResult], float]) -> float:
         """Median over the rounds of the service's figure divided by the other server's."""
         return statistics.median(of(mine) / of(other) for mine, other in zip(self.ours, self.peer, strict=True))
 
 
 def get(port: int, path: str, token: str | None = None) -> str:
-    """Return a complete request."""
+    """Return a complete GET request."""
     authorization = f"Authorization: Bearer {token}\r\n" if token else ""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUser-Agent: benchmark/1\r\n{authorization}\r\n"
 
@@ -64,68 +64,68 @@ def token_of(server: Server, home: Home, client_id: str) -> str:
     address = {"X-Forwarded-For": f"172.16.{secrets.randbelow(256)}.{secrets.randbelow(256)}"}
     login = {"email": home.email, "password": PASSWORD}
     token = httpx.post(f"{base}/login", json=login, headers=address).json()["token"]
-    answer = httpx.put(f"{base}/context", json={"context": client_id}, headers={"Authorization": f"Bearer {token}"})
-    found: str = answer.json()["data"]["token"]
+    response = httpx.put(f"{base}/context", json={"context": client_id}, headers={"Authorization": f"Bearer {token}"})
+    found: str = response.json()["data"]["token"]
     return found
 
 
 def link_path(server: Server, home: Home, client_id: str, file: str) -> str:
     """Return the path of a new signed link."""
     url = f"http://127.0.0.1:{server.port}/download/v1/files/{client_id}/{file}"
-    answer = httpx.get(url, headers={"Authorization": f"Bearer {token_of(server, home, client_id)}"})
-    parts = urlsplit(answer.headers["Location"])
+    response = httpx.get(url, headers={"Authorization": f"Bearer {token_of(server, home, client_id)}"})
+    parts = urlsplit(response.headers["Location"])
     return f"{parts.path}?{parts.query}"
 
 
 def in_turns(
     ours: Server, mine: Plan, peer: Server, other: Plan, *, rounds: int, statuses: tuple[int, int]
-) -> Compared:
+) -> Comparison:
     """Run both plans alternately, `rounds` times, after a warm-up round of each."""
-    results: tuple[list[Driven], list[Driven]] = ([], [])
+    results: tuple[list[RoundResult], list[RoundResult]] = ([], [])
     for number in range(rounds + 1):
         for into, server, plan, expected in (
             (results[0], ours, mine, statuses[0]),
             (results[1], peer, other, statuses[1]),
         ):
-            driven = drive(server, plan, expected=expected)
+            result = run_client(server, plan, expected=expected)
             if number:
-                into.append(driven)
-    return Compared(tuple(results[0]), tuple(results[1]))
+                into.append(result)
+    return Comparison(tuple(results[0]), tuple(results[1]))
 
 
-def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compared:
-    """Measure issued links with an API token, one worker, and the framework's hello."""
+def links(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
+    """Measure links issued to an API token by one worker, and responses of the bare framework."""
     with daybreak(home) as ours, bare_framework(home.folder) as peer:
         mine = get(ours.port, f"/download/v1/files/{home.leaders[0]}/campaigns.csv.gz", home.api_token)
         return in_turns(
-            ours, _closed(ours, (mine,), 16, seconds),
-            peer, _closed(peer, (get(peer.port, "/"),), 16, seconds),
+            ours, _closed_loop_plan(ours, (mine,), 16, seconds),
+            peer, _closed_loop_plan(peer, (get(peer.port, "/"),), 16, seconds),
             rounds=rounds, statuses=(302, 200),
         )  # fmt: skip
 
 
-def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Compared:
-    """Measure opened links to files of 20 KB, one worker, and nginx."""
+def small_files(home: Home, *, rounds: int = 3, seconds: float = 4.0) -> Comparison:
+    """Measure downloads of files of 20 KB from one worker, and from nginx."""
     with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
         mine = [get(ours.port, link_path(ours, home, each, "campaigns.csv.gz")) for each in home.leaders[:100]]
         other = [get(peer.port, f"/{path.relative_to(home.folder / 'files')}") for path in home.small[:100]]
         return in_turns(
-            ours, _closed(ours, mine, 16, seconds),
-            peer, _closed(peer, other, 16, seconds),
+            ours, _closed_loop_plan(ours, mine, 16, seconds),
+            peer, _closed_loop_plan(peer, other, 16, seconds),
             rounds=rounds, statuses=(200, 200),
         )  # fmt: skip
 
 
-def large_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> tuple[Compared, float, float]:
-    """Measure repeated downloads of 200 MB on one connection, and nginx.
+def large_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> tuple[Comparison, float, float]:
+    """Measure repeated downloads of 200 MB on one connection, from the service and from nginx.
 
-    Also return the seconds of the service's first transfer of the file, and of the second one.
+    Also return the seconds of the service's first and second transfer of the file.
     """
     with daybreak(home) as ours, nginx(home.folder, home.folder / "files") as peer:
         return _large_file(home, ours, peer, link_path(ours, home, home.leaders[0], "members.csv.gz"), rounds, seconds)
 
 
-def accelerated_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> Compared:
+def accelerated_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> Comparison:
     """Measure the same downloads through nginx in front of the service, and nginx alone."""
     with accelerated(home) as ours, nginx(home.folder, home.folder / "files") as peer:
         assert ours.upstream is not None
@@ -135,26 +135,26 @@ def accelerated_file(home: Home, *, rounds: int = 5, seconds: float = 2.0) -> Co
 
 def _large_file(
     home: Home, ours: Server, peer: Server, path: str, rounds: int, seconds: float
-) -> tuple[Compared, float, float]:
-    mine = _closed(ours, (get(ours.port, path),), 1, 0)
-    other = _closed(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
-    first = drive(ours, mine, expected=200).seen.seconds
-    later = drive(ours, mine, expected=200).seen.seconds
+) -> tuple[Comparison, float, float]:
+    mine = _closed_loop_plan(ours, (get(ours.port, path),), 1, 0)
+    other = _closed_loop_plan(peer, (get(peer.port, f"/{home.large.relative_to(home.folder / 'files')}"),), 1, 0)
+    first = run_client(ours, mine, expected=200).client.seconds
+    later = run_client(ours, mine, expected=200).client.seconds
     mine, other = (msgspec.structs.replace(plan, seconds=seconds) for plan in (mine, other))
     return in_turns(ours, mine, peer, other, rounds=rounds, statuses=(200, 200)), first, later
 
 
-def _closed(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
-    return Plan(server.port, tuple(requests), seconds, connections=connections, core=CLIENT_CORE, first=True)
+def _closed_loop_plan(server: Server, requests: Sequence[str], connections: int, seconds: float) -> Plan:
+    return Plan(server.port, tuple(requests), seconds, connections=connections, core=CLIENT_CORE, real_time=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Busy:
-    """Rounds of links at a fixed rate with other load, each after an idle round, and the logins of these rounds."""
+class LoadedRounds:
+    """Rounds of links at a fixed rate under other load, the corresponding idle rounds, and the logins of the rounds."""
 
-    idle: tuple[Seen, ...]
-    busy: tuple[Seen, ...]
-    logins: tuple[Seen, ...]
+    idle: tuple[ClientResult, ...]
+    busy: tuple[ClientResult, ...]
+    logins: tuple[ClientResult, ...]
 
     def at(self, share: float) -> tuple[float, float]:
         """Return the median percentile of the busy rounds, and the median of their ratios to the idle rounds."""
@@ -168,18 +168,18 @@ class Busy:
         return sum(one.statuses.get(200, 0) for one in self.logins) / sum(one.seconds for one in self.logins)
 
     @property
-    def late(self) -> float:
+    def client_delay(self) -> float:
         """Delay of the client, in milliseconds: 99 % of the requests were sent with at most this delay."""
-        return statistics.median(percentile(one.late_milliseconds, 0.99) for one in self.busy)
+        return statistics.median(percentile(one.delay_milliseconds, 0.99) for one in self.busy)
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Idle rounds, rounds with logins, and rounds with logins and a snapshot run."""
 
-    idle: tuple[Seen, ...]
-    logins: Busy
-    build: Busy
+    idle: tuple[ClientResult, ...]
+    logins: LoadedRounds
+    build: LoadedRounds
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -192,70 +192,72 @@ def latency(home: Home, platform: Path, *, rounds: int = 3, seconds: float = 20.
 
     Raises RuntimeError when the builder finishes before the round.
     """
-    idle: list[Seen] = []
-    logins: list[tuple[Seen, Seen]] = []
-    build: list[tuple[Seen, Seen]] = []
+    idle: list[ClientResult] = []
+    logins: list[tuple[ClientResult, ClientResult]] = []
+    build: list[tuple[ClientResult, ClientResult]] = []
     for _ in range(rounds):
         with daybreak(home, workers=2, core=None) as server:
-            idle.append(drive(server, _links_by_the_clock(server, home, seconds), expected=302).seen)
-            logins.append(_beside_logins(server, home, seconds))
-        soon = datetime.now(UTC) + timedelta(minutes=9)
+            idle.append(run_client(server, _fixed_rate_links(server, home, seconds), expected=302).client)
+            logins.append(_links_during_logins(server, home, seconds))
+        publish_time = datetime.now(UTC) + timedelta(minutes=9)
         settings = {
             "source.location": str(platform),
             "snapshot.schedule": True,
             # Within the safety margin, so that the run starts immediately.
-            "snapshot.publish_at": f"{soon:%H:%M}",
+            "snapshot.publish_at": f"{publish_time:%H:%M}",
         }
         with daybreak(home, workers=2, core=None, settings=settings) as server:
-            before = _build_begun(home)
-            build.append(_beside_logins(server, home, seconds))
-            if _build(home) != before:
+            before = _wait_for_run(home)
+            build.append(_links_during_logins(server, home, seconds))
+            if _running_snapshot(home) != before:
                 raise RuntimeError("the snapshot was complete before the end of the round. Use a larger platform.")
     rounds_of_idle = tuple(idle)
     return Latency(
         rounds_of_idle,
         *(
-            Busy(rounds_of_idle, tuple(links for links, _ in seen), tuple(logged_in for _, logged_in in seen))
-            for seen in (logins, build)
+            LoadedRounds(
+                rounds_of_idle, tuple(links for links, _ in results), tuple(logged_in for _, logged_in in results)
+            )
+            for results in (logins, build)
         ),
     )
 
 
-def _beside_logins(server: Server, home: Home, seconds: float) -> tuple[Seen, Seen]:
+def _links_during_logins(server: Server, home: Home, seconds: float) -> tuple[ClientResult, ClientResult]:
     """Measure links at a fixed rate, and logins at the same time."""
     count = int(seconds * LOGINS_PER_SECOND)
     plan = Plan(
         server.port, _login_requests(server.port, count), seconds, connections=100, per_second=LOGINS_PER_SECOND
     )
-    links = _links_by_the_clock(server, home, seconds)
+    links = _fixed_rate_links(server, home, seconds)
     with client(plan) as logins:
-        return drive(server, links, expected=302).seen, outcome(logins)
+        return run_client(server, links, expected=302).client, client_result(logins)
 
 
-def _links_by_the_clock(server: Server, home: Home, seconds: float) -> Plan:
+def _fixed_rate_links(server: Server, home: Home, seconds: float) -> Plan:
     """Return the plan for links of three accounts, after a warm-up."""
     requests = tuple(
         get(server.port, f"/download/v1/files/{each}/campaigns.csv.gz", token_of(server, home, each))
         for each in home.leaders[:3]
     )
-    plan = Plan(server.port, requests, seconds, connections=32, per_second=LINKS_PER_SECOND, first=True)
-    drive(server, msgspec.structs.replace(plan, seconds=1.0), expected=302)
+    plan = Plan(server.port, requests, seconds, connections=32, per_second=LINKS_PER_SECOND, real_time=True)
+    run_client(server, msgspec.structs.replace(plan, seconds=1.0), expected=302)
     return plan
 
 
-def _build_begun(home: Home) -> str:
-    """Wait for a run, and return the id of its snapshot. Raises RuntimeError after a minute."""
-    until = time.monotonic() + _BUILDER_BEGINS_SECONDS
+def _wait_for_run(home: Home) -> str:
+    """Wait until a run has started, and return the id of its snapshot. Raises RuntimeError after a minute."""
+    until = time.monotonic() + _RUN_START_TIMEOUT_SECONDS
     while time.monotonic() < until:
-        found = _build(home)
+        found = _running_snapshot(home)
         if found is not None:
             return found
         time.sleep(0.2)
     raise RuntimeError(f"no snapshot run has started. See {home.folder / 'daybreak.log'}.")
 
 
-def _build(home: Home) -> str | None:
-    """Return the id of the snapshot that is being built."""
+def _running_snapshot(home: Home) -> str | None:
+    """Return the id of the snapshot that is being built, None without a run."""
     state = open_state(f"sqlite:///{home.folder / 'state.db'}")
     try:
         newest = state.read(lambda stores: stores.snapshots.recent(1))[0]
@@ -265,7 +267,7 @@ def _build(home: Home) -> str | None:
 
 
 def _login_requests(port: int, count: int) -> tuple[str, ...]:
-    """Return logins, each with another client address, because logins are rate limited per address."""
+    """Return login requests. Each has another client address, because logins are rate limited per address."""
     found = []
     for number in range(count):
         body = msgspec.json.encode({"email": EMAILS[number % len(EMAILS)], "password": PASSWORD}).decode()
@@ -279,14 +281,14 @@ def _login_requests(port: int, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Median seconds."""
+    """Median seconds of `daybreakd --help`, and of `daybreakd serve` until it is ready."""
 
     help: float
     ready: float
 
 
 def start(home: Home, *, rounds: int = 7) -> Start:
-    """Measure `daybreakd --help`, and `daybreakd serve` with two workers until /readyz answers 200."""
+    """Measure `daybreakd --help`, and `daybreakd serve` with two workers until /readyz responds with 200."""
     helps, readies = [], []
     for _ in range(rounds):
         began = time.perf_counter()

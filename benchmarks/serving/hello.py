@@ -1,4 +1,4 @@
-"""The bare framework: `python -m benchmarks.serving.hello PORT` serves one route on the HTTP server of Daybreak."""
+"""The bare framework. `python -m benchmarks.serving.hello PORT` serves one route on the HTTP server of Daybreak."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data that is served: a folder of the service with accounts, seats and files of known sizes."""
+"""The data of the serving benchmark: a service folder with accounts, seats and files of known sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEATS = 50
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A folder of the service. Every Leader has a small `campaigns` file, the first one also a large `members` file."""
+    """A service folder. Every Leader has a small `campaigns` file, and the first one also a large `members` file."""
 
     folder: Path
     leaders: tuple[str, ...]
@@ -36,7 +36,7 @@ class Home:
 
     @property
     def email(self) -> str:
-        """Email of the seat that may download from every account."""
+        """Email of the seat with Data Export on every account."""
         return _email(0)
 
 

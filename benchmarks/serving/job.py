@@ -1,4 +1,4 @@
-"""The job `serving`: its measurements, and their section of the page."""
+"""The job `serving`: runs the measurements and formats their section of the page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.serving import figures
-from benchmarks.serving.figures import Compared, Latency, Start
+from benchmarks.serving.figures import Comparison, Latency, Start
 from benchmarks.serving.home import LARGE_BYTES, SMALL_BYTES, make_home
-from benchmarks.serving.servers import NGINX, Driven
+from benchmarks.serving.servers import NGINX, RoundResult
 from benchmarks.source import make_source
 
 _LEADERS = 100
@@ -38,8 +38,8 @@ def _run(options: argparse.Namespace) -> Section:
     home = make_home(folder, [str(uuid.uuid4()) for _ in range(_LEADERS)])
     try:
         parts = [
-            _starts(figures.start(home, rounds=2 * options.rounds + 1)),
-            _rates(
+            _start_table(figures.start(home, rounds=2 * options.rounds + 1)),
+            _rate_table(
                 figures.links(home, rounds=options.rounds),
                 figures.small_files(home, rounds=options.rounds),
                 *figures.large_file(home, rounds=options.rounds),
@@ -47,23 +47,25 @@ def _run(options: argparse.Namespace) -> Section:
             ),
         ]
         print("\n\n".join(parts), flush=True)
-        parts.append(_waits(figures.latency(home, platform, rounds=options.rounds, seconds=options.seconds)))
+        parts.append(_latency_table(figures.latency(home, platform, rounds=options.rounds, seconds=options.seconds)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Section("\n\n".join(parts), packages=_PACKAGES, programs=(_nginx_version(),))
 
 
-def _rates(links: Compared, small: Compared, large: Compared, first: float, later: float, accelerated: Compared) -> str:
+def _rate_table(
+    links: Comparison, small: Comparison, large: Comparison, first: float, later: float, accelerated: Comparison
+) -> str:
     """Return the table of responses per second and CPU time per response."""
     lines = [_RATES_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for what, peer, compared in (
+    for label, peer, comparison in (
         ("links issued to an API token", "hello of the framework", links),
         (f"links opened, files of {SMALL_BYTES // 1000} KB", "nginx", small),
         (f"link opened, {LARGE_BYTES // 1_000_000} MB", "nginx", large),
         (f"link opened, {LARGE_BYTES // 1_000_000} MB, `files.accelerate`", "nginx", accelerated),
     ):
-        lines.append(_rate_line(what, peer, compared, 1 if compared in (large, accelerated) else 0))
-    pair = _middle(links.ours, _microseconds) + _middle(small.ours, _microseconds)
+        lines.append(_rate_line(label, peer, comparison, 1 if comparison in (large, accelerated) else 0))
+    pair = _median(links.ours, _microseconds) + _median(small.ours, _microseconds)
     return (
         "\n".join(lines)
         + f"""
@@ -83,18 +85,18 @@ def _rates(links: Compared, small: Compared, large: Compared, first: float, late
     )
 
 
-def _rate_line(what: str, peer: str, compared: Compared, digits: int) -> str:
+def _rate_line(label: str, peer: str, comparison: Comparison, digits: int) -> str:
     return (
-        f"| {what} | {peer} | {_middle(compared.ours, _per_second):,.{digits}f} "
-        f"| {_middle(compared.peer, _per_second):,.{digits}f} | **{compared.ratio(_per_second):.2f}** "
-        f"| {_middle(compared.ours, _microseconds):,.0f} | {_middle(compared.peer, _microseconds):,.0f} "
-        f"| {compared.ratio(_microseconds):.1f} "
-        f"| {_middle(compared.ours, _busy):.0%}, {_middle(compared.peer, _busy):.0%} "
-        f"| {_middle(compared.ours, _client_busy):.0%}, {_middle(compared.peer, _client_busy):.0%} |"
+        f"| {label} | {peer} | {_median(comparison.ours, _per_second):,.{digits}f} "
+        f"| {_median(comparison.peer, _per_second):,.{digits}f} | **{comparison.ratio(_per_second):.2f}** "
+        f"| {_median(comparison.ours, _microseconds):,.0f} | {_median(comparison.peer, _microseconds):,.0f} "
+        f"| {comparison.ratio(_microseconds):.1f} "
+        f"| {_median(comparison.ours, _busy):.0%}, {_median(comparison.peer, _busy):.0%} "
+        f"| {_median(comparison.ours, _client_busy):.0%}, {_median(comparison.peer, _client_busy):.0%} |"
     )
 
 
-def _waits(latency: Latency) -> str:
+def _latency_table(latency: Latency) -> str:
     """Return the table of the time to issue a link."""
     lines = [
         "| Time to issue a link, ms | Idle | Logins | Ratio | Logins and a run | Ratio |",
@@ -105,8 +107,8 @@ def _waits(latency: Latency) -> str:
         logins, build = latency.logins.at(share), latency.build.at(share)
         lines.append(f"| {name} | {idle:.2f} | {logins[0]:.2f} | {logins[1]:.1f} | {build[0]:.2f} | {build[1]:.1f} |")
     samples = min(len(one.milliseconds) for one in (*latency.idle, *latency.logins.busy, *latency.build.busy))
-    late = max(latency.logins.late, latency.build.late)
-    served, beside_build = latency.logins.served_logins, latency.build.served_logins
+    delay = max(latency.logins.client_delay, latency.build.client_delay)
+    served, served_during_run = latency.logins.served_logins, latency.build.served_logins
     return (
         "\n".join(lines)
         + f"""
@@ -114,13 +116,13 @@ def _waits(latency: Latency) -> str:
 - Two workers on all cores. {figures.LINKS_PER_SECOND:.0f} links per second at a fixed rate, {samples:,} in each of
   {len(latency.idle)} rounds of each kind, which take turns; medians of the rounds. Times count from the scheduled time.
 - Logins: {figures.LOGINS_PER_SECOND:.0f} per second, each from another address. {served:.0f} per second succeeded,
-  {beside_build:.0f} during a run; the others received `503 busy`.
+  {served_during_run:.0f} during a run; the others received `503 busy`.
 - A run: the builder builds a full snapshot (5,000 Leaders, 1,000,000 Members, 3,000,000 messages) throughout the round.
-- The load generator sent 99 % of the requests with a delay of at most {late:.1f} ms, which is part of the times."""
+- The load generator sent 99 % of the requests with a delay of at most {delay:.1f} ms, which is part of the times."""
     )
 
 
-def _starts(start: Start) -> str:
+def _start_table(start: Start) -> str:
     return (
         "| Start | Seconds |\n|---|--:|\n"
         f"| `daybreakd --help` | {start.help:.2f} |\n"
@@ -128,29 +130,29 @@ def _starts(start: Start) -> str:
     )
 
 
-def _middle(driven: Sequence[Driven], of: Callable[[Driven], float]) -> float:
-    return statistics.median(of(one) for one in driven)
+def _median(results: Sequence[RoundResult], of: Callable[[RoundResult], float]) -> float:
+    return statistics.median(of(one) for one in results)
 
 
-def _per_second(driven: Driven) -> float:
-    return driven.per_second
+def _per_second(result: RoundResult) -> float:
+    return result.per_second
 
 
-def _microseconds(driven: Driven) -> float:
-    return driven.microseconds
+def _microseconds(result: RoundResult) -> float:
+    return result.microseconds
 
 
-def _busy(driven: Driven) -> float:
-    return driven.server_busy
+def _busy(result: RoundResult) -> float:
+    return result.server_busy
 
 
-def _client_busy(driven: Driven) -> float:
-    return driven.seen.cpu_seconds / driven.seen.seconds
+def _client_busy(result: RoundResult) -> float:
+    return result.client.cpu_seconds / result.client.seconds
 
 
 def _nginx_version() -> str:
-    said = subprocess.run([NGINX, "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
-    return said.strip().removeprefix("nginx version: ").replace("/", " ")
+    output = subprocess.run([NGINX, "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
+    return output.strip().removeprefix("nginx version: ").replace("/", " ")
 
 
 JOB = Job("serving", "Serving", "links and files a second, and how long a link takes", _add_options, _run)

@@ -21,14 +21,14 @@ import msgspec
 import psutil
 
 from benchmarks.serving.home import Home
-from benchmarks.serving.load import Plan, Seen
+from benchmarks.serving.load import ClientResult, Plan
 
 _READY_SECONDS = 60.0
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, CLIENT_CORE = _CORES[0], _CORES[-1]
 NGINX = "/usr/sbin/nginx"
 DAYBREAKD = (str(Path(sys.executable).with_name("daybreakd")),)
-# The fastest way in which nginx serves files: one worker, sendfile, persistent connections, cached descriptors.
+# The fastest configuration of nginx for files: one worker, sendfile, persistent connections, cached descriptors.
 _NGINX = """
 daemon off; master_process on; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx-error.log warn;
 events {{ worker_connections 1024; }}
@@ -41,7 +41,7 @@ http {{
 }}
 """
 _NGINX_FILES = "server {{ listen 127.0.0.1:{port}; root {root}; location = / {{ return 204; }} }}"
-# As docs/how-to/operations.md configures it, without TLS.
+# The configuration in docs/how-to/operations.md, without TLS.
 _NGINX_ACCELERATED = """upstream daybreak {{ server 127.0.0.1:{upstream}; keepalive 16; }}
   server {{
     listen 127.0.0.1:{port};
@@ -65,7 +65,7 @@ class Server:
     upstream: Server | None = None
 
     def cpu_seconds(self) -> float:
-        """User and system time of all its processes so far, including the server behind it."""
+        """Return the user and system time of all its processes so far, including the server behind it."""
         own = psutil.Process(self.process.pid)
         total = 0.0 if self.upstream is None else self.upstream.cpu_seconds()
         for one in [own, *own.children(recursive=True)]:
@@ -76,42 +76,42 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class RoundResult:
     """Result of a client, and the CPU time of the server."""
 
-    seen: Seen
+    client: ClientResult
     server_cpu_seconds: float
 
     @property
     def per_second(self) -> float:
         """Responses per second of wall time."""
-        return self.seen.answers / self.seen.seconds
+        return self.client.responses / self.client.seconds
 
     @property
     def microseconds(self) -> float:
         """CPU time of the server per response."""
-        return self.server_cpu_seconds / self.seen.answers * 1e6
+        return self.server_cpu_seconds / self.client.responses * 1e6
 
     @property
     def server_busy(self) -> float:
         """Share of the time in which the server used its core."""
-        return self.server_cpu_seconds / self.seen.seconds
+        return self.server_cpu_seconds / self.client.seconds
 
 
-def drive(server: Server, plan: Plan, *, expected: int) -> Driven:
-    """Run a client in a separate process. Raises RuntimeError when a response has another status."""
+def run_client(server: Server, plan: Plan, *, expected: int) -> RoundResult:
+    """Run a client in a separate process. Raises RuntimeError if a response has another status than `expected`."""
     before = server.cpu_seconds()
     with client(plan) as process:
-        seen = outcome(process)
+        result = client_result(process)
     after = server.cpu_seconds()
-    if set(seen.statuses) != {expected}:
-        raise RuntimeError(f"statuses of the responses: {seen.statuses}. All should be {expected}.")
-    return Driven(seen, after - before)
+    if set(result.statuses) != {expected}:
+        raise RuntimeError(f"statuses of the responses: {result.statuses}. All should be {expected}.")
+    return RoundResult(result, after - before)
 
 
 @contextlib.contextmanager
 def client(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a client."""
+    """Start a client. It is killed when the context ends."""
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.serving.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -124,20 +124,20 @@ def client(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def outcome(process: subprocess.Popen[bytes]) -> Seen:
+def client_result(process: subprocess.Popen[bytes]) -> ClientResult:
     """Wait for a client and return its result. Raises CalledProcessError."""
     assert process.stdout is not None
-    said = process.stdout.read()
+    output = process.stdout.read()
     if process.wait():
         raise subprocess.CalledProcessError(process.returncode, "benchmarks.serving.load")
-    return msgspec.json.decode(said, type=Seen)
+    return msgspec.json.decode(output, type=ClientResult)
 
 
 @contextlib.contextmanager
 def daybreak(
     home: Home, *, workers: int = 1, core: int | None = SERVER_CORE, settings: Mapping[str, object] | None = None
 ) -> Iterator[Server]:
-    """Run the service as in production: log lines as JSON into a file, metrics on."""
+    """Run the service as in production: JSON log lines in a file, and metrics."""
     port = free_port()
     configure(home, port, {"workers": workers, **(settings or {})})
     command = [*DAYBREAKD, "serve", "--config", str(home.folder / "daybreak.toml")]
@@ -146,7 +146,7 @@ def daybreak(
 
 
 def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
-    """Write the configuration. Logins have many client addresses; only their total rate is not limited."""
+    """Write the configuration. The total rate of logins is not limited, but the rate per client address is."""
     chosen = {
         "base_url": f"http://127.0.0.1:{port}",
         "listen": f"127.0.0.1:{port}",
@@ -195,7 +195,7 @@ def _started_nginx(folder: Path, port: int, servers: str, ready: str = "/") -> I
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, servers=servers), "utf-8")
     command = [NGINX, "-e", str(folder / "nginx-error.log"), "-p", str(folder), "-c", "nginx.conf"]
     if os.geteuid() == 0:
-        # Its worker has to read the files of this user.
+        # The worker must be able to read the files of this user.
         command += ["-g", "user root;"]
     with started(command, port, folder / "nginx.log", core=SERVER_CORE, ready=ready) as server:
         yield server
@@ -204,9 +204,9 @@ def _started_nginx(folder: Path, port: int, servers: str, ready: str = "/") -> I
 @contextlib.contextmanager
 def started(command: Sequence[str], port: int, log: Path, *, core: int | None, ready: str = "/") -> Iterator[Server]:
     """Run a server in a separate process group, and wait until it is ready. `core` is the core of its processes."""
-    alone = [] if core is None else [*_real_time(), "taskset", "-c", str(core)]
+    prefix = [] if core is None else [*_real_time(), "taskset", "-c", str(core)]
     with log.open("ab") as out:
-        process = subprocess.Popen([*alone, *command], stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen([*prefix, *command], stdout=out, stderr=out, start_new_session=True)
     try:
         wait_ready(process, port, ready)
         yield Server(port, process)
@@ -216,14 +216,14 @@ def started(command: Sequence[str], port: int, log: Path, *, core: int | None, r
 
 @cache
 def _real_time() -> tuple[str, ...]:
-    """Return the command that gives a server real-time priority; empty where that is not allowed."""
+    """Return the command prefix for real-time priority, () if the system does not allow it."""
     command = ("chrt", "--rr", "1")
     allowed = subprocess.run([*command, "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
     return command if allowed else ()
 
 
 def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
-    """Wait until the path answers without error. Raises RuntimeError when the program ends, or after a minute."""
+    """Wait until the path responds without an error. Raises RuntimeError if the program ends, or after a minute."""
     until = time.monotonic() + _READY_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
@@ -231,7 +231,7 @@ def wait_ready(process: subprocess.Popen[bytes], port: int, path: str) -> None:
         with contextlib.suppress(OSError, HTTPError), urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
             return
         time.sleep(0.005)
-    raise RuntimeError(f"{process.args!r} does not answer")
+    raise RuntimeError(f"{process.args!r} does not respond")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -24,7 +24,7 @@ def test_job_replaces_only_its_own_section(tmp_path: Path) -> None:
     assert (tmp_path / "images" / "seconds.svg").read_text() == "<svg/>"
 
 
-def test_sections_of_removed_jobs_are_dropped(tmp_path: Path) -> None:
+def test_sections_of_removed_jobs_are_deleted(tmp_path: Path) -> None:
     (tmp_path / "explanation").mkdir()
     (tmp_path / "explanation" / "benchmarks.md").write_text("# Something else\n")
     page.write_section(tmp_path, job("removed"), Section("old"), [*ORDER, "removed"])
