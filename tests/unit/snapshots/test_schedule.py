@@ -50,7 +50,7 @@ def decide_at(now: datetime, current: Snapshot | None, history: Sequence[Snapsho
     return decide(now, SNAPSHOT, RunTimings(), current, history)
 
 
-class SimulatedBuilder:
+class World:
     """A builder without files: performs the decisions of the schedule on a history of runs."""
 
     def __init__(self, duration: timedelta = timedelta(minutes=5)) -> None:
@@ -93,7 +93,7 @@ class SimulatedBuilder:
     def _put(self, new: Snapshot, old: Snapshot) -> None:
         self.history[self.history.index(old)] = new
 
-    def run_for(self, now: datetime, span: timedelta) -> datetime:
+    def live(self, now: datetime, span: timedelta) -> datetime:
         end = now + span
         steps = 0
         while now < end:
@@ -120,46 +120,46 @@ def test_naive_clock_is_rejected() -> None:
 @settings(max_examples=15)
 @given(instants)
 def test_each_day_has_one_publication_at_four(start: datetime) -> None:
-    builder = SimulatedBuilder()
-    builder.run_for(start, 7 * DAY)
-    days = [day for day, _ in builder.publications]
+    world = World()
+    world.live(start, 7 * DAY)
+    days = [day for day, _ in world.publications]
     assert len(days) == len(set(days))
-    on_time = [instant for _, instant in builder.publications[1:]]
+    on_time = [instant for _, instant in world.publications[1:]]
     assert all(instant.timetz() == time(4, tzinfo=UTC) for instant in on_time)
     assert len(on_time) in {6, 7}
 
 
 @settings(max_examples=15)
 @given(instants, st.integers(1, 10))
-def test_clock_step_forward_causes_one_catch_up_run(start: datetime, days: int) -> None:
-    builder = SimulatedBuilder()
-    now = builder.run_for(start, 2 * DAY)
-    before = len(builder.publications)
-    builder.run_for(now + days * DAY, timedelta(hours=2))
-    assert len(builder.publications) - before <= 2
-    assert builder.builds - before <= 2
-    assert builder.current is not None
-    assert builder.current.published_at is not None
+def test_clock_step_forward_gives_one_catch_up(start: datetime, days: int) -> None:
+    world = World()
+    now = world.live(start, 2 * DAY)
+    before = len(world.publications)
+    world.live(now + days * DAY, timedelta(hours=2))
+    assert len(world.publications) - before <= 2
+    assert world.builds - before <= 2
+    assert world.current is not None
+    assert world.current.published_at is not None
     publish_at = SNAPSHOT.publish_at
-    assert builder.current.published_at >= publication_of(last_due(now + days * DAY, publish_at), publish_at)
+    assert world.current.published_at >= publication_of(last_due(now + days * DAY, publish_at), publish_at)
 
 
 @settings(max_examples=15)
 @given(instants)
-def test_clock_step_back_repeats_no_publication(start: datetime) -> None:
-    builder = SimulatedBuilder()
-    now = builder.run_for(start, 3 * DAY)
-    days = [day for day, _ in builder.publications]
-    builds = builder.builds
-    builder.run_for(now - 2 * DAY, 2 * DAY - timedelta(hours=2))
-    assert builder.builds == builds
-    assert [day for day, _ in builder.publications] == days
+def test_clock_step_back_publishes_nothing_twice(start: datetime) -> None:
+    world = World()
+    now = world.live(start, 3 * DAY)
+    days = [day for day, _ in world.publications]
+    builds = world.builds
+    world.live(now - 2 * DAY, 2 * DAY - timedelta(hours=2))
+    assert world.builds == builds
+    assert [day for day, _ in world.publications] == days
 
 
 def test_leap_day_has_a_publication() -> None:
-    builder = SimulatedBuilder()
-    builder.run_for(at("2028-02-28T05:00:00"), 3 * DAY)
-    assert date(2028, 2, 29) in [day for day, _ in builder.publications]
+    world = World()
+    world.live(at("2028-02-28T05:00:00"), 3 * DAY)
+    assert date(2028, 2, 29) in [day for day, _ in world.publications]
 
 
 def test_start_depends_on_earlier_durations() -> None:
@@ -273,14 +273,14 @@ def test_manual_run_after_the_hour_satisfies_the_day() -> None:
 
 
 def test_newer_manual_snapshot_supersedes_that_of_the_day() -> None:
-    builder = SimulatedBuilder()
-    now = builder.run_for(at("2026-11-18T05:00:00"), DAY + timedelta(hours=22, minutes=50))
-    assert builder.history[0].state is SnapshotState.COMPLETE, "today's snapshot waits for four o'clock"
+    world = World()
+    now = world.live(at("2026-11-18T05:00:00"), DAY + timedelta(hours=22, minutes=50))
+    assert world.history[0].state is SnapshotState.COMPLETE, "today's snapshot waits for four o'clock"
     manual = run(SnapshotState.COMPLETE, now, None)
-    builder.history.insert(0, manual)
-    builder.publish(manual, now)
-    builds = builder.builds
-    builder.run_for(now, timedelta(hours=3))
-    assert builder.builds == builds
-    assert builder.current is not None
-    assert builder.current.day is None
+    world.history.insert(0, manual)
+    world.publish(manual, now)
+    builds = world.builds
+    world.live(now, timedelta(hours=3))
+    assert world.builds == builds
+    assert world.current is not None
+    assert world.current.day is None
