@@ -327,7 +327,7 @@ def test_seats_are_managed_from_the_command_line(
     assert "is disabled" in command("seat", "disable", email)
     assert "is enabled" in command("seat", "enable", email)
     assert "is an operator" in command("seat", "grant-operator", email)
-    assert "not an operator" in command("seat", "revoke-operator", email)
+    assert "no longer an operator" in command("seat", "revoke-operator", email)
     monkeypatch.setattr("sys.stdin", io.StringIO("000000\n"))
     command("seat", "enrol", email, code=1)
     assert "is removed" in command("seat", "reset-second-factor", email)
