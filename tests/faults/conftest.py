@@ -69,7 +69,7 @@ class ForkServer:
 
 @contextlib.contextmanager
 def fork_server_under(prefix: Sequence[str]) -> Iterator[ForkServer]:
-    """Run the fork server with a command line before its own, such as a tracer's."""
+    """Run the fork server, with `prefix` before its command line, such as the command of a tracer."""
     client_end, server_end = socket.socketpair()
     server = subprocess.Popen(
         [*prefix, sys.executable, str(Path(__file__).with_name("fork_server.py"))],

@@ -123,7 +123,7 @@ def test_clock_changes_cause_no_early_or_repeated_publication(folder: Path, fork
                 what="tomorrow's snapshot before its publication time",
             )
             assert complete[0].day == due + timedelta(days=1)
-            assert len(published(context)) == 1, "it is not published early"
+            assert len(published(context)) == 1, "the snapshot is not published early"
             set_clock(folder, (publication - timedelta(seconds=2) - now()).total_seconds())
             wait_until(lambda: len(published(context)) == 2, 120, what="the scheduled publication")
             second = published(context)[1]
@@ -132,7 +132,7 @@ def test_clock_changes_cause_no_early_or_repeated_publication(folder: Path, fork
             assert second.published_at >= publication
 
             set_clock(folder, (publication + timedelta(days=3, hours=2) - now()).total_seconds())
-            wait_until(lambda: len(published(context)) == 3, 120, what="the catch-up")
+            wait_until(lambda: len(published(context)) == 3, 120, what="the catch-up publication")
             assert published(context)[2].day == due + timedelta(days=4)
 
             set_clock(folder, (publication + timedelta(days=1, hours=2) - now()).total_seconds())

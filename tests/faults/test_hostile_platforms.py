@@ -64,7 +64,7 @@ def _id(kind: int, number: int) -> str:
 
 
 def _tables() -> dict[str, list[dict[str, Any]]]:
-    """Put each text into each text column."""
+    """Return tables in which every text column contains every text."""
     tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in SOURCE_TABLES}
     columns = {table.name: [column.name for column in table.columns] for table in SOURCE_TABLES}
 
@@ -131,7 +131,7 @@ def _files(reading: Reading) -> Files:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`platform.duckdb`, the same as Parquet in `parquet`, and without the extreme times in `texts`."""
+    """`platform.duckdb`, its tables as Parquet in `parquet`, and without the extreme times in `texts`."""
     folder = tmp_path_factory.mktemp("hostile")
     tables = _tables()
     with duckdb.connect(str(folder / "platform.duckdb")) as connection:

@@ -22,7 +22,7 @@ from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
 
-# Each process has its fault at its call with this number. A run makes far fewer calls of each kind.
+# strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
 FAULT_AT_CALL = 150
 SMALL = configured(snapshot={"formats": ("csv",)})
 EXPECTED_CALLS = {

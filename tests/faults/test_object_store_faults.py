@@ -104,7 +104,7 @@ def test_large_upload_survives_faults_in_its_parts(
         written = sink.write(LEADER, "members", "csv", [LARGE])
         sink.commit()
     except Unavailable:
-        # The store may have completed an upload whose response was lost. It must not count as a success.
+        # The store may have completed an upload whose response was lost. The sink must report it as failed.
         return
     direct_store.check(written.key, len(LARGE), hashlib.sha256(LARGE).hexdigest())
 

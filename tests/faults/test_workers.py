@@ -56,7 +56,7 @@ def test_hung_worker_is_replaced() -> None:
         with suppress(OSError):
             get(port, "/hang")
         assert wait_until(lambda: get(port, "/pid"), what="another worker") != hung
-        # The stack of the hung worker says where.
+        # The log contains the stack of the hung worker.
         assert re.search(r'File "<string>", line \d+ in hang', service.log())
         assert service.stop() == 0
 

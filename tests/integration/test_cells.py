@@ -169,10 +169,10 @@ def test_reference_returns_hand_computed_rows() -> None:
         )
     ]
     tables["communities"] = [{"community_id": community, "leader_id": one, "community_name": "c"}]
-    stay = {"community_id": community, "member_id": member}
+    membership = {"community_id": community, "member_id": member}
     tables["community_memberships"] = [
-        stay | {"joined_at": early, "left_at": as_of},
-        stay | {"joined_at": as_of, "left_at": None},
+        membership | {"joined_at": early, "left_at": as_of},
+        membership | {"joined_at": as_of, "left_at": None},
     ]
     found = compute(tables, as_of)
     assert len(found["member_term_accepts"]) == 3

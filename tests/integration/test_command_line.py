@@ -1,4 +1,4 @@
-"""Every verb of `daybreakd` on a small platform, with real files, a real state database and a real source."""
+"""Commands of `daybreakd` on a small platform, with real files, a real state database and a real source."""
 
 import io
 import json
@@ -56,9 +56,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DemoDi
 def command(
     installation: tuple[Path, DemoDirectory], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Command:
-    """Run a verb in that folder and return its output. `code` is the expected exit code."""
+    """Return a function that runs a command in that folder and returns its output. `code` is the expected exit code."""
     capsys.readouterr()
-    # It would change the priority of the test process.
+    # The command would lower the priority of the test process.
     monkeypatch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
 
     def call(*arguments: str, code: int = 0) -> str:
@@ -198,8 +198,8 @@ def test_list_and_watch_report_failed_and_lapsed_runs(
         printed = capsys.readouterr()
         return printed.out, printed.err
 
-    with monkeypatch.context() as away:
-        away.setenv("DAYBREAK_SOURCE__LOCATION", str(tmp_path / "away"))
+    with monkeypatch.context() as missing_source:
+        missing_source.setenv("DAYBREAK_SOURCE__LOCATION", str(tmp_path / "away"))
         command("snapshot", "run", code=1)
     for verb in ("list", "watch"):
         assert f"failed: source.location: {tmp_path}/away does not exist" in output("snapshot", verb)[1]
@@ -218,7 +218,7 @@ def test_list_and_watch_report_failed_and_lapsed_runs(
         state.write(lambda stores: stores.snapshots.lapse(now_utc()))
     finally:
         state.close()
-    # The builder of a watched run dies.
+    # The builder of a run dies while `snapshot watch` follows the run.
     dying = replace(killed, snapshot_id=str(uuid.uuid4()), started_at=now_utc())
     state = open_state(settings)
     try:

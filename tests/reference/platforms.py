@@ -49,8 +49,8 @@ instants = st.sampled_from(
 
 def _ids(kind: int) -> list[str]:
     # UUIDs must sort equally as text and as numbers, so first digits are below and above 8, and values are consecutive.
-    heads = ("00000000", "7fffffff", "80000000", "a0000000", "fffffffe", "ffffffff", "0000000a", "12345678")
-    return [str(UUID(f"{head}-000{kind}-4000-8000-00000000000{kind}")) for head in heads]
+    prefixes = ("00000000", "7fffffff", "80000000", "a0000000", "fffffffe", "ffffffff", "0000000a", "12345678")
+    return [str(UUID(f"{prefix}-000{kind}-4000-8000-00000000000{kind}")) for prefix in prefixes]
 
 
 LEADERS, MEMBERS, CAMPAIGNS, LINKS, TERMS, COMMUNITIES = (_ids(kind) for kind in range(1, 7))

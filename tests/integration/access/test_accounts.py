@@ -32,9 +32,9 @@ def test_many_accounts_are_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.
 
     async def scenario() -> tuple[list[str], bool]:
         found = await accounts.granted_accounts(state, SEAT.seat_id)
-        here = threading.get_ident()
-        elsewhere = await accounts.run_without_blocking(len(found), threading.get_ident) != here
-        return [each.account.client_id for each in found], elsewhere
+        loop_thread = threading.get_ident()
+        in_other_thread = await accounts.run_without_blocking(len(found), threading.get_ident) != loop_thread
+        return [each.account.client_id for each in found], in_other_thread
 
     try:
         state.write(fill)

@@ -248,11 +248,11 @@ def test_login_during_a_password_change_is_ended(
 
     def initial_account_during_change(stores: SqlSeats, seat: Seat) -> InitialAccount | None:
         if not changes:
-            changes.append(elsewhere.submit(instance.write, change))
+            changes.append(executor.submit(instance.write, change))
             wait_until(lambda: changes[0].done() or is_blocked(), what="the password change, or its wait for the lock")
         return initial_account(stores, seat)
 
-    with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as elsewhere:
+    with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as executor:
         monkeypatch.setattr(SqlSeats, "initial_account", initial_account_during_change)
         sid = instance.run(instance.log_in()).session.sid
         assert changes[0].result() == 1, "the session of that login ends"

@@ -100,7 +100,7 @@ def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:
     old = new_id()
     sink = store.stage(old)
     kept = sink.write(LEADER, "members", "csv", [b"kept"])
-    gone = sink.write(LEADER, "members", "json", [b"gone"])
+    removed = sink.write(LEADER, "members", "json", [b"gone"])
     sink.commit()
     after = store.stage(new_id())
     assert after.reuse(kept.key) == kept.key
@@ -108,7 +108,7 @@ def test_reused_object_outlives_its_snapshot(store: ObjectStore) -> None:
     assert store.remove(old, frozenset({kept.key})) == 1
     store.check(kept.key, 4, kept.sha256)
     with pytest.raises(FileStoreError):
-        store.check(gone.key, 4, gone.sha256)
+        store.check(removed.key, 4, removed.sha256)
     assert store.snapshot_ids() == [old]
     assert store.remove(old, frozenset()) == 1
     assert store.snapshot_ids() == []
@@ -202,9 +202,9 @@ def test_more_files_than_one_delete_request_are_deleted(
 
 def test_probe_reports_whether_the_store_works(store: ObjectStore, settings: FilesSettings) -> None:
     store.probe()
-    elsewhere = settings.model_copy(update={"url": f"{settings.url.partition('//')[0]}//not-there"})
+    missing_bucket = settings.model_copy(update={"url": f"{settings.url.partition('//')[0]}//not-there"})
     with pytest.raises(FileStoreError, match="the bucket does not exist"):
-        ObjectStore(elsewhere).probe()
+        ObjectStore(missing_bucket).probe()
     unreachable = settings.model_copy(update={"endpoint": "http://127.0.0.1:9"})
     with pytest.raises(Unavailable) as caught:
         ObjectStore(unreachable, RequestLimits(retry_seconds=1)).probe()

@@ -1,4 +1,4 @@
-"""Runs on a real state database and a real disk: their results, and what remains when they fail."""
+"""Runs with a real state database and a real disk: results of successful runs, and cleanup after failed ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Pa
     assert current is not None
     assert (done.state, current.snapshot_id) == (SnapshotState.PUBLISHED, done.snapshot_id)
     files = manifest(run_context, done.snapshot_id)
-    # Eight resources have files of two Leaders and the shared header-only file. The ninth has only the latter.
+    # Eight resources have files of two Leaders and the shared header-only file. The ninth has only the shared one.
     assert len(files) == 2 * (8 * 3 + 1)
     for (leader, resource, name), stored in files.items():
         content = gzip.decompress(b"".join(run_context.store.read(stored.key)))
@@ -190,7 +190,7 @@ def test_persistent_transient_error_ends_the_run(run_context: RunContext) -> Non
 
 
 def test_unreadable_file_is_never_published(run_context: RunContext, folder: Path) -> None:
-    """The disk returns other bytes than were written."""
+    """The disk returns bytes that differ from those written."""
 
     def corrupt(resource: str) -> None:
         if resource == RESOURCE_NAMES[-1]:
@@ -369,7 +369,7 @@ def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: P
 
 
 class FailingDisk(LocalDisk):
-    """A disk that fails at the twentieth file."""
+    """Disk that fails when the twentieth file is written."""
 
     error: Exception | None = None
 
@@ -447,17 +447,17 @@ def write_lapsed_run(context: RunContext) -> FileSink:
 
 
 def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder: Path) -> None:
-    """They belong to another instance, or were written after the backup of a restored state database."""
-    theirs, being_built = run_context.new_id(), run_context.new_id()
-    for snapshot_id in (theirs, being_built):
+    """Such snapshots belong to another instance, or were written after the backup of a restored state database."""
+    unknown_id, being_built = run_context.new_id(), run_context.new_id()
+    for snapshot_id in (unknown_id, being_built):
         sink = run_context.store.stage(snapshot_id)
         sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
-        if snapshot_id == theirs:
+        if snapshot_id == unknown_id:
             sink.commit()
     own = run_by_hand(run_context)
     cleaned = clean(run_context.state, run_context.store, DEFAULTS, now())
-    assert (cleaned.files, set(cleaned.unknown)) == (0, {theirs, being_built})
-    assert folders(run_context, folder) == ({own.snapshot_id, theirs}, {being_built})
+    assert (cleaned.files, set(cleaned.unknown)) == (0, {unknown_id, being_built})
+    assert folders(run_context, folder) == ({own.snapshot_id, unknown_id}, {being_built})
 
 
 def test_active_run_of_another_builder_keeps_its_files(run_context: RunContext, folder: Path) -> None:

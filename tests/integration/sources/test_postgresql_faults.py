@@ -70,14 +70,14 @@ def gated_members() -> str:
 @contextmanager
 def closed_gate(url: str) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     """Hold the advisory lock that the model of `gated_members` waits for."""
-    with psycopg.connect(url, autocommit=True) as keeper:
-        keeper.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
-        yield keeper
+    with psycopg.connect(url, autocommit=True) as lock_holder:
+        lock_holder.execute(f"SELECT pg_advisory_lock({_GATE})".encode())
+        yield lock_holder
 
 
-def waiting_at_gate(keeper: psycopg.Connection[tuple[object, ...]]) -> list[int]:
+def waiting_at_gate(lock_holder: psycopg.Connection[tuple[object, ...]]) -> list[int]:
     """Return the process ids of streams that wait for the gate."""
-    rows = keeper.execute(
+    rows = lock_holder.execute(
         "SELECT pid FROM pg_stat_activity WHERE application_name = 'daybreak' AND wait_event = 'advisory'"
     ).fetchall()
     return [int(str(pid)) for (pid,) in rows]
@@ -89,10 +89,10 @@ def test_terminated_backend_leaves_no_rows(
     """The other stream, which waits at the gate, is also cancelled."""
     url = postgresql_server.url(filled_database)
     source = source_on(url, tmp_path, gated_members())
-    with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
+    with closed_gate(url) as lock_holder, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
         loading = pool.submit(reading.rows_query, "members")
-        first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
-        keeper.execute("SELECT pg_terminate_backend(%s)", [first])
+        first, _second = wait_until(lambda: (pids := waiting_at_gate(lock_holder))[1:] and pids, what="both streams")
+        lock_holder.execute("SELECT pg_terminate_backend(%s)", [first])
         with pytest.raises(SourceUnavailable, match="terminating connection"):
             loading.result()
         with reading.cursor() as cursor:
@@ -133,7 +133,7 @@ def test_data_error_mid_stream_is_not_transient(
 def test_reading_yields_to_a_table_change(
     postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
 ) -> None:
-    """The change waits for the reading, whose streams wait for the change: the reading ends with a lock timeout."""
+    """The table change waits for the reading, and a stream of the reading waits for the change: a lock timeout."""
     url = postgresql_server.url(filled_database)
 
     def change() -> None:
@@ -162,11 +162,11 @@ def test_stream_ended_by_an_operator_is_transient(
     """A cancelled statement has the same SQLSTATE as one over its timeout."""
     url = postgresql_server.url(filled_database)
     source = replace(source_on(url, tmp_path, gated_members()), statement_timeout_seconds=3600)
-    with closed_gate(url) as keeper, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
+    with closed_gate(url) as lock_holder, source.open(AS_OF) as reading, ThreadPoolExecutor(1) as pool:
         loading = pool.submit(reading.rows_query, "members")
-        first, _second = wait_until(lambda: (pids := waiting_at_gate(keeper))[1:] and pids, what="both streams")
-        keeper.execute(f"SELECT {function}(%s)".encode(), [first])
-        keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
+        first, _second = wait_until(lambda: (pids := waiting_at_gate(lock_holder))[1:] and pids, what="both streams")
+        lock_holder.execute(f"SELECT {function}(%s)".encode(), [first])
+        lock_holder.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
         with pytest.raises(SourceUnavailable) as caught:
             loading.result()
     assert caught.value.transient
@@ -202,9 +202,9 @@ def test_server_stopped_mid_read_publishes_nothing(
         assert served.state is SnapshotState.PUBLISHED
         files = set((tmp_path / "files").rglob("*.gz"))
         cut = replace(context, source=source_on(url, tmp_path / "spill", gated_members()))
-        with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
+        with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
             run = pool.submit(run_by_hand, cut, as_of=AS_OF, full=True)
-            wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
+            wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
             assert set((tmp_path / "files").rglob("*.gz")) > files, "earlier resources were written"
             replica.program.stop(signal.SIGQUIT)
             with pytest.raises(SourceUnavailable):
@@ -229,10 +229,10 @@ def test_reading_cancelled_by_a_replica_is_retried(
     url = replica.url(filled_database)
     context = context_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
     try:
-        with closed_gate(url) as keeper, ThreadPoolExecutor(1) as pool:
+        with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
             run = pool.submit(run_by_hand, context, as_of=AS_OF)
-            wait_until(lambda: len(waiting_at_gate(keeper)) == 2, what="both streams")
-            before = waiting_at_gate(keeper)
+            wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
+            before = waiting_at_gate(lock_holder)
             postgresql_server.execute(
                 "CREATE TABLE doomed AS SELECT generate_series(1, 1000)",
                 "DELETE FROM doomed",
@@ -241,11 +241,11 @@ def test_reading_cancelled_by_a_replica_is_retried(
                 database=filled_database,
             )
             again = wait_until(
-                lambda: (pids := waiting_at_gate(keeper)) and not {*pids} & {*before} and len(pids) == 2,
+                lambda: (pids := waiting_at_gate(lock_holder)) and not {*pids} & {*before} and len(pids) == 2,
                 what="the next attempt",
             )
             assert again
-            keeper.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
+            lock_holder.execute(f"SELECT pg_advisory_unlock({_GATE})".encode())
             assert run.result().state is SnapshotState.PUBLISHED
         failed = context.state.read(lambda stores: stores.snapshots.recent())[-1]
         assert failed.state is SnapshotState.FAILED

@@ -90,7 +90,7 @@ def source_on(
 
 @dataclass(frozen=True)
 class FailingOnce:
-    """A sink whose first write for each of some Leaders fails after half a piece. It can be pickled."""
+    """Picklable sink whose first write for each Leader in `leaders` fails after half of a piece."""
 
     sink: FileSink
     folder: Path
@@ -210,7 +210,7 @@ def test_catalog_tables_and_views_produce_the_same_files(session: SparkSession, 
 
 
 def test_directory_queries_reach_all_tables(session: SparkSession, parquet: Path) -> None:
-    """The source tables as the models see them, and the other tables of a database."""
+    """Queries can use the source tables and the other tables of a database."""
     session.sql("DROP DATABASE IF EXISTS directory CASCADE")
     session.sql("CREATE DATABASE directory")
     session.sql("CREATE VIEW directory.accounts AS SELECT 'Ana' AS first_name")

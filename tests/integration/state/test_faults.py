@@ -99,21 +99,21 @@ def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server
 
 def test_hanging_server_blocks_a_builder_for_a_bounded_time(url: str, postgresql_server: PostgreSQLServer) -> None:
     state = open_state(url, wait_seconds=1)
-    came_back: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def build() -> None:
         for call in (lambda: state.read(read_email), lambda: state.write(append_event)):
             try:
                 call()
             except Unavailable as error:
-                came_back.append(error)
+                errors.append(error)
 
     wait_until(lambda: builder_works(state), BOUND_SECONDS, what="the database to answer")
     with stopped(postgresql_server):
         builder = threading.Thread(target=build, daemon=True)
         builder.start()
         builder.join(BOUND_SECONDS)
-        assert len(came_back) == 2
+        assert len(errors) == 2
     wait_until(lambda: builder_works(state), BOUND_SECONDS, what="the database to answer again")
     state.close()
 

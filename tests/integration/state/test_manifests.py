@@ -56,7 +56,7 @@ def test_only_published_snapshots_with_files_are_found(state: Database) -> None:
 
     assert not found(None)
     state.write(lambda stores: complete_run(stores, 8))
-    assert not found(uuid(8)), "complete is not published"
+    assert not found(uuid(8)), "a complete snapshot is not served"
     first, second = published(state, 9), published(state, 10)
     assert found(first), "issued links still work"
     assert found(second)
@@ -103,13 +103,13 @@ def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:
 
 def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
-    mine = (started.snapshot_id, started.fence)
+    run_key = (started.snapshot_id, started.fence)
     leaders = [uuid(number * 7919 % 1_000_003) for number in range(LEADERS)]
     entries = [entry(uuid(7), leader, "members", rows) for rows, leader in enumerate(leaders)]
     more = [entry(uuid(7), leader, "campaigns") for leader in leaders[:3]]
-    state.write(lambda stores: stores.snapshots.add_leaders(*mine, leaders))
-    state.write(lambda stores: stores.snapshots.add_entries(*mine, entries))
-    state.write(lambda stores: stores.snapshots.add_entries(*mine, [*more, entry(uuid(7), "", "members", 0)]))
+    state.write(lambda stores: stores.snapshots.add_leaders(*run_key, leaders))
+    state.write(lambda stores: stores.snapshots.add_entries(*run_key, entries))
+    state.write(lambda stores: stores.snapshots.add_entries(*run_key, [*more, entry(uuid(7), "", "members", 0)]))
 
     read = state.read(lambda stores: list(stores.snapshots.entries(uuid(7))))
     assert read == sorted(
@@ -122,11 +122,13 @@ def test_ten_thousand_leaders_are_stored_and_read_in_order(state: Database) -> N
     keys = state.read(lambda stores: list(stores.snapshots.keys_in_use([uuid(7)], ("snapshots/",))))
     assert keys == [stored.key for one in read for stored in one.formats.values()]
 
-    state.write(lambda stores: stores.snapshots.finish(*mine, SnapshotState.FAILED, NOW, report={}, failure="x"))
+    state.write(lambda stores: stores.snapshots.finish(*run_key, SnapshotState.FAILED, NOW, report={}, failure="x"))
     rows = len(read) + len(leaders)
     assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)]
     deleted = [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
-    assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)], "not yet"
+    assert state.read(lambda stores: [one.snapshot_id for one in stores.snapshots.abandoned()]) == [uuid(7)], (
+        "rows remain"
+    )
     deleted += [state.write(lambda stores: stores.snapshots.forget(uuid(7), at_most=9_000)) for _ in range(2)]
     assert deleted == [9_000, 9_000, rows - 18_000, 0]
     assert state.read(lambda stores: list(stores.snapshots.entries(uuid(7)))) == []
@@ -165,12 +167,12 @@ def test_only_large_leaders_that_lost_many_rows_are_found(state: Database) -> No
 
 def test_batch_with_an_existing_entry_is_refused(state: Database) -> None:
     started = state.write(lambda stores: stores.snapshots.begin_manual(run(7, day=None), NOW, LEASE_SECONDS))
-    mine = (started.snapshot_id, started.fence)
-    state.write(lambda stores: stores.snapshots.add_entries(*mine, [entry(uuid(7), ONE, "members")]))
+    run_key = (started.snapshot_id, started.fence)
+    state.write(lambda stores: stores.snapshots.add_entries(*run_key, [entry(uuid(7), ONE, "members")]))
     with pytest.raises(Conflict):
         state.write(
             lambda stores: stores.snapshots.add_entries(
-                *mine, [entry(uuid(7), TWO, "members"), entry(uuid(7), ONE, "members")]
+                *run_key, [entry(uuid(7), TWO, "members"), entry(uuid(7), ONE, "members")]
             )
         )
     assert len(state.read(lambda stores: list(stores.snapshots.entries(uuid(7))))) == 1

@@ -1,4 +1,4 @@
-"""The PostgreSQL roles of docs/how-to/state-database.md."""
+"""The PostgreSQL roles that docs/how-to/state-database.md describes."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def statements(block: str) -> list[str]:
 
 @pytest.fixture
 def roles(postgresql_server: PostgreSQLServer, project_folder: Path) -> Iterator[PostgreSQLServer]:
-    """A server configured with the statements of the page."""
+    """A server configured with the statements of that page."""
     page = (project_folder / "docs" / "how-to" / "state-database.md").read_text(encoding="utf-8")
     as_superuser, before, after = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     server = postgresql_server

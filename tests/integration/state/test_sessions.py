@@ -115,9 +115,9 @@ def test_device_is_updated_only_by_its_own_seat(state: Database) -> None:
     state.write(one_session)
     state.write(lambda stores: stores.directory.put_seats(seat(2)))
     later = Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW + MINUTE, NOW + MINUTE)
-    theft = Device(DEVICE.device_id, uuid(2), "thief", "203.0.113.1", NOW, NOW + 2 * MINUTE)
+    of_other_seat = Device(DEVICE.device_id, uuid(2), "other", "203.0.113.1", NOW, NOW + 2 * MINUTE)
     state.write(lambda stores: stores.sessions.save_device(later))
-    state.write(lambda stores: stores.sessions.save_device(theft))
+    state.write(lambda stores: stores.sessions.save_device(of_other_seat))
     found = state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id))
     assert found == Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW, NOW + MINUTE)
     assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, uuid(2))) is None

@@ -58,11 +58,11 @@ def test_expired_lease_is_taken_over_and_old_builder_fenced(state: Database) -> 
         with pytest.raises(RunFenced):
             state.write(work)  # type: ignore[arg-type]
 
-    mine = (old.snapshot_id, old.fence)
-    refused(lambda stores: stores.snapshots.add_entries(*mine, [entry(uuid(1), uuid(1), "members")]))
-    refused(lambda stores: stores.snapshots.add_leaders(*mine, [uuid(1)]))
-    refused(lambda stores: stores.snapshots.finish(*mine, SnapshotState.COMPLETE, NOW, report={}))
-    refused(lambda stores: stores.snapshots.publish(*mine, NOW))
+    old_key = (old.snapshot_id, old.fence)
+    refused(lambda stores: stores.snapshots.add_entries(*old_key, [entry(uuid(1), uuid(1), "members")]))
+    refused(lambda stores: stores.snapshots.add_leaders(*old_key, [uuid(1)]))
+    refused(lambda stores: stores.snapshots.finish(*old_key, SnapshotState.COMPLETE, NOW, report={}))
+    refused(lambda stores: stores.snapshots.publish(*old_key, NOW))
     refused(lambda stores: stores.snapshots.add_leaders(new.snapshot_id, old.fence, [uuid(1)]))
     refused(lambda stores: stores.snapshots.publish(new.snapshot_id, old.fence, NOW))
     assert list(state.read(lambda stores: list(stores.snapshots.entries(old.snapshot_id)))) == []
@@ -84,11 +84,11 @@ def test_completed_day_is_not_claimed_again(state: Database, end: SnapshotState)
     first = existing(claim(state, 1))
     finish(state, first, end)
     assert claim(state, 2, 100) is None
-    publish(state, first, fence=first.fence, reason="looked at it")
+    publish(state, first, fence=first.fence, reason="checked the rows")
     assert claim(state, 3, 200) is None
     state.write(lambda stores: complete_run(stores, 9))
     publish(state, run(9))
-    assert claim(state, 4, 300) is None, "retired"
+    assert claim(state, 4, 300) is None, "the snapshot of the day is retired"
 
 
 def test_discarded_day_is_not_claimed_again(state: Database) -> None:

@@ -81,7 +81,7 @@ def test_large_limits_are_exact_in_a_burst_and_expire(state: Database, limit: in
 
     assert state.write(burst) == limit
     assert count(state, NOW + 639 * SECOND, rule) == rule
-    assert count(state, NOW + 650 * SECOND, rule) is None, "up to 1/64 of the window late"
+    assert count(state, NOW + 650 * SECOND, rule) is None, "attempts expire up to 1/64 of the window late"
 
 
 def test_attempts_in_the_future_are_ignored(state: Database) -> None:

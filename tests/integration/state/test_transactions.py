@@ -111,7 +111,7 @@ def test_failed_job_in_a_batch_leaves_no_rows(state: Database) -> None:
             if number % 3 == 1:
                 raise Conflict(str(number))
             if number == 0:
-                # The others are queued meanwhile.
+                # The other jobs are queued during this sleep.
                 time.sleep(0.2)
 
         return one
@@ -184,7 +184,7 @@ def test_unknown_seat_is_none(state: Database) -> None:
 
 
 def test_job_that_waited_too_long_fails_and_is_not_run(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its caller has given up or retries."""
+    """The caller of such a job has given up or is retrying."""
     path = sqlite_path(sqlite_url)
     assert path is not None
     started, resume = threading.Event(), threading.Event()

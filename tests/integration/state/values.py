@@ -96,7 +96,7 @@ def entry(snapshot_id: str, client_id: str, resource: str, rows: int = 5) -> Man
 
 
 def complete_run(stores: Stores, number: int, *, day: date | None = None, as_of: datetime = NOW) -> Snapshot:
-    """A run with two Leaders: the first has members, both have header-only campaigns."""
+    """Store a complete run with two Leaders. The first has members, and neither has campaigns."""
     snapshot = stores.snapshots.begin_manual(run(number, day=day, as_of=as_of), NOW, LEASE_SECONDS)
     snapshot_id, fence = snapshot.snapshot_id, snapshot.fence
     stores.snapshots.add_leaders(snapshot_id, fence, [uuid(1), uuid(2)])
