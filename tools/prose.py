@@ -21,10 +21,7 @@ CHECKED = (
     "SECURITY.md",
     "docs",
     "src",
-    "tests/faults",
-    "tests/integration",
-    "tests/parts",
-    "tests/reference",
+    "tests",
     "tools",
 )
 SUFFIXES = {".py", ".md", ".html", ".js", ".c", ".sql"}

@@ -48,7 +48,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Block:
-    """Fenced block of a page. `reason` says why it does not run."""
+    """Fenced block of a page. `reason` is why the test does not run it."""
 
     place: str
     language: str

@@ -27,7 +27,7 @@ FETCHED = re.compile(
 
 class _QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep the test's output free of requests."""
+        """Log no requests."""
 
 
 def _pages(nav: list[Any]) -> Iterator[str]:

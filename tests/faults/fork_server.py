@@ -33,7 +33,7 @@ from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.builder import run_builder, stop_on_signals
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
-from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
 from tests.configured import DEFAULTS, configured
@@ -119,7 +119,7 @@ def run_child(command: dict[str, Any]) -> None:
     make_initial_calls(command.get("initial_calls", {}))
     if command["start"] == "run":
         stop_on_signals(context.stop)
-        run_by_hand(context, full=command.get("full", False))
+        run_manually(context, full=command.get("full", False))
     elif command["start"] == "publish":
         publish_and_clean(context)
     elif command["start"] == "claim":

@@ -23,7 +23,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import LINK_MARGIN, clean
-from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
 from tests.configured import configured
@@ -85,7 +85,7 @@ def run_workload(context: RunContext, platform: Path, log_file: Path) -> None:
         changed = platform_of(mark=f"day {day}")
         changed[leader_ids(3)[0]] = platform_of()[leader_ids(3)[0]]
         write_platform(platform, changed)
-        manual = run_by_hand(context)
+        manual = run_manually(context)
         log.record("published", manual.snapshot_id)
         log.crash_point("manual run published")
         scheduled = run_day(context, first_day + timedelta(days=day))

@@ -18,7 +18,7 @@ from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
-from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.snapshots.verify import verify_snapshot
@@ -78,7 +78,7 @@ def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_
         try:
             due = last_due(now(), context.settings.snapshot.publish_at)
             publication = publication_of(due, context.settings.snapshot.publish_at)
-            yesterday = run_by_hand(replace(context, clock=lambda: publication - timedelta(hours=1)))
+            yesterday = run_manually(replace(context, clock=lambda: publication - timedelta(hours=1)))
             rows = 200
             write_platform(
                 folder / "platform.json",
@@ -105,7 +105,7 @@ def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_
             append_event(context, 1)
             # A smaller platform fits again.
             write_platform(folder / "platform.json", platform_of(mark="after"))
-            assert run_by_hand(context).state is SnapshotState.PUBLISHED
+            assert run_manually(context).state is SnapshotState.PUBLISHED
         finally:
             context.state.close()
 
@@ -117,7 +117,7 @@ def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path
         write_platform(small / "platform.json", platform_of())
         context = context_in(small, store=LocalDisk(tmp_path / "files"), timings=SINGLE_ATTEMPT)
         try:
-            served = run_by_hand(context)
+            served = run_manually(context)
 
             def events(stores: Stores) -> set[str | None]:
                 return {each.request_id for each in stores.audit.read(AuditQuery(action="login", limit=1_000_000))}
@@ -130,14 +130,14 @@ def test_full_state_disk_loses_no_rows_and_recovers(folder: Path, tmp_path: Path
                 assert context.state.read(lambda stores: stores.snapshots.current()) == served, "reads still work"
                 assert context.state.read(events) == {str(number) for number in range(written)}
                 with pytest.raises(Unavailable):
-                    run_by_hand(context)
+                    run_manually(context)
             append_event(context, written)
             assert context.state.read(events) == {str(number) for number in range(written + 1)}
             assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
             context.state.write(
                 lambda stores: stores.snapshots.lapse(now() + timedelta(seconds=QUICK.lease_seconds + 1))
             )
-            assert run_by_hand(context).state is SnapshotState.PUBLISHED
+            assert run_manually(context).state is SnapshotState.PUBLISHED
         finally:
             context.state.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.snapshots.run import run_by_hand, run_day
+from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
@@ -34,7 +34,7 @@ EXPECTED_CALLS = {
 def publish_then_change(folder: Path) -> Snapshot:
     """Publish a snapshot, change the platform, and return the snapshot."""
     context = context_in(folder)
-    served = run_by_hand(context)
+    served = run_manually(context)
     context.state.close()
     changed = platform_of(mark="b")
     first = min(changed)
@@ -85,7 +85,7 @@ def check_recovery(folder: Path, served: Snapshot) -> None:
         # Another builder takes over only after the lease of the killed one has expired.
         later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
         context.state.write(lambda stores: stores.snapshots.lapse(later))
-        done = run_by_hand(context)
+        done = run_manually(context)
         assert done.state is SnapshotState.PUBLISHED
         check_files(context, done)
         stored = {path.name for path in (folder / "files" / "snapshots").iterdir()}
@@ -117,7 +117,7 @@ def publish_minimal(folder: Path, *, waiting: bool) -> Snapshot:
     write_platform(folder / "platform.json", platform)
     context = context_in(folder, settings=SMALL)
     try:
-        served = run_by_hand(context)
+        served = run_manually(context)
         platform[first]["members"] = ["changed"]
         write_platform(folder / "platform.json", platform)
         if waiting:

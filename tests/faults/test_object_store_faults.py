@@ -19,7 +19,7 @@ from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
-from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.parts.buckets import Bucket
@@ -176,7 +176,7 @@ def test_failed_run_leaves_objects_in_use(
 ) -> None:
     context = context_in(folder, store=direct_store)
     try:
-        first = run_by_hand(context)
+        first = run_manually(context)
         assert first.state is SnapshotState.PUBLISHED
         changed = platform_of(mark="b")
         unchanged = min(changed)
@@ -186,20 +186,20 @@ def test_failed_run_leaves_objects_in_use(
         proxy.forever = Fault("status", 500, b"PUT")
         impatient = store_behind(proxy, bucket, 1)
         with pytest.raises((Unavailable, FileStoreError)):
-            run_by_hand(replace(context, store=impatient, timings=replace(context.timings, attempts=1)))
+            run_manually(replace(context, store=impatient, timings=replace(context.timings, attempts=1)))
         proxy.forever = None
         assert direct_store.snapshot_ids() == [first.snapshot_id], "a failed run leaves no objects"
         served = context.state.read(lambda stores: stores.snapshots.current())
         assert served is not None
         assert served.snapshot_id == first.snapshot_id
 
-        second = run_by_hand(context)
+        second = run_manually(context)
         assert second.report["files_carried"] == 16
         folders = (f"snapshots/{first.snapshot_id}/",)
         carried = context.state.read(lambda stores: set(stores.snapshots.keys_in_use([second.snapshot_id], folders)))
         assert len(carried) == 16
         context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
-        third = run_by_hand(context)
+        third = run_manually(context)
         for snapshot in (second, third):
             verified = verify_snapshot(context.state, direct_store, snapshot.snapshot_id)
             assert (verified.files, verified.damaged) == (50, ())

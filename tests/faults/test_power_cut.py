@@ -19,7 +19,7 @@ from pathlib import Path
 
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
-from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.verify import verify_snapshot
 from tests.faults.conftest import ForkServer
 from tests.faults.small_disks import copy_image, format_image, memory_disk, mounted_image
@@ -139,7 +139,7 @@ def check_recovery(folder: Path, crash_state: CrashState) -> None:
             assert (verified.files, verified.damaged) == (50, ())
         later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
         context.state.write(lambda stores: stores.snapshots.lapse(later))
-        done = run_by_hand(context)
+        done = run_manually(context)
         assert done.state is SnapshotState.PUBLISHED
         assert verify_snapshot(context.state, context.store, done.snapshot_id).damaged == ()
         assert list((folder / "files" / "staging").iterdir()) == []

@@ -78,7 +78,7 @@ def run_once(
     from daybreak.bootstrap import open_state, run_context
     from daybreak.cli.progress import run_progress
     from daybreak.snapshots.builder import stop_on_signals
-    from daybreak.snapshots.run import run_by_hand
+    from daybreak.snapshots.run import run_manually
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -86,7 +86,7 @@ def run_once(
             context = run_context(settings, state, watch)
             # Ctrl-C stops the run after its current file and deletes its files. A second Ctrl-C ends the process.
             stop_on_signals(context.stop)
-            return run_by_hand(context, as_of=as_of, full=full)
+            return run_manually(context, as_of=as_of, full=full)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

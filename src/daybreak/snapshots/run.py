@@ -30,7 +30,7 @@ _log = structlog.get_logger("daybreak.snapshots")
 _MAX_RETRY_SECONDS = 60.0
 
 
-def run_by_hand(context: RunContext, *, as_of: datetime | None = None, full: bool = False) -> Snapshot:
+def run_manually(context: RunContext, *, as_of: datetime | None = None, full: bool = False) -> Snapshot:
     """Build a snapshot now and publish it when it is complete. Return it, published or held.
 
     `full` writes every file, without reuse. Raises OperatorError for an `as_of` in the future or before the published

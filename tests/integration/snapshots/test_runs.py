@@ -31,7 +31,7 @@ from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard, publish
 from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
-from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS, configured
@@ -73,7 +73,7 @@ def folders(context: RunContext, folder: Path) -> tuple[set[str], set[str]]:
 
 
 def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Path) -> None:
-    done = run_by_hand(run_context)
+    done = run_manually(run_context)
     current = served(run_context)
     assert current is not None
     assert (done.state, current.snapshot_id) == (SnapshotState.PUBLISHED, done.snapshot_id)
@@ -97,11 +97,11 @@ def test_run_writes_and_publishes_every_file(run_context: RunContext, folder: Pa
 
 
 def test_unchanged_files_are_reused(run_context: RunContext, folder: Path) -> None:
-    first = run_by_hand(run_context)
+    first = run_manually(run_context)
     platform = platform_of()
     platform[LEADERS[0]]["members"] = ["another row"]
     write_platform(folder / "platform.json", platform)
-    second = run_by_hand(run_context)
+    second = run_manually(run_context)
     assert second.report["carried_from"] == first.snapshot_id
     assert second.report["files_carried"] == 2 * (2 * 8 - 1)
     old, new = manifest(run_context, first.snapshot_id), manifest(run_context, second.snapshot_id)
@@ -111,9 +111,9 @@ def test_unchanged_files_are_reused(run_context: RunContext, folder: Path) -> No
 
 
 def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> None:
-    run_by_hand(run_context)
-    carried = run_by_hand(run_context)
-    full = run_by_hand(run_context, full=True)
+    run_manually(run_context)
+    carried = run_manually(run_context)
+    full = run_manually(run_context, full=True)
     assert carried.report["files_carried"] == 32
     assert full.report["files_carried"] == 0
     a, b = manifest(run_context, carried.snapshot_id), manifest(run_context, full.snapshot_id)
@@ -121,8 +121,8 @@ def test_full_run_writes_the_bytes_of_reused_files(run_context: RunContext) -> N
 
 
 def test_run_with_other_formats_reuses_no_files(run_context: RunContext) -> None:
-    run_by_hand(run_context)
-    again = run_by_hand(replace(run_context, settings=configured(snapshot={"formats": ("csv",)})))
+    run_manually(run_context)
+    again = run_manually(replace(run_context, settings=configured(snapshot={"formats": ("csv",)})))
     assert again.report["files_carried"] == 0
     assert again.report["carried_from"] is None
 
@@ -144,7 +144,7 @@ def at_resource(place: int, error: Exception) -> Callable[[str], None]:
 
 @pytest.mark.parametrize("place", ["check", "first", "last", "confirm", "count"])
 def test_failed_run_keeps_published_files(run_context: RunContext, folder: Path, place: str) -> None:
-    good = run_by_hand(run_context)
+    good = run_manually(run_context)
     source = source_of(run_context)
     error = SourceError("The table members has no column email.")
     if place == "check":
@@ -156,7 +156,7 @@ def test_failed_run_keeps_published_files(run_context: RunContext, folder: Path,
     else:
         source.on_resource = [at_resource(0 if place == "first" else -1, error)]
     with pytest.raises((SourceError, RunError)) as caught:
-        run_by_hand(run_context, full=True)
+        run_manually(run_context, full=True)
     failed = history(run_context)[0]
     assert failed.state is SnapshotState.FAILED
     assert failed.failure == caught.value.message
@@ -176,7 +176,7 @@ def test_transient_error_is_retried_from_scratch(run_context: RunContext, folder
                 raise SourceUnavailable("The connection was lost.")
 
     source_of(run_context).on_resource = [act]
-    done = run_by_hand(run_context)
+    done = run_manually(run_context)
     assert done.state is SnapshotState.PUBLISHED
     assert [run.state for run in history(run_context)] == ["published", "failed", "failed"]
     assert folders(run_context, folder) == ({done.snapshot_id}, set())
@@ -185,7 +185,7 @@ def test_transient_error_is_retried_from_scratch(run_context: RunContext, folder
 def test_persistent_transient_error_ends_the_run(run_context: RunContext) -> None:
     source_of(run_context).on_resource = [at_resource(0, SourceUnavailable("The connection was lost."))]
     with pytest.raises(SourceUnavailable):
-        run_by_hand(run_context)
+        run_manually(run_context)
     assert len(history(run_context)) == QUICK.attempts
 
 
@@ -199,7 +199,7 @@ def test_unreadable_file_is_never_published(run_context: RunContext, folder: Pat
 
     source_of(run_context).on_resource = [corrupt]
     with pytest.raises(RunError, match="cannot be read back") as caught:
-        run_by_hand(run_context)
+        run_manually(run_context)
     assert caught.value.code == "verification_failed"
     assert served(run_context) is None
     assert folders(run_context, folder) == (set(), set())
@@ -219,7 +219,7 @@ def damage(context: RunContext, snapshot: Snapshot, leader: str, resource: str) 
 
 
 def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None:
-    done = run_by_hand(run_context)
+    done = run_manually(run_context)
     damage(run_context, done, LEADERS[0], "members")
     damage(run_context, done, LEADERS[1], "communities").unlink()
     found = verify_snapshot(run_context.state, run_context.store, done.snapshot_id)
@@ -235,11 +235,11 @@ def test_verify_finds_damaged_and_missing_files(run_context: RunContext) -> None
 def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None:
     """Reused files are read back in turn. A damaged one makes the run write all files."""
     start = now() - timedelta(days=30)
-    first = run_by_hand(run_context, as_of=start)
+    first = run_manually(run_context, as_of=start)
     for leader in LEADERS[:2]:
         damage(run_context, first, leader, "members")
     for day in range(1, 9):
-        done = run_by_hand(run_context, as_of=start + timedelta(days=day))
+        done = run_manually(run_context, as_of=start + timedelta(days=day))
         if not verify_snapshot(run_context.state, run_context.store, done.snapshot_id).damaged:
             break
     assert day <= 7
@@ -247,9 +247,9 @@ def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None
 
 
 def test_missing_file_disables_reuse_in_the_next_run(run_context: RunContext) -> None:
-    first = run_by_hand(run_context)
+    first = run_manually(run_context)
     damage(run_context, first, LEADERS[0], "members").unlink()
-    second = run_by_hand(run_context)
+    second = run_manually(run_context)
     assert second.state is SnapshotState.PUBLISHED
     assert second.report["files_carried"] == 0
     assert verify_snapshot(run_context.state, run_context.store, second.snapshot_id).damaged == ()
@@ -263,11 +263,11 @@ def test_guard_holds_a_drop_until_accepted(
 ) -> None:
     monkeypatch.setattr(guard, "MIN_ROWS", 1)
     context = replace(run_context, settings=GUARDED)
-    good = run_by_hand(context)
+    good = run_manually(context)
     platform = platform_of()
     platform[LEADERS[0]]["members"] = []
     write_platform(folder / "platform.json", platform)
-    held = run_by_hand(context)
+    held = run_manually(context)
     assert held.state is SnapshotState.HELD
     assert served(context) == good
     kinds = {(found["kind"], found["resource"]) for found in held.report["findings"]}  # type: ignore[attr-defined]
@@ -289,27 +289,27 @@ def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> 
     settings = configured(guard={"enabled": False})
     clock = [now() + timedelta(days=30)]
     context = replace(run_context, settings=settings, clock=lambda: clock[0])
-    ahead = run_by_hand(context)
+    ahead = run_manually(context)
     assert ahead.state is SnapshotState.PUBLISHED
     clock[0] = now()
     status = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
     assert status.late
     assert "operator must check the clock" in (status.reason or "")
-    corrected = run_by_hand(context)
+    corrected = run_manually(context)
     assert (corrected.state, served(context)) == (SnapshotState.HELD, ahead)
     assert "ahead of the clock" in str(corrected.report["findings"])
     assert (
         accept(context.state, corrected.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
     )
     clock[0] += timedelta(minutes=2)
-    assert run_by_hand(context).state is SnapshotState.PUBLISHED
+    assert run_manually(context).state is SnapshotState.PUBLISHED
     status = context.state.read(lambda stores: freshness(stores.snapshots, clock[0], settings.snapshot.publish_at))
     assert not status.late
 
 
 def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContext) -> None:
     source_of(run_context).faults = [ReferentialFault("members.MEMBER_ID", 3, LEADERS[0])]
-    held = run_by_hand(run_context)
+    held = run_manually(run_context)
     assert held.state is SnapshotState.HELD
     assert folders(run_context, folder)[0] == {held.snapshot_id}, "a held snapshot keeps its files"
     clean(run_context.state, run_context.store, DEFAULTS, now())
@@ -329,11 +329,11 @@ def test_insufficient_disk_space_fails_before_writing(run_context: RunContext, f
     context = replace(run_context, store=SmallDisk(folder / "files"))
     source_of(context).reported_input_bytes = 10 << 20
     with pytest.raises(RunError, match=r"Not enough space on the disk of files\.url") as caught:
-        run_by_hand(context)
+        run_manually(context)
     assert caught.value.code == "disk_short"
     assert folders(context, folder) == (set(), set())
     source_of(context).reported_input_bytes = 1 << 20
-    assert run_by_hand(context).state is SnapshotState.PUBLISHED
+    assert run_manually(context).state is SnapshotState.PUBLISHED
 
 
 def test_run_reports_written_and_spilled_bytes(run_context: RunContext, folder: Path) -> None:
@@ -344,7 +344,7 @@ def test_run_reports_written_and_spilled_bytes(run_context: RunContext, folder: 
 
     context = replace(run_context, spill=SpillFolder(folder / "spill", folder / "files"))
     source_of(context).on_resource = [spill]
-    first, second = run_by_hand(context), run_by_hand(context)
+    first, second = run_manually(context), run_manually(context)
     assert 300_000 <= _number(first.report["scratch_bytes"]) < 400_000
     assert first.report["bytes"] == second.report["bytes"]
     assert _number(first.report["bytes_written"]) > 0
@@ -363,8 +363,8 @@ def test_failing_clean_up_does_not_stop_a_run(run_context: RunContext, folder: P
 
     undeletable = UndeletableDisk(folder / "files")
     write_lapsed_run(run_context)
-    assert run_by_hand(replace(run_context, store=undeletable)).state is SnapshotState.PUBLISHED
-    assert run_by_hand(run_context).state is SnapshotState.PUBLISHED
+    assert run_manually(replace(run_context, store=undeletable)).state is SnapshotState.PUBLISHED
+    assert run_manually(run_context).state is SnapshotState.PUBLISHED
     assert folders(run_context, folder)[1] == set()
 
 
@@ -390,10 +390,10 @@ class FailingDisk(LocalDisk):
 def test_full_disk_fails_the_run_and_leaves_no_files(run_context: RunContext, folder: Path) -> None:
     store = FailingDisk(folder / "files")
     context = replace(run_context, store=store)
-    good = run_by_hand(context)
+    good = run_manually(context)
     store.error = StoreFull("No space left on device.")
     with pytest.raises(FileStoreError):
-        run_by_hand(context, full=True)
+        run_manually(context, full=True)
     assert history(context)[0].report["code"] == "disk_short"
     assert served(context) == good
     assert folders(context, folder) == ({good.snapshot_id}, set())
@@ -402,7 +402,7 @@ def test_full_disk_fails_the_run_and_leaves_no_files(run_context: RunContext, fo
 def test_stopped_run_ends_and_leaves_no_files(run_context: RunContext, folder: Path) -> None:
     source_of(run_context).on_resource = [lambda resource: run_context.stop.set() if resource == "members" else None]
     with pytest.raises(RunError) as caught:
-        run_by_hand(run_context)
+        run_manually(run_context)
     assert caught.value.code == "run_stopped"
     assert history(run_context)[0].report["code"] == "run_stopped"
     assert folders(run_context, folder) == (set(), set())
@@ -419,14 +419,14 @@ def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) 
 
     source_of(run_context).on_resource = [take_over]
     with pytest.raises(RunFenced):
-        run_by_hand(run_context)
+        run_manually(run_context)
     assert [len(taken) for taken in takeovers] == [1]
     assert served(run_context) is None
     assert folders(run_context, folder) == (set(), set())
 
 
 def test_files_of_lapsed_runs_are_deleted(run_context: RunContext, folder: Path) -> None:
-    good = run_by_hand(run_context)
+    good = run_manually(run_context)
     for committed in (False, True):
         sink = write_lapsed_run(run_context)
         if committed:
@@ -454,7 +454,7 @@ def test_unknown_snapshots_are_reported_and_kept(run_context: RunContext, folder
         sink.write(LEADERS[0], "members", "csv", [b"another instance's"])
         if snapshot_id == unknown_id:
             sink.commit()
-    own = run_by_hand(run_context)
+    own = run_manually(run_context)
     cleaned = clean(run_context.state, run_context.store, DEFAULTS, now())
     assert (cleaned.files, set(cleaned.unknown)) == (0, {unknown_id, being_built})
     assert folders(run_context, folder) == ({own.snapshot_id, unknown_id}, {being_built})
@@ -464,7 +464,7 @@ def test_active_run_of_another_builder_keeps_its_files(run_context: RunContext, 
     other = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now(), now())
     run_context.state.write(lambda stores: stores.snapshots.begin_manual(other, now(), 60))
     run_context.store.stage(other.snapshot_id).write(LEADERS[0], "members", "csv", [b"alive"])
-    done = run_by_hand(run_context)
+    done = run_manually(run_context)
     assert folders(run_context, folder) == ({done.snapshot_id}, {other.snapshot_id})
     clean(run_context.state, run_context.store, DEFAULTS, now() + timedelta(seconds=61))
     assert folders(run_context, folder) == ({done.snapshot_id}, set())
@@ -473,9 +473,9 @@ def test_active_run_of_another_builder_keeps_its_files(run_context: RunContext, 
 def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) -> None:
     clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
     context = replace(run_context, clock=lambda: clock[0], settings=configured(snapshot={"keep": 1}))
-    first = run_by_hand(context)
+    first = run_manually(context)
     clock[0] += timedelta(hours=24)
-    second = run_by_hand(context)
+    second = run_manually(context)
     clock[0] += timedelta(minutes=24)
     clean(context.state, context.store, context.settings, clock[0])
     assert folders(context, folder)[0] == {first.snapshot_id, second.snapshot_id}
@@ -505,7 +505,7 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
     run_context.state.write(
         lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
     )
-    newer = run_by_hand(run_context)
+    newer = run_manually(run_context)
     assert not publish(run_context.state, older, now())
     assert served(run_context) == newer
     assert {run.snapshot_id: run.state for run in history(run_context)}[older.snapshot_id] is SnapshotState.DISCARDED
@@ -520,10 +520,10 @@ def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunCon
         return ticks[0]
 
     context = replace(run_context, watch=lambda progress: reports.append(dict(progress)), ticks=tick)
-    run_by_hand(context, full=True)
+    run_manually(context, full=True)
     assert {"share", "seconds_left"}.isdisjoint(reports[-1]), "the first run has no estimate"
     reports.clear()
-    run_by_hand(context, full=True)
+    run_manually(context, full=True)
     members = next(entry for entry in reports if entry["resource"] == "members")
     assert members["resource_number"] == RESOURCE_NAMES.index("members") + 1
     shares = [share for entry in reports if isinstance(share := entry.get("share"), float)]
@@ -537,8 +537,8 @@ def test_run_reports_progress_and_expected_end(folder: Path, run_context: RunCon
 def test_two_builders_share_one_folder(folder: Path, run_context: RunContext) -> None:
     other = context_in(folder, builder="other")
     try:
-        first = run_by_hand(run_context)
-        second = run_by_hand(other)
+        first = run_manually(run_context)
+        second = run_manually(other)
     finally:
         other.state.close()
     assert [run.builder for run in history(run_context)] == ["other", "test"]

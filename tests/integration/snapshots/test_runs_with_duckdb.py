@@ -18,7 +18,7 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.report import figure, resources_of
-from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
@@ -37,14 +37,14 @@ def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, t
     make_platform(platform, PlatformSizes(leaders=6, members=150, messages=500), seed=11, as_of=AS_OF)
     source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
     context = replace(run_context, source=source)
-    first = run_by_hand(context, as_of=AS_OF)
-    reusing = run_by_hand(context, as_of=AS_OF)
+    first = run_manually(context, as_of=AS_OF)
+    reusing = run_manually(context, as_of=AS_OF)
     alone = replace(
         context,
         source=DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=1, temp_dir=tmp_path / "spill"),
         settings=configured(context.settings, snapshot={"threads": 1}),
     )
-    again = run_by_hand(alone, as_of=AS_OF, full=True)
+    again = run_manually(alone, as_of=AS_OF, full=True)
     assert {run.state for run in (first, reusing, again)} == {SnapshotState.PUBLISHED}
     assert reusing.report["files_carried"] == reusing.report["files"] - 2 * 9  # type: ignore[operator]
     assert again.report["files_carried"] == 0

@@ -17,7 +17,7 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.domain.snapshot import SnapshotState
-from daybreak.snapshots.run import run_by_hand
+from daybreak.snapshots.run import run_manually
 from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.staging import StreamFailed
 from daybreak.state.migrate import migrate
@@ -198,19 +198,19 @@ def test_server_stopped_mid_read_publishes_nothing(
     context = context_in(tmp_path, source=source_on(url, tmp_path / "spill"))
     context = replace(context, timings=replace(context.timings, attempts=1))
     try:
-        served = run_by_hand(context, as_of=AS_OF)
+        served = run_manually(context, as_of=AS_OF)
         assert served.state is SnapshotState.PUBLISHED
         files = set((tmp_path / "files").rglob("*.gz"))
         cut = replace(context, source=source_on(url, tmp_path / "spill", gated_members()))
         with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
-            run = pool.submit(run_by_hand, cut, as_of=AS_OF, full=True)
+            run = pool.submit(run_manually, cut, as_of=AS_OF, full=True)
             wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
             assert set((tmp_path / "files").rglob("*.gz")) > files, "earlier resources were written"
             replica.program.stop(signal.SIGQUIT)
             with pytest.raises(SourceUnavailable):
                 run.result()
         with pytest.raises(SourceUnavailable):
-            run_by_hand(context, as_of=AS_OF, full=True)
+            run_manually(context, as_of=AS_OF, full=True)
         assert set((tmp_path / "files").rglob("*.gz")) == files
         current = context.state.read(lambda stores: stores.snapshots.current())
         assert current is not None
@@ -230,7 +230,7 @@ def test_reading_cancelled_by_a_replica_is_retried(
     context = context_in(tmp_path, source=source_on(url, tmp_path / "spill", gated_members()))
     try:
         with closed_gate(url) as lock_holder, ThreadPoolExecutor(1) as pool:
-            run = pool.submit(run_by_hand, context, as_of=AS_OF)
+            run = pool.submit(run_manually, context, as_of=AS_OF)
             wait_until(lambda: len(waiting_at_gate(lock_holder)) == 2, what="both streams")
             before = waiting_at_gate(lock_holder)
             postgresql_server.execute(
