@@ -145,6 +145,7 @@ class Session(msgspec.Struct, frozen=True):
     end_reason: str | None = None
     kind: Literal["api", "dashboard"] = "api"
     reauthenticated_at: datetime | None = None
+    last_seen_at: datetime | None = None
 
 
 class ResolvedSession(msgspec.Struct, frozen=True):

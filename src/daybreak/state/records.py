@@ -20,7 +20,7 @@ SEAT_COLUMNS = (
     seats.c.sealed_seed.is_not(None).label("second_factor_enrolled"),
     seats.c.last_client_id,
 )
-SESSION_COLUMNS = tuple(sessions.columns)
+SESSION_COLUMNS = tuple(column for column in sessions.columns if column.name != "passkey_challenge")
 DEVICE_COLUMNS = tuple(devices.columns)
 TOKEN_COLUMNS = tuple(api_tokens.columns)
 
@@ -58,7 +58,7 @@ def seat_of(row: Sequence[Any]) -> Seat:
 
 def session_of(row: Sequence[Any]) -> Session:
     """Return the session of a row of SESSION_COLUMNS."""
-    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, reauthenticated = row
+    sid, seat_id, started, expires, amr, awaiting, device_id, ended, reason, kind, reauthenticated, seen = row
     return Session(
         sid=sid,
         seat_id=seat_id,
@@ -71,6 +71,7 @@ def session_of(row: Sequence[Any]) -> Session:
         end_reason=reason,
         kind=kind,
         reauthenticated_at=instant_or_none(reauthenticated),
+        last_seen_at=instant_or_none(seen),
     )
 
 

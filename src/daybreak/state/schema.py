@@ -52,6 +52,29 @@ seats = sa.Table(
     sa.Column("pending_since", Instant),
 )
 
+# Seats of single sign-on: the subject of an identity provider, and the seat that it signs in.
+seat_identities = sa.Table(
+    "seat_identities",
+    metadata,
+    sa.Column("issuer", KEY, primary_key=True),
+    sa.Column("subject", KEY, primary_key=True),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("bound_at", Instant, nullable=False),
+)
+
+# Passkeys of seats. Identifier and public key are base64url text.
+passkeys = sa.Table(
+    "passkeys",
+    metadata,
+    sa.Column("credential_id", KEY, primary_key=True),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("sign_count", sa.BigInteger, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("last_used_at", Instant),
+)
+
 recovery_codes = sa.Table(
     "recovery_codes",
     metadata,
@@ -86,6 +109,10 @@ sessions = sa.Table(
     sa.Column("end_reason", sa.Text),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("reauthenticated_at", Instant),
+    # Last request of a dashboard session, for the idle limit.
+    sa.Column("last_seen_at", Instant),
+    # Challenge that the browser's passkey must sign, base64url, single use.
+    sa.Column("passkey_challenge", sa.Text),
 )
 
 devices = sa.Table(

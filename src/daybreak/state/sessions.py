@@ -44,6 +44,7 @@ class SqlSessions:
                 "end_reason": session.end_reason,
                 "kind": session.kind,
                 "reauthenticated_at": session.reauthenticated_at,
+                "last_seen_at": session.last_seen_at,
             },
         )
 
