@@ -9,6 +9,7 @@
 #   make docs         build the documentation site in build/docs
 #   make bench        run the benchmarks
 #   make lock         update the lock files
+#   make sbom         write the software bill of materials to build/sbom.json
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,7 +27,7 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist loadfile
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 
-.PHONY: help setup system azurite demo test test-unit test-random check bench docs lock reference format clean
+.PHONY: help setup system azurite demo test test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -92,6 +93,10 @@ format: $(DEV)
 
 lock: $(DEV)
 	@tools/lock $(BIN)/uv
+
+# Reads the installed packages for their licenses.
+sbom: $(DEV)
+	@$(BIN)/python -m tools.sbom
 
 clean:
 	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
