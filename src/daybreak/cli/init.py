@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak.cli.options import DEFAULT_FILE
+from daybreak.cli.options import DEFAULT_FILE, refuse_password
 from daybreak.cli.output import print_text
 from daybreak.domain.errors import DaybreakError, OperatorError
 
@@ -26,6 +26,7 @@ def init(
     """Create a commented daybreak.toml, a keyring and an empty state database, all with mode 0600. Existing files are
     kept.
     """
+    refuse_password(source, "--source")
     path = make_folder(folder, {"base_url": base_url, "source.engine": engine, "source.location": source})
     print_text(f"{path} is ready.")
     first = f"set source.location in it (now {source}), then " if source == DEFAULT_SOURCE else ""

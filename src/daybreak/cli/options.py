@@ -82,3 +82,17 @@ def parse_expiry(text: str, option: str, now: datetime) -> datetime:
         raise OperatorError(f"{option}: {fault}", code="wrong_use") from None
     except OverflowError:
         raise OperatorError(f"{option}: Use a shorter duration.", code="wrong_use") from None
+
+
+def refuse_password(url: str, option: str) -> None:
+    """Raise OperatorError(wrong_use) if a database URL contains a password: arguments are in the process list."""
+    from urllib.parse import parse_qs, urlsplit
+
+    if url.startswith(("postgresql://", "postgres://")):
+        parts = urlsplit(url)
+        if parts.password or {"password", "sslpassword"} & parse_qs(parts.query).keys():
+            raise OperatorError(
+                f"{option} contains a password, which other users can see in the process list. "
+                "Store it in ~/.pgpass or in PGPASSWORD.",
+                code="wrong_use",
+            )

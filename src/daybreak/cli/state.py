@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
+from daybreak.cli.options import refuse_password
 from daybreak.cli.output import print_note, print_table, print_text
 from daybreak.domain.errors import OperatorError
 
@@ -30,6 +31,7 @@ def copy(
             urls.append(parse_state_url(url, Path.cwd()))
         except InvalidValue as fault:
             raise OperatorError(f"{name}: {fault}", code="wrong_use") from None
+        refuse_password(url, name)
     rows = copy_state(urls[0], urls[1], lambda table, done, total: print_note(f"{table}: {done:,} of {total:,}"))
     print_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))
     print_text(f"Copied {sum(rows.values()):,} rows.")

@@ -100,7 +100,8 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     cause = error.get("ctx", {}).get("error")
     advice = str(cause) if isinstance(cause, InvalidValue) else f"Use {notation_of(field).expected}{bounds_of(field)}."
     origin = f" (from {_variable(key)})" if _variable(key) in variables else ""
-    value = "the value" if field.annotation is SecretStr else as_toml(error["input"], field)
+    # Settings of Spark may contain a secret where none is allowed.
+    value = "the value" if field.annotation in {SecretStr, Mapping[str, str]} else as_toml(error["input"], field)
     return Fault(key, f"{value}{origin} is invalid. {advice}")
 
 

@@ -31,8 +31,8 @@ from daybreak.settings.types import (
     RateLimits,
     Share,
     Size,
+    SparkTable,
     StateUrl,
-    TextTable,
     TimeOfDay,
     Whole,
 )
@@ -87,8 +87,10 @@ class SourceSettings(Section):
         le=timedelta(days=1),
         description="PostgreSQL: maximum run time of a statement.",
     )
-    spark: TextTable = Field(
-        default={}, description='Spark: session settings, such as `{"spark.master" = "local[4]"}`. Only in the file.'
+    spark: SparkTable = Field(
+        default={},
+        description='Spark: session settings, such as `{"spark.master" = "local[4]"}`. Only in the file. Set secrets '
+        "in `spark-defaults.conf`.",
     )
 
     @field_validator("location")

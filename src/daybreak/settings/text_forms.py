@@ -5,6 +5,7 @@ the fix, a plain ValueError if the description of the type is enough.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import time, timedelta
 from pathlib import Path
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MAX_WINDOW = timedelta(days=365)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+# Names of Spark's settings with a secret as value, but not those that refer to a secret of Kubernetes.
+_SECRET_NAME = re.compile(r"password|token$|secret(?!s\.|KeyRef)|(account|access)[._]?key", re.IGNORECASE)
 _BYTES = {
     "B": 1,
     "KB": 10**3,
@@ -162,6 +165,16 @@ def parse_state_url(text: str, folder: Path) -> str:
             )
         return "postgresql://" + text.partition("://")[2]
     raise InvalidValue('Use "sqlite:///state.db" (a file) or "postgresql://user@host/database".')
+
+
+def require_no_secrets(table: Mapping[str, str]) -> Mapping[str, str]:
+    """Return session settings of Spark, none of which is a secret: pyspark passes them as arguments of a program."""
+    for name in table:
+        if _SECRET_NAME.search(name):
+            raise InvalidValue(
+                f'"{name}" is visible in the process list. Set it in spark-defaults.conf, in the folder SPARK_CONF_DIR.'
+            )
+    return table
 
 
 def parse_files_url(text: str, folder: Path) -> str:

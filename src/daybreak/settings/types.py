@@ -27,6 +27,7 @@ from daybreak.settings.text_forms import (
     parse_size,
     parse_state_url,
     parse_time_of_day,
+    require_no_secrets,
 )
 
 T = TypeVar("T")
@@ -129,7 +130,9 @@ FormatNames = Annotated[
     AfterValidator(_require_unique),
     Notation(f"list of {_FORMAT.name}", f"a list of {_FORMAT.expected}"),
 ]
-TextTable = Annotated[Mapping[str, str], Notation("table of texts", "a table of texts")]
+SparkTable = Annotated[
+    Mapping[str, str], AfterValidator(require_no_secrets), Notation("table of texts", "a table of texts")
+]
 BaseUrl = Annotated[
     str,
     AfterValidator(parse_base_url),

@@ -102,6 +102,9 @@ def test_wrong_use_names_the_help_and_exits_with_2(
         (["snapshot", "run", "--as-of", "noon", "--config", "CONFIG"], "--as-of: Use an instant"),
         (["state", "copy", "a", "b"], "SOURCE: Use "),
         (["state", "copy", "sqlite:///a.db", "b"], "TARGET: Use "),
+        (["state", "copy", "sqlite:///a.db", "postgresql://a:b@c/d"], "TARGET contains a password"),
+        (["state", "copy", "postgresql://a:b@c,e/d", "sqlite:///a.db"], "SOURCE contains a password"),
+        (["init", "new", "--source", "postgresql://a@c/d?password=b"], "--source contains a password"),
         (["token", "revoke"], "--leaked"),
     ],
 )

@@ -228,3 +228,29 @@ def test_every_setting_has_a_description() -> None:
     rows = list(setting_rows())
     assert len({row.key for row in rows}) == len(rows) > 40
     assert all(row.text and row.written for row in rows)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        "spark.executorEnv.AWS_ACCESS_KEY_ID",
+        "spark.executorEnv.AWS_SESSION_TOKEN",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+        "spark.sql.catalog.pg.password",
+        "spark.ssl.keyPassword",
+    ],
+)
+def test_secrets_among_the_settings_of_spark_are_refused(tmp_path: Path, name: str) -> None:
+    """They would be arguments of a program, which all users of the machine can see."""
+    found = faults(written(tmp_path, SOURCE + f'[source.spark]\n"{name}" = "hidden"\n'), {})
+    assert "spark-defaults.conf" in found["source.spark"]
+    assert "hidden" not in found["source.spark"]
+
+
+def test_references_to_secrets_are_settings_of_spark(tmp_path: Path) -> None:
+    names = ("spark.kubernetes.executor.secretKeyRef.KEY", "spark.kubernetes.driver.secrets.store", "spark.master")
+    lines = "\n".join(f'"{name}" = "x"' for name in names)
+    assert set(load_settings(written(tmp_path, SOURCE + f"[source.spark]\n{lines}\n"), {}).source.spark) == set(names)
