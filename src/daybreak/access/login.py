@@ -80,16 +80,17 @@ async def login(
     rehashed = None
     if seat.password_hash is not None and passwords.needs_rehash(seat.password_hash):
         rehashed = await services.hashing.hash(password)
-    transaction = _LoginTransaction(services, seat, caller, device, kind, services.clock(), rehashed, rules[0].key)
+    start = SessionStart(services, seat, caller, device, kind, services.clock(), ("pwd",))
+    transaction = _PasswordLogin(start, rehashed, rules[0].key)
     outcome = await services.state.awrite(transaction.write)
     if not isinstance(outcome, Session):
         raise outcome
-    return transaction.result(outcome)
+    return start.result(outcome)
 
 
 @dataclass(slots=True)
-class _LoginTransaction:
-    """The transaction that starts a session after the password was verified."""
+class SessionStart:
+    """The start of a session of a seat that has proved its identity by the methods `amr`."""
 
     services: AccessServices
     seat: Seat
@@ -97,23 +98,15 @@ class _LoginTransaction:
     device: Device | None
     kind: SessionKind
     now: datetime
-    rehashed: str | None
-    throttle_key: str
+    amr: tuple[str, ...]
     client_id: str | None = None
 
-    def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
-        """Start and return the session, or return the refusal, which is recorded in the audit trail."""
-        seat = stores.seats.get_for_update(self.seat.seat_id)
-        if seat is None or seat.disabled or seat.password_hash != self.seat.password_hash:
-            # Changed while the password was verified.
-            stores.audit.append(self._event("invalid_credentials"))
-            return _invalid_credentials()
+    def write(self, stores: Stores, seat: Seat) -> Session | Forbidden:
+        """Start and return the session of the locked `seat`, or return the refusal. Both are recorded."""
         initial = stores.seats.initial_account(seat)
         if initial is None:
-            stores.audit.append(self._event("no_active_account"))
+            stores.audit.append(self.event("no_active_account"))
             return no_active_account()
-        if self.rehashed is not None:
-            stores.seats.set_password_hash(seat.seat_id, self.rehashed, self.now)
         pending = seat.second_factor_enrolled or initial.second_factor_required
         lifetime = PENDING_LOGIN_LIFETIME if pending else self.services.settings.access.session_lifetime
         session = Session(
@@ -121,7 +114,7 @@ class _LoginTransaction:
             seat_id=seat.seat_id,
             started_at=self.now,
             expires_at=self.now + lifetime,
-            amr=("pwd",),
+            amr=self.amr,
             awaiting_second_factor=pending,
             kind=self.kind,
             reauthenticated_at=self.now,
@@ -133,9 +126,7 @@ class _LoginTransaction:
             self.client_id = initial.client_id
             stores.seats.set_last_client(seat.seat_id, self.client_id)
         stores.sessions.start(session)
-        # A correct password clears earlier failures of this seat from this address.
-        stores.throttle.clear(self.throttle_key)
-        stores.audit.append(self._event("second_factor_required" if pending else "ok", session))
+        stores.audit.append(self.event("second_factor_required" if pending else "ok", session))
         self.seat = seat
         return session
 
@@ -149,10 +140,35 @@ class _LoginTransaction:
             )
         return session_started(self.services, session, self.client_id, session.device_id, self.now)
 
-    def _event(self, result: str, session: Session | None = None) -> AuditEvent:
+    def event(self, result: str, session: Session | None = None) -> AuditEvent:
         subject = f"session:{session.sid}" if session else None
         origin = EventOrigin(self.now, self.caller, self.seat, self.client_id, subject)
         return origin.event("login", result, {"kind": self.kind})
+
+
+@dataclass(frozen=True, slots=True)
+class _PasswordLogin:
+    """The transaction that starts a session after the password was verified."""
+
+    start: SessionStart
+    rehashed: str | None
+    throttle_key: str
+
+    def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
+        """Start and return the session, or return the refusal, which is recorded in the audit trail."""
+        verified, now = self.start.seat, self.start.now
+        seat = stores.seats.get_for_update(verified.seat_id)
+        if seat is None or seat.disabled or seat.password_hash != verified.password_hash:
+            # Changed while the password was verified.
+            stores.audit.append(self.start.event("invalid_credentials"))
+            return _invalid_credentials()
+        outcome = self.start.write(stores, seat)
+        if isinstance(outcome, Session):
+            if self.rehashed is not None:
+                stores.seats.set_password_hash(seat.seat_id, self.rehashed, now)
+            # A correct password clears earlier failures of this seat from this address.
+            stores.throttle.clear(self.throttle_key)
+        return outcome
 
 
 def session_started(
