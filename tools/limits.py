@@ -66,12 +66,16 @@ def _lifetimes() -> list[Row]:
 
 def _rates() -> list[Row]:
     from daybreak.access.hashing import QUEUE_LENGTH, TIMEOUT_SECONDS
+    from daybreak.access.throttle import MAX_KNOWN_DEVICES
 
     return [
         _setting("Login attempts for one seat from one address", "access.login_per_seat"),
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
+        _setting("Login attempts from one network (IPv4: one /24, IPv6: one /48)", "access.login_per_network"),
         _setting("Login attempts in total", "access.login_overall"),
-        _setting("Second-factor attempts for one seat", "access.second_factor_per_seat"),
+        _setting("Second-factor attempts for one seat from unknown devices", "access.second_factor_per_seat"),
+        _setting("Second-factor attempts for one seat from one known device", "access.second_factor_per_seat"),
+        ("Known devices of one seat, those used last", str(MAX_KNOWN_DEVICES), FIXED),
         ("Password checks that wait or run in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),
         ("Time for a password check, waiting included, then `503 busy`", _seconds(TIMEOUT_SECONDS), FIXED),
     ]

@@ -188,6 +188,25 @@ def test_ipv6_network_is_limited_as_one_address(proxied: Service) -> None:
     assert statuses[8:] == [429, 429]
 
 
+def test_one_network_cannot_use_up_the_overall_limit(make_installation: Callable[[], Installation]) -> None:
+    settings = {
+        "trusted_proxies": ["127.0.0.1/32"],
+        "access.login_per_network": "4/5m",
+        "access.login_overall": "8/5m",
+    }
+    with serving(make_installation(), settings=settings) as service:
+
+        def from_address(address: str) -> dict[str, str]:
+            return {"X-Forwarded-For": address}
+
+        flood = [
+            service.log_in(f"{number}@example.org", headers=from_address(f"2001:db8:5:{number}::1"))
+            for number in range(10)
+        ]
+        assert [answer.status_code for answer in flood] == [401] * 4 + [429] * 6
+        assert service.log_in(MAYA, headers=from_address("2001:db8:6::1")).status_code == 200
+
+
 def logged(service: Service, answer: Response) -> dict[str, Any]:
     """Wait for the log line of a request, which is written after the response."""
     request_id = answer.headers["X-Request-Id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from daybreak.access.login import SessionStarted
+from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, PendingLogin, pending_login, require_recent_password
@@ -143,7 +143,7 @@ async def _begin(services: AccessServices, seat: Seat) -> Enrolment:
 async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
     services, now = completion.services, completion.now
     seat, session = completion.login.seat, completion.login.session
-    throttle_key = await count_attempt(services, seat, now)
+    throttle_key = await count_attempt(services, seat, now, completion.device_id or session.device_id)
     sealed = await services.state.aread(lambda stores: stores.seats.pending_seed(seat.seat_id))
     if sealed is None:
         raise Conflict("No enrolment was started. Start again.")
@@ -158,7 +158,11 @@ async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
             return invalid_code()
         if current is None or (session.awaiting_second_factor and current.second_factor_enrolled):
             return Conflict("This seat already has a second factor.")
+        device = find_device(stores, session.device_id, seat)
         stores.seats.confirm_second_factor(seat.seat_id, step, hashes, now)
+        if device is not None:
+            # Enrolment makes all devices unknown. The code makes this one known again.
+            stores.sessions.save_device(updated_device(services, seat, device, completion.caller, now))
         stores.throttle.clear(throttle_key)
         stores.audit.append(completion.event("second_factor.enrolled", "ok"))
         stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=session.sid)

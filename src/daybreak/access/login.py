@@ -185,8 +185,10 @@ def session_started(
 
 
 def find_device(stores: Stores, device_id: str | None, seat: Seat) -> Device | None:
-    """Return the device that the client claims to be, if the seat has signed in from it."""
-    return stores.sessions.device(device_id, seat.seat_id) if device_id is not None and is_id(device_id) else None
+    """Return the device that the client claims to be, if it is one of the seat's known devices."""
+    if device_id is None or not is_id(device_id):
+        return None
+    return stores.sessions.known_device(device_id, seat.seat_id, at_most=throttle.MAX_KNOWN_DEVICES)
 
 
 def updated_device(services: AccessServices, seat: Seat, known: Device | None, caller: Caller, now: datetime) -> Device:

@@ -1,7 +1,7 @@
 """Completion of a login with a second factor: a code of the authenticator app, or a recovery code.
 
 A code is accepted once and a pending login is completed once, both in one transaction. An attempt is counted before
-the code is checked.
+the code is checked, separately for each known device: guesses elsewhere do not block its owner.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def complete_login(
     """
     login = await _enrolled_login(services, token)
     completion = LoginCompletion(services, login, caller, device_id, services.clock(), "otp")
-    throttle_key = await count_attempt(services, login.seat, completion.now)
+    throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     step = await _matching_step(services, login.seat, code, completion.now)
 
     def write(stores: Stores) -> SessionStarted | RequestError:
@@ -63,7 +63,7 @@ async def complete_login_with_recovery_code(
     """Complete a pending login with a recovery code, which is used up. Raises as `complete_login` does."""
     login = await _enrolled_login(services, token)
     completion = LoginCompletion(services, login, caller, device_id, services.clock(), "recovery")
-    throttle_key = await count_attempt(services, login.seat, completion.now)
+    throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     digest = totp.recovery_digest(code, seat_id=login.seat.seat_id)
 
     def write(stores: Stores) -> SessionStarted | RequestError:
@@ -73,9 +73,15 @@ async def complete_login_with_recovery_code(
     return await _run(services, write)
 
 
-async def count_attempt(services: AccessServices, seat: Seat, now: datetime) -> str:
-    """Count a second-factor attempt of a seat. Returns the throttle key that a success clears. Raises RateLimited."""
-    rules = throttle.second_factor_rules(services.settings.access, seat_id=seat.seat_id)
+async def count_attempt(services: AccessServices, seat: Seat, now: datetime, device_id: str | None) -> str:
+    """Count a second-factor attempt of a seat. `device_id` is the one that the client claims.
+
+    Returns the throttle key that a success clears. Raises RateLimited.
+    """
+    device = await services.state.aread(lambda stores: find_device(stores, device_id, seat))
+    rules = throttle.second_factor_rules(
+        services.settings.access, seat_id=seat.seat_id, device_id=None if device is None else device.device_id
+    )
     await throttle.count_attempt(services.state, rules, now)
     return rules[0].key
 

@@ -1,8 +1,8 @@
 """Rate limits on logins and second factors, counted in the state database for all workers.
 
 An attempt is counted before the expensive work. Windows slide, so that a limit delays attempts and never locks a seat
-out. Attempts on a seat from one address do not block its owner at another address, and a device that the seat has used
-before has a separate limit.
+out. Attempts on a seat from one address do not block its owner at another address, and each known device of the seat
+has a separate limit.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
 from daybreak.domain.identity import folded_email
 from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import State, Stores
 from daybreak.settings import AccessSettings, Rate
+
+# Each known device has its own second-factor limit, so this number bounds the guesses at a seat.
+MAX_KNOWN_DEVICES = 10
+_IPV4_NETWORK_BITS = 24
+# The assignment to one site (RFC 6177 §2).
+_IPV6_NETWORK_BITS = 48
 
 
 async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: datetime) -> None:
@@ -40,11 +46,12 @@ async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: dateti
 
 
 def login_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
-    """Return the rules of a login from an unknown device: per seat and address, per address, in total."""
+    """Return the rules of a login from an unknown device: per seat and address, address, network, and in total."""
     group = address_group(address)
     return [
         _rule(f"login:{_email_key(email)}:{group}", settings.login_per_seat),
         _rule(f"login:{group}", settings.login_per_address),
+        _rule(f"login_network:{address_network(address)}", settings.login_per_network),
         _rule("login", settings.login_overall),
     ]
 
@@ -59,22 +66,39 @@ def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[
     return [_rule(f"password:{seat_id}:{sid}", settings.login_per_seat)]
 
 
-def second_factor_rules(settings: AccessSettings, *, seat_id: str) -> list[ThrottleRule]:
-    """Return the rules of a seat's second factor, in the order of the setting."""
-    return [_rule(f"second_factor:{seat_id}", rate) for rate in settings.second_factor_per_seat]
+def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: str | None = None) -> list[ThrottleRule]:
+    """Return the rules of a seat's second factor, in the order of the setting.
+
+    `device_id` is a known device of the seat. All unknown devices share the rules without one.
+    """
+    key = f"second_factor:{seat_id}" if device_id is None else f"second_factor:{seat_id}:{device_id}"
+    return [_rule(key, rate) for rate in settings.second_factor_per_seat]
 
 
 def address_group(address: str) -> str:
     """Return the group that an address is counted in: itself for IPv4, its /64 network for IPv6."""
+    parsed = _parse_address(address)
+    if isinstance(parsed, IPv6Address):
+        return str(ip_network((parsed, 64), strict=False))
+    return "unknown" if parsed is None else str(parsed)
+
+
+def address_network(address: str) -> str:
+    """Return the network that an address is counted in: a /24 for IPv4, a /48 for IPv6."""
+    parsed = _parse_address(address)
+    if parsed is None:
+        return "unknown"
+    bits = _IPV6_NETWORK_BITS if isinstance(parsed, IPv6Address) else _IPV4_NETWORK_BITS
+    return str(ip_network((parsed, bits), strict=False))
+
+
+def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
+    """Return the parsed address, as IPv4 if an IPv6 address contains one; None for a Unix socket."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
-        return "unknown"
-    if isinstance(parsed, IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ip_network((parsed, 64), strict=False))
-    return str(parsed)
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
 
 
 def _rule(key: str, rate: Rate) -> ThrottleRule:

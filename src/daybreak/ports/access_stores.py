@@ -104,7 +104,11 @@ class SessionStore(Protocol):
     def save_device(self, device: Device) -> None:
         """Insert a device, or update agent, address and last use of a known one."""
 
-    def device(self, device_id: str, seat_id: str) -> Device | None: ...
+    def known_device(self, device_id: str, seat_id: str, *, at_most: int) -> Device | None:
+        """Return a device if it is among the `at_most` devices from which the seat signed in last.
+
+        Devices on which the seat has not signed in since it enrolled its second factor are unknown.
+        """
 
     def delete_ended(self, before: datetime) -> int:
         """Delete sessions that ended or expired before that instant and return their number."""

@@ -261,11 +261,19 @@ class AccessSettings(Section):
         default=Rate(300, timedelta(minutes=5)),
         description="Login attempts from one address (IPv6: one /64), for any seat.",
     )
-    login_overall: RateLimit = Field(default=Rate(6000, timedelta(minutes=5)), description="Login attempts in total.")
+    login_per_network: RateLimit = Field(
+        default=Rate(600, timedelta(minutes=5)),
+        description="Login attempts from one network (IPv4: one /24, IPv6: one /48), for any seat.",
+    )
+    login_overall: RateLimit = Field(
+        default=Rate(6000, timedelta(minutes=5)),
+        description="Login attempts in total. No login limit but `access.login_per_seat` applies to known devices.",
+    )
     second_factor_per_seat: RateLimits = Field(
         default=(Rate(5, timedelta(minutes=5)), Rate(20, timedelta(hours=1)), Rate(50, timedelta(days=1))),
         min_length=1,
-        description="Second-factor attempts for one seat; all limits apply.",
+        description="Second-factor attempts for one seat; all limits apply. Each known device of the seat has a "
+        "separate count.",
     )
 
     @field_validator("link_lifetime")

@@ -21,6 +21,22 @@ _RESOLVE = PreparedRead(
 )
 _WIDTH = len(SESSION_COLUMNS)
 _START = sa.insert(sessions)
+_OTHERS = devices.alias("others")
+# The device, unless its last login was before the enrolment, and the number of devices with a later login.
+_KNOWN_DEVICE = (
+    sa.select(
+        *DEVICE_COLUMNS,
+        sa.select(sa.func.count())
+        .where(_OTHERS.c.seat_id == devices.c.seat_id, _OTHERS.c.last_seen_at > devices.c.last_seen_at)
+        .scalar_subquery(),
+    )
+    .join_from(devices, seats, seats.c.seat_id == devices.c.seat_id)
+    .where(
+        devices.c.device_id == sa.bindparam("device_id"),
+        devices.c.seat_id == sa.bindparam("seat_id"),
+        sa.or_(seats.c.enrolled_at.is_(None), devices.c.last_seen_at >= seats.c.enrolled_at),
+    )
+)
 
 
 class SqlSessions:
@@ -119,11 +135,12 @@ class SqlSessions:
             only_if=("seat_id",),
         )
 
-    def device(self, device_id: str, seat_id: str) -> Device | None:
-        row = self._connection.execute(
-            sa.select(*DEVICE_COLUMNS).where(devices.c.device_id == device_id, devices.c.seat_id == seat_id)
-        ).first()
-        return None if row is None else device_of(row)
+    def known_device(self, device_id: str, seat_id: str, *, at_most: int) -> Device | None:
+        row = self._connection.execute(_KNOWN_DEVICE, {"device_id": device_id, "seat_id": seat_id}).first()
+        if row is None:
+            return None
+        *device, later = row
+        return device_of(device) if later < at_most else None
 
     def delete_ended(self, before: datetime) -> int:
         return self._connection.execute(

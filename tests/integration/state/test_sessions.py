@@ -118,9 +118,9 @@ def test_device_is_updated_only_by_its_own_seat(state: Database) -> None:
     of_other_seat = Device(DEVICE.device_id, uuid(2), "other", "203.0.113.1", NOW, NOW + 2 * MINUTE)
     state.write(lambda stores: stores.sessions.save_device(later))
     state.write(lambda stores: stores.sessions.save_device(of_other_seat))
-    found = state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id))
+    found = state.read(lambda stores: stores.sessions.known_device(DEVICE.device_id, SEAT.seat_id, at_most=1))
     assert found == Device(DEVICE.device_id, SEAT.seat_id, "curl/9", "192.0.2.8", NOW, NOW + MINUTE)
-    assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, uuid(2))) is None
+    assert state.read(lambda stores: stores.sessions.known_device(DEVICE.device_id, uuid(2), at_most=1)) is None
 
 
 def test_reauthentication_is_stored_and_ended_sessions_deleted(state: Database) -> None:
@@ -137,5 +137,5 @@ def test_reauthentication_is_stored_and_ended_sessions_deleted(state: Database) 
     state.write(lambda stores: stores.sessions.save_device(idle))
     assert state.write(lambda stores: stores.sessions.delete_unused_devices(NOW)) == 0
     assert state.write(lambda stores: stores.sessions.delete_unused_devices(NOW + MINUTE)) == 1
-    assert state.read(lambda stores: stores.sessions.device(DEVICE.device_id, SEAT.seat_id)) == DEVICE
+    assert state.read(lambda stores: stores.sessions.known_device(DEVICE.device_id, SEAT.seat_id, at_most=1)) == DEVICE
     assert state.read(lambda stores: stores.sessions.resolve(SID, None)) is not None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from daybreak.access.login import SecondFactorPending, SessionStarted
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated
 from daybreak.domain.identity import Caller
+from daybreak.settings import Rate
+from tests.configured import configured
 from tests.unit.access.instance import (
     ALPHA,
     BRAVO,
@@ -168,6 +172,19 @@ def test_ipv6_network_counts_as_one_address(instance: Instance) -> None:
     with pytest.raises(RateLimited):
         instance.run(instance.login(caller=Caller("2001:db8:1:2:ffff::1")))
     instance.run(instance.log_in(caller=Caller("2001:db8:1:3::1")))
+
+
+def test_one_network_cannot_use_up_the_overall_limit(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    five_minutes = timedelta(minutes=5)
+    limits = {"login_per_network": Rate(10, five_minutes), "login_overall": Rate(20, five_minutes)}
+    settings = configured(instance.services.settings, access=limits)
+    monkeypatch.setattr(instance, "services", dataclasses.replace(instance.services, settings=settings))
+    replace_verification(monkeypatch, instance.services, lambda _, password: password == PASSWORD)
+    for number in range(30):
+        caller = Caller(f"2001:db8:1:{number}::1")
+        with pytest.raises(Unauthenticated if number < 10 else RateLimited):
+            instance.run(instance.login(f"{number}@example.org", "wrong wrong wrong", caller=caller))
+    instance.run(instance.log_in(caller=Caller("2001:db8:2::1")))
 
 
 def test_known_device_is_not_blocked_by_other_guesses(instance: Instance) -> None:

@@ -172,7 +172,7 @@ def test_enrolment_completes_a_pending_dashboard_login(instance: Instance) -> No
     async def scenario() -> tuple[enrolment.Enrolment, enrolment.Enrolled]:
         token = (await instance.start_login("ines@example.org", kind="dashboard")).token
         begun = await enrolment.begin_required(instance.services, token)
-        seed = _seed_of(begun)
+        seed = seed_of(begun)
         with pytest.raises(Unauthenticated):
             await enrolment.confirm_required(instance.services, token, instance.wrong_code(seed), CALLER)
         return begun, await enrolment.confirm_required(instance.services, token, instance.code(seed), CALLER)
@@ -184,7 +184,7 @@ def test_enrolment_completes_a_pending_dashboard_login(instance: Instance) -> No
     assert instance.seat(INES).second_factor_enrolled
     # The step that confirmed the enrolment is used up.
     token = instance.run(instance.start_login("ines@example.org")).token
-    assert login_error(instance, instance.code(_seed_of(begun)), token).code == "invalid_code"
+    assert login_error(instance, instance.code(seed_of(begun)), token).code == "invalid_code"
     svg = ET.fromstring(begun.qr_svg)
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert begun.otpauth_uri.startswith("otpauth://totp/Daybreak:ines@example.org?secret=")
@@ -218,8 +218,8 @@ def test_two_parallel_enrolments_leave_one_factor(instance: Instance) -> None:
     async def scenario() -> None:
         first = (await instance.start_login("ines@example.org", kind="dashboard")).token
         second = (await instance.start_login("ines@example.org", kind="dashboard")).token
-        mine = _seed_of(await enrolment.begin_required(instance.services, first))
-        theirs = _seed_of(await enrolment.begin_required(instance.services, second))
+        mine = seed_of(await enrolment.begin_required(instance.services, first))
+        theirs = seed_of(await enrolment.begin_required(instance.services, second))
         with pytest.raises(Unauthenticated):
             await enrolment.confirm_required(instance.services, first, instance.code(mine), CALLER)
         await enrolment.confirm_required(instance.services, second, instance.code(theirs), CALLER)
@@ -236,7 +236,7 @@ def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> N
         with pytest.raises(Conflict):
             await enrolment.confirm(instance.services, active, "123456", CALLER)
         begun = await enrolment.begin(instance.services, active)
-        await enrolment.confirm(instance.services, active, instance.code(_seed_of(begun)), CALLER)
+        await enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER)
         await sessions.active_session(instance.services, mine.token)
         with pytest.raises(Unauthenticated):
             await sessions.active_session(instance.services, other.token)
@@ -244,7 +244,7 @@ def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> N
         instance.advance(minutes=11)
         for action in (
             enrolment.begin(instance.services, active),
-            enrolment.confirm(instance.services, active, instance.code(_seed_of(begun)), CALLER),
+            enrolment.confirm(instance.services, active, instance.code(seed_of(begun)), CALLER),
             enrolment.replace_recovery_codes(instance.services, active, CALLER),
         ):
             with pytest.raises(Forbidden) as caught:
@@ -258,7 +258,7 @@ def test_enrolment_needs_the_password_and_ends_sessions(instance: Instance) -> N
 def test_guesses_during_enrolment_are_limited(instance: Instance) -> None:
     async def scenario() -> None:
         active = await sessions.active_session(instance.services, (await instance.log_in()).token)
-        seed = _seed_of(await enrolment.begin(instance.services, active))
+        seed = seed_of(await enrolment.begin(instance.services, active))
         for _ in range(5):
             with pytest.raises(Unauthenticated):
                 await enrolment.confirm(instance.services, active, instance.wrong_code(seed), CALLER)
@@ -321,7 +321,7 @@ def test_operator_enrols_a_seat(instance: Instance) -> None:
         lambda stores: operators.confirm_enrolment(
             stores,
             seat,
-            instance.code(_seed_of(begun)),
+            instance.code(seed_of(begun)),
             instance.now[0],
             keyring=ring,
             random=secrets.token_bytes,
@@ -332,7 +332,7 @@ def test_operator_enrols_a_seat(instance: Instance) -> None:
     with pytest.raises(Unauthenticated):
         instance.run(sessions.authenticate(instance.services, earlier))
     instance.advance(seconds=30)
-    complete_login(instance, instance.code(_seed_of(begun)))
+    complete_login(instance, instance.code(seed_of(begun)))
 
 
 def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
@@ -375,6 +375,6 @@ def test_seed_is_stored_encrypted_only(instance: Instance) -> None:
     assert totp.manual_key(seed).encode() not in dump
 
 
-def _seed_of(begun: enrolment.Enrolment) -> bytes:
+def seed_of(begun: enrolment.Enrolment) -> bytes:
     key = begun.manual_key
     return base64.b32decode(key + "=" * (-len(key) % 8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daybreak.access import throttle
-from daybreak.access.throttle import address_group
+from daybreak.access.throttle import address_group, address_network
 from daybreak.settings import AccessSettings
 
 
@@ -36,3 +36,16 @@ def test_key_does_not_contain_the_email() -> None:
 def test_each_window_has_a_separate_key() -> None:
     keys = {rule.key for rule in throttle.second_factor_rules(AccessSettings(), seat_id="s")}
     assert len(keys) == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.7", "192.0.2.0/24"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ("::ffff:192.0.2.7", "192.0.2.0/24"),
+        ("unix:", "unknown"),
+    ],
+)
+def test_addresses_are_counted_in_their_network(address: str, network: str) -> None:
+    assert address_network(address) == network

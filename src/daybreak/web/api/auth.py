@@ -34,7 +34,7 @@ from daybreak.web.services import Services
 DEVICE_ID = Parameter(
     "X-Device-Id",
     "header",
-    "`device_id` of an earlier login on this device. A known device has a separate login rate limit.",
+    "`device_id` of an earlier login on this device. A known device has separate rate limits.",
     examples.DEVICE_ID,
 )
 _SESSION_RESULT = LoginResult(
