@@ -1,10 +1,11 @@
-"""Tests named on the security page exist."""
+"""Tests named on the security page exist. The threat model and its picture show the same flows."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 
 def test_tests_on_the_security_page_exist(project_folder: Path) -> None:
@@ -20,6 +21,17 @@ def test_tests_on_the_security_page_exist(project_folder: Path) -> None:
             if not path.exists() or name not in _functions(path):
                 missing.append(f"{file}::{name}")
     assert missing == []
+
+
+def test_picture_shows_every_flow_of_the_threat_model(project_folder: Path) -> None:
+    page = (project_folder / "docs" / "explanation" / "threat-model.md").read_text("utf-8")
+    picture = ET.parse(project_folder / "docs" / "images" / "data-flows.svg").getroot()
+    listed = re.findall(r"^\| (\d+)\. ", page, re.MULTILINE)
+    assert len(listed) > 10
+    assert picture.attrib["aria-labelledby"].split() == [picture[0].attrib["id"], picture[1].attrib["id"]]
+    described = re.findall(r"Flow (\d+):", picture[1].text or "")
+    drawn = [text.text for text in picture.iterfind(".//{*}g[@class='number']/{*}text")]
+    assert listed == described == drawn
 
 
 def _functions(path: Path) -> set[str]:
