@@ -62,6 +62,18 @@ def test_https_requests_get_hsts_and_links_with_the_base_url(proxied: Service) -
         assert proxied.get(sent_path, headers=HTTPS).status_code == 200
 
 
+def test_metrics_are_not_visible_through_a_proxy(proxied: Service) -> None:
+    """Metrics have a separate listener, so the address of the client does not matter."""
+    for path in ("/metrics", "/metrics/", "/data/metrics", "/data/metrics?name[]=up", "//metrics"):
+        for forwarded in ({}, {"X-Forwarded-For": "127.0.0.1"}, {"X-Forwarded-For": "203.0.113.5"}):
+            found = proxied.get(path, headers=HTTPS | forwarded)
+            assert found.status_code == 404, (path, forwarded)
+            assert "daybreak_http" not in found.text
+        status, _ = request_from_untrusted_address(proxied, path, {"X-Forwarded-For": "127.0.0.1", **HTTPS})
+        assert status in {403, 404}, path
+    assert "daybreak_http_requests_total" in proxied.metrics()
+
+
 def request_from_untrusted_address(service: Service, path: str, headers: dict[str, str]) -> tuple[int, str]:
     """Send a request from a local address that is not a trusted proxy. Return its status and body."""
     connection = HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS, source_address=("127.0.0.2", 0))

@@ -392,23 +392,19 @@ def half_a_form(service: Service) -> bytes:
     cookies = "; ".join(f"{name}={value}" for name, value in page.cookies.items())
     return (
         f"POST /dashboard/sign-in HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nCookie: {cookies}\r\n"
-        "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 400\r\n\r\ncsrf="
+        "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 4000\r\n\r\ncsrf="
     ).encode()
 
 
 def test_slow_clients_are_disconnected_without_delaying_others(service: Service) -> None:
-    body = json.dumps({"email": MAYA, "password": "x"})
     beginnings = {
         "half a head": b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Slow: ",
         "nothing at all": b"",
-        "half a body": (
-            f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n{body[:5]}"
-        ).encode(),
-        "one chunk": (
-            f"POST {LOGIN} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
-        ).encode(),
+        "half a body": post(b"Content-Length: 4000") + b"{",
+        "one chunk": post(b"Transfer-Encoding: chunked") + b"1\r\n{\r\n",
+        "half a size": post(b"Transfer-Encoding: chunked") + b"0",
+        "half an extension": post(b"Transfer-Encoding: chunked") + b"1;",
+        "second head": SMUGGLED + b"GET /healthz HT",
         "silence after an answer": b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
         "half a form": half_a_form(service),
     }
@@ -417,7 +413,7 @@ def test_slow_clients_are_disconnected_without_delaying_others(service: Service)
         slow[name] = socket.create_connection(("127.0.0.1", service.port))
         slow[name].sendall(beginning)
     try:
-        answers = dict.fromkeys(slow, b"")
+        answers, closed = dict.fromkeys(slow, b""), list[str]()
         still_open = dict(slow)
         deadline = time.monotonic() + DISCONNECTED_WITHIN_SECONDS
         while still_open:
@@ -427,8 +423,8 @@ def test_slow_clients_are_disconnected_without_delaying_others(service: Service)
                 connection.settimeout(0.05)
                 try:
                     # Occasional bytes do not extend the timeout.
-                    if name in {"half a head", "half a body", "half a form"}:
-                        connection.sendall(b"a")
+                    if name.startswith("half"):
+                        connection.sendall(b"0" if name == "half a size" else b"a")
                     piece = connection.recv(65536)
                 except TimeoutError:
                     continue
@@ -436,11 +432,16 @@ def test_slow_clients_are_disconnected_without_delaying_others(service: Service)
                     piece = b""
                 answers[name] += piece
                 if not piece:
+                    closed.append(name)
                     del still_open[name]
             time.sleep(0.4)
     finally:
         for connection in slow.values():
             connection.close()
-    assert b" 408 " in answers["one chunk"]
-    assert b" 408 " in answers["half a form"]
+    for name in ("half a body", "one chunk", "half a size", "half an extension", "half a form"):
+        assert b" 408 " in answers[name], name
+        assert b"connection: close" in answers[name].lower(), name
+        # The deadline of a body is 15 s, that of a head 20 s: the answer and the end come together.
+        assert closed.index(name) < closed.index("silence after an answer"), name
     assert b" 200 " in answers["silence after an answer"]
+    assert answers["second head"].count(b"HTTP/1.1 ") == 1

@@ -25,7 +25,7 @@ from daybreak.web.listener import ListenAddress, accepts
 GRACE_SECONDS = 25
 _BACKLOG = 1024
 HEAD_TIMEOUT_MILLISECONDS = 20_000
-_HEAD_BUFFER_BYTES = 64 * 1024
+HEAD_BUFFER_BYTES = 64 * 1024
 _MAX_DESCRIPTORS = 65_536
 # Descriptors that a worker needs besides its connections: databases, log, event loop.
 _OWN_DESCRIPTORS = 40
@@ -74,7 +74,7 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
         workers=workers,
         loop=Loops.asyncio,
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MILLISECONDS, max_buffer_size=_HEAD_BUFFER_BYTES),
+        http1_settings=HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MILLISECONDS, max_buffer_size=HEAD_BUFFER_BYTES),
         websockets=False,
         backlog=_BACKLOG,
         backpressure=_max_connections(),

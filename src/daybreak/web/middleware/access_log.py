@@ -14,6 +14,7 @@ from daybreak.web.request_state import client_of, request_id_of, state_of, user_
 _TOKEN = re.compile(r"service_api_\w+|eyJ[\w.-]+", re.ASCII)
 _PATH_CHARACTERS = 500
 _USER_AGENT_CHARACTERS = 200
+_METHOD_CHARACTERS = 32
 _log = structlog.get_logger("daybreak.web")
 
 
@@ -45,7 +46,7 @@ class AccessLogMiddleware:
             self._log.info(
                 "request",
                 request_id=request_id_of(scope),
-                method=scope["method"],
+                method=redacted(scope["method"])[:_METHOD_CHARACTERS],
                 path=logged_path(scope),
                 status=status,
                 length=length,

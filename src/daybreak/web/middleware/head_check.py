@@ -13,6 +13,8 @@ from daybreak.web.request_state import request_id_of
 # RFC 9110 §4.1 recommends at least 8,000 octets.
 MAX_TARGET_BYTES = 8 * 1024
 MAX_HEADER_BYTES = 64 * 1024
+# The longest registered method has 17 characters (IANA HTTP Method Registry).
+MAX_METHOD_LENGTH = 32
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
 
 
@@ -39,11 +41,14 @@ class HeadCheckMiddleware:
 
 def head_error(scope: Scope) -> DaybreakError | None:
     """Return the error in the head of a request, None when it is valid."""
-    target_length = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    query = scope["query_string"]
+    target_length = len(scope.get("raw_path") or b"") + (len(query) + 1 if query else 0)
     if target_length > MAX_TARGET_BYTES:
         return RequestError(f"The URL is longer than {MAX_TARGET_BYTES} bytes.", code="uri_too_long")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
         return RequestError(f"The headers are longer than {MAX_HEADER_BYTES} bytes.", code="head_too_large")
+    if len(scope["method"]) > MAX_METHOD_LENGTH:
+        return InvalidRequest(f"The method is longer than {MAX_METHOD_LENGTH} characters.")
     hosts = _values(scope, b"host")
     # RFC 9112 §3.2.
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
@@ -55,7 +60,7 @@ def head_error(scope: Scope) -> DaybreakError | None:
     # RFC 9112 §3.2.3 and §3.2.4: this service is not a tunnel and has no resource named `*`.
     if scope["method"] == "CONNECT" or not scope["path"].startswith("/"):
         return InvalidRequest("Send the path of a resource as the request target.")
-    if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+    if "\x00" in scope["path"] or b"%00" in query:
         # Databases treat NUL in different ways.
         return NotFound("The URL contains a NUL character. Remove it.")
     return None

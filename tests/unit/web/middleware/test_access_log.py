@@ -41,3 +41,8 @@ def test_path_is_logged_without_secrets(path: str, logged: str) -> None:
 
 def test_token_in_the_user_agent_is_not_logged() -> None:
     assert line(headers=[("user-agent", f"x {TOKEN}")])["user_agent"] == "x [token]"
+
+
+def test_token_in_the_method_is_not_logged() -> None:
+    assert line(method=TOKEN)["method"] == "[token]"
+    assert line(method="A" * 500)["method"] == "A" * 32

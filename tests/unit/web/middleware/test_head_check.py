@@ -60,3 +60,8 @@ def test_large_head_is_refused() -> None:
     assert refusal(query_string=b"a" * 8_192) == "414 uri_too_long"
     assert refusal(headers=[HOST, ("x", "a" * 65_000)]) == ""
     assert refusal(headers=[HOST, *(("x", "a" * 33_000) for _ in range(2))]) == "431 head_too_large"
+
+
+def test_long_method_is_refused() -> None:
+    assert refusal(method="A" * 32) == ""
+    assert refusal(method="A" * 33) == "400 invalid_request"
