@@ -9,6 +9,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -335,6 +336,22 @@ def test_changing_secrets_requires_the_password(browser: Browser, service_with_s
         assert found.status_code == 303, found.url
         assert found.headers["Location"].startswith(f"/dashboard/{NORTH}/confirm?"), found.url
     assert "unseen" not in browser.get(f"{settings}/tokens").text
+
+
+def test_ending_sessions_requires_the_password(browser: Browser, service_with_seats: Service) -> None:
+    browser.sign_in(OLGA)
+    other = Browser(service_with_seats)
+    with other.session:
+        other.sign_in(OLGA)
+        service_with_seats.installation.change(_age_authentication)
+        security = f"/dashboard/{NORTH}/settings/security"
+        page = browser.get(security)
+        token, reference = form_token(page), re.search(r"/sessions/([0-9a-f]{32})/end", page.text)
+        assert reference is not None
+        for path in (f"{security}/sessions/{reference[1]}/end", f"{security}/sign-out-everywhere"):
+            found = browser.post(path, {"csrf": token})
+            assert found.headers["Location"].startswith(f"/dashboard/{NORTH}/confirm?"), path
+        assert other.get(security).status_code == 200
 
 
 def _age_authentication(stores: Stores) -> None:

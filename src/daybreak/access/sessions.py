@@ -201,7 +201,11 @@ async def list_open(services: AccessServices, active: ActiveSession) -> list[tup
 
 
 async def end_one(services: AccessServices, active: ActiveSession, sid: str, caller: Caller) -> bool:
-    """End one session of the same seat. Returns False when it is unknown or has ended already."""
+    """End one session of the same seat. Returns False when it is unknown or has ended already.
+
+    Raises Forbidden(reauthentication_required).
+    """
+    require_recent_password(services, active.session)
     now = services.clock()
 
     def write(stores: Stores) -> bool:
@@ -217,7 +221,8 @@ async def end_one(services: AccessServices, active: ActiveSession, sid: str, cal
 
 
 async def end_others(services: AccessServices, active: ActiveSession, caller: Caller) -> int:
-    """End every other session of the seat and return their number."""
+    """End every other session of the seat and return their number. Raises Forbidden(reauthentication_required)."""
+    require_recent_password(services, active.session)
     now = services.clock()
 
     def write(stores: Stores) -> int:

@@ -258,6 +258,23 @@ def test_sessions_are_listed_and_ended(instance: Instance) -> None:
     instance.run(scenario())
 
 
+def test_ending_other_sessions_needs_a_recent_password(instance: Instance) -> None:
+    async def scenario() -> None:
+        mine, other = await instance.log_in(), await instance.log_in()
+        instance.advance(minutes=10)
+        active = await sessions.active_session(instance.services, mine.token)
+        for attempt in (
+            sessions.end_one(instance.services, active, other.session.sid, CALLER),
+            sessions.end_others(instance.services, active, CALLER),
+        ):
+            with pytest.raises(Forbidden) as caught:
+                await attempt
+            assert caught.value.code == "reauthentication_required"
+        await sessions.authenticate(instance.services, other.token)
+
+    instance.run(scenario())
+
+
 def test_changing_secrets_needs_a_recent_password(instance: Instance) -> None:
     async def scenario() -> None:
         started = await instance.log_in()

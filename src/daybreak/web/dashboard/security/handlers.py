@@ -106,9 +106,12 @@ async def end_session(page: PageRequest) -> Response:
     await read_page_form(page)
     access, reference = page.dashboard.services.access, page.request.path_params["reference"]
     ended = False
-    for session, _ in await sessions.list_open(access, page.active_session):
-        if session.sid != page.session.sid and hmac.compare_digest(session_reference(page, session), reference):
-            ended = await sessions.end_one(access, page.active_session, session.sid, page.caller)
+    try:
+        for session, _ in await sessions.list_open(access, page.active_session):
+            if session.sid != page.session.sid and hmac.compare_digest(session_reference(page, session), reference):
+                ended = await sessions.end_one(access, page.active_session, session.sid, page.caller)
+    except Forbidden as error:
+        return prompt_or_raise(page, error, _PATH)
     return _redirect(page, "session-ended" if ended else "session-gone")
 
 
@@ -116,7 +119,10 @@ async def sign_out_everywhere(page: PageRequest) -> Response:
     """End all sessions of the user, this one included."""
     await read_page_form(page)
     access = page.dashboard.services.access
-    await sessions.end_others(access, page.active_session, page.caller)
+    try:
+        await sessions.end_others(access, page.active_session, page.caller)
+    except Forbidden as error:
+        return prompt_or_raise(page, error, _PATH)
     await sessions.logout(access, page.active_session, page.caller)
     response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")
     clear_session_cookie(page.dashboard, response)
