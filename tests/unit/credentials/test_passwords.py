@@ -74,6 +74,10 @@ def test_hash_with_outdated_parameters_needs_rehash() -> None:
         "daybreak2026",
         " Password123! ",
         "realmadrid",
+        "basketball",
+        "Christopher",
+        " administrator ",
+        "CALIFORNIA",
     ],
 )
 def test_weak_password_is_rejected(password: str) -> None:

@@ -112,6 +112,15 @@ def test_all_faults_are_listed_with_their_position() -> None:
     assert "1234567890" not in message, "faults do not contain passwords"
 
 
+@pytest.mark.parametrize("password", ["administrator", " Basketball ", "short"])
+def test_weak_password_in_a_document_is_refused(password: str) -> None:
+    changed = document()
+    changed["seats"][0] |= {"password": password}
+    message = faults(json.dumps(changed))
+    assert "$.seats[0].password" in message
+    assert password not in message
+
+
 def test_duplicate_and_unknown_ids_are_refused() -> None:
     changed = document()
     changed["accounts"].append(changed["accounts"][0])
