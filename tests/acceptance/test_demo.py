@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import re
 import stat
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
 
@@ -46,15 +49,26 @@ def test_second_start_reuses_the_demo(folder: Path, tmp_path: Path) -> None:
         assert "Generating a platform" not in log
         assert json.loads((folder / "demo.json").read_text("utf-8")) == created
         assert created["token"] in log
-        pasted = [line for line in log.splitlines() if line.startswith(("curl ", "TOKEN=", "gunzip "))]
-        assert len(pasted) == 6
-        script = "\n".join(["set -eu", *(line.replace(" | head -3", " > /dev/null") for line in pasted)])
+        pasted = log.partition("# One file by API token")[2].replace(" | head -3", " > /dev/null")
+        assert pasted.count("curl ") == 4
+        recorded = record_arguments(tmp_path / "programs", os.environ["PATH"])
         done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+            ["bash", "-euc", pasted],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{recorded.parent}:{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
+        arguments = recorded.read_text("utf-8")
+        assert arguments.count("curl ") == 4
+        for secret in (created["token"], "eyJ", *re.findall(r"\w+-\w+-\w+-\d{4}", log)):
+            assert secret not in arguments, "users of the machine can list the arguments of a process"
+        assert stat.S_IMODE((tmp_path / "daybreak-token.txt").stat().st_mode) == 0o600
         assert demo.stop() == 0
-        assert not [line for line in demo.log().splitlines() if line.startswith("{")], "the service logs to a file"
+        assert not [line for line in demo.log().splitlines() if '"event"' in line], "the service logs to a file"
     service_log = folder / "service.log"
     assert f"Log: {service_log}" in log
     assert stat.S_IMODE(service_log.stat().st_mode) == 0o600

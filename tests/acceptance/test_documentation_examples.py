@@ -1,7 +1,8 @@
 """Shell and Python blocks of README.md and docs/ run against a demo.
 
-The blocks of a page run in order, in one shell and one empty folder. A block that cannot run has a comment before it:
-`<!-- not run: REASON -->`. Addresses and tokens of the examples are replaced by those of the demo.
+The blocks of a page run in order, in one shell and one empty folder. No argument of a program may be a secret. A block
+that cannot run has a comment before it: `<!-- not run: REASON -->`. Addresses and tokens of the examples are replaced
+by those of the demo.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from daybreak.settings.reference import setting_rows
+from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
@@ -119,8 +121,10 @@ def new_token(demo: Demo, environment: dict[str, str]) -> str:
 def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
     database = postgresql_server.fresh_database()
     programs = [Path(sys.executable).parent, postgresql_server.binaries]
+    path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
+    recorded = record_arguments(tmp_path / "programs", path)
     environment = {
-        "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+        "PATH": path,
         "HOME": str(tmp_path),
         "LC_ALL": "C.UTF-8",
         "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml"),
@@ -140,7 +144,7 @@ def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: Post
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=work,
-        env=environment,
+        env={**environment, "PATH": f"{recorded.parent}{os.pathsep}{path}"},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -149,6 +153,10 @@ def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: Post
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     missing = [text for text in PRINTED.get(page.relative_to(ROOT).as_posix(), []) if text not in done.stdout]
     assert missing == [], done.stdout
+    secrets = re.findall(
+        r"service_api_\w+|eyJ[\w.-]+|Bearer .*|\w+-\w+-\w+-\d{4}\b|totp.*", recorded.read_text("utf-8")
+    )
+    assert secrets == [], "users of the machine can list the arguments of a process"
 
 
 def test_every_block_names_its_language() -> None:

@@ -246,6 +246,7 @@ def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]
 def _print_welcome(prepared: _PreparedDemo) -> None:
     from daybreak.credentials.totp import manual_key
     from daybreak.demo.directory import OWNER_EMAIL
+    from daybreak.web.http.curl import download_command, save_token_command
 
     base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)
     client_id = owner.client_ids[0]
@@ -267,20 +268,24 @@ def _print_welcome(prepared: _PreparedDemo) -> None:
         print_text(f"Inactive account: {prepared.directory.inactive_client_id}")
     print_text()
     print_text("# One file by API token")
-    print_text(f"curl -sSL -o members.csv.gz -H 'Authorization: Bearer {prepared.token}' {files}/members.csv.gz")
+    print_text(save_token_command(prepared.token))
+    print_text(download_command(f"{files}/members.csv.gz", "members.csv.gz"))
     print_text("gunzip -c members.csv.gz | head -3")
     print_text()
     print_text("# Another file with email and password: sign in, select an account, download as JSON")
-    pick = 'python3 -c \'import json,sys; d=json.load(sys.stdin); print(d.get("data", d)["token"])\''
+    to_header = (
+        "python3 -c 'import json, sys; found = json.load(sys.stdin); "
+        'print("Authorization: Bearer", found.get("data", found)["token"])\''
+    )
     body = json.dumps({"email": owner.email, "password": owner.password})
+    print_text(f"curl -sS --json @- {base}/download/v2/auth/login <<'END' | {to_header} > daybreak-login.txt")
+    print_text(body)
+    print_text("END")
     print_text(
-        f"TOKEN=$(curl -sS {base}/download/v2/auth/login -H 'content-type: application/json' -d '{body}' | {pick})"
+        f"curl -sS -X PUT -H @daybreak-login.txt --json '{json.dumps({'context': client_id})}' "
+        f"{base}/download/v2/auth/context | {to_header} > daybreak-account.txt"
     )
-    print_text(
-        f'TOKEN=$(curl -sS -X PUT {base}/download/v2/auth/context -H "Authorization: Bearer $TOKEN" '
-        f"-H 'content-type: application/json' -d '{json.dumps({'context': client_id})}' | {pick})"
-    )
-    print_text(f'curl -sSL -o campaigns.json.gz -H "Authorization: Bearer $TOKEN" {files}/campaigns.json.gz')
+    print_text(download_command(f"{files}/campaigns.json.gz", "campaigns.json.gz", "daybreak-account.txt"))
     print_text("gunzip -c campaigns.json.gz | head -3")
     print_text()
     sys.stdout.flush()

@@ -87,6 +87,8 @@ def test_curl_command_uses_the_documented_path(files: Page, service: Service) ->
     expect(usage.get_by_role("button", name="Copied")).to_be_visible()
     copied = files.evaluate("() => navigator.clipboard.readText()")
     assert copied == usage.locator("pre").inner_text().strip()
+    assert "-H @daybreak-token.txt" in copied
+    expect(files.locator("#save-token")).to_contain_text("> daybreak-token.txt")
 
 
 def test_earlier_snapshot_can_be_selected(files: Page) -> None:

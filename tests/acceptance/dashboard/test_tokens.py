@@ -1,6 +1,7 @@
 """API tokens and the password prompt."""
 
 import re
+import stat
 import subprocess
 import sys
 import urllib.error
@@ -32,13 +33,15 @@ def test_token_is_shown_once_and_can_be_revoked(
     nightly = unique("Nightly")
     secret = _create(page, service, f"{nightly} {directory.HOSTILE[:40]}")
     assert re.fullmatch(r"service_api_[0-9A-Za-z]{38}", secret)
-    curl = page.locator("#token-curl").inner_text()
-    assert secret in curl
+    save, curl = (page.locator(name).inner_text() for name in ("#token-save", "#token-curl"))
+    assert secret in save
+    assert secret not in curl, "users of the machine can list the arguments of curl"
+    subprocess.run(["bash", "-euc", f"{save}\n{curl}"], cwd=tmp_path, timeout=90, check=True)
+    assert (tmp_path / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert stat.S_IMODE((tmp_path / "daybreak-token.txt").stat().st_mode) == 0o600
     address = re.search(r"http://\S+", curl)
     assert address is not None
     request = urllib.request.Request(address[0], headers={"Authorization": f"Bearer {secret}"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        assert response.read(2) == b"\x1f\x8b"
     lines = page.locator("#token-client").inner_text()
     command = f"{sys.executable} -m daybreak_client.command"
     done = subprocess.run(

@@ -10,9 +10,10 @@ from typing import Any
 from jinja2 import ChoiceLoader, FileSystemLoader
 from markupsafe import Markup, escape
 
-from daybreak.web.api.docs.samples import HEADER_FILE, problem_sample
+from daybreak.web.api.docs.samples import problem_sample
 from daybreak.web.api.docs.sections import Sections
 from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.http.curl import save_token_command
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -40,7 +41,7 @@ def render_docs_page(dashboard: DashboardContext, document: Mapping[str, Any]) -
         problems={code: example["value"] for code, example in examples.items()},
         common_problems=[code for code in examples if code in sections.common_problems],
         problem_sample=problem_sample(examples["not_your_account"]),
-        header_file=HEADER_FILE,
+        save_token=save_token_command('"$DAYBREAK_TOKEN"'),
     )
     return page.encode()
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from daybreak.web.http.curl import HEADER_FILE
+
 JsonObject = Mapping[str, Any]
-HEADER_FILE = "daybreak-token.txt"
-"""File with the Authorization header, which keeps the token out of the list of processes."""
 PENDING_HEADER_FILE = "daybreak-login.txt"
 """File with the Authorization header of a login that waits for its second factor."""
 _JSON_LINES = "application/x-ndjson"

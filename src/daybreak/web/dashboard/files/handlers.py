@@ -27,6 +27,7 @@ from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
+from daybreak.web.http.curl import HEADER_FILE, save_token_command
 from daybreak.web.http.streaming import streamed
 
 _NOT_PUBLISHED = EmptyState("No files yet", "The first files appear after the next publication.")
@@ -50,6 +51,8 @@ async def show_files(page: PageRequest) -> Response:
         "fresh": freshness_view(published.freshness, page.now, selected=snapshot),
         "snapshots": snapshot_options(published, snapshot),
         "resources": resource_rows(page, published, snapshot) if snapshot is not None else [],
+        "header_file": HEADER_FILE,
+        "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "empty_state": empty_state,
     }
     return render_page(page, "files/page.html", "files", context)

@@ -9,6 +9,7 @@ from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.formatting import make_visible
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.http.curl import download_command
 
 _MAXIMUM_CELL_LENGTH = 300
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
@@ -61,11 +62,11 @@ def preview_context(
     return {"preview": preview}
 
 
-def curl_command(page: PageRequest, resource: Resource, file_format: Format, token: str) -> str:
+def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:
     """Return a shell command that downloads the newest file of a resource."""
     base_url = page.dashboard.services.settings.base_url
     url = f"{base_url}/download/v1/files/{page.client_id}/{resource.path_for(file_format)}"
-    return f'curl -fL -H "Authorization: Bearer {token}" -o {resource.file_name(file_format)} {url}'
+    return download_command(url, resource.file_name(file_format))
 
 
 def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> dict[str, object]:
@@ -90,7 +91,7 @@ def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, 
         ],
         "preview_url": page.url(f"{path}/preview") + query,
         "spreadsheet_url": page.url(f"{path}/spreadsheet-safe.csv") + query,
-        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv"), "$DAYBREAK_TOKEN"),
+        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
     }
 
 

@@ -11,6 +11,7 @@ from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.files.view import curl_command
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.http.curl import HEADER_FILE, save_token_command
 
 DEFAULT_EXPIRY = "90"
 EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {
@@ -62,7 +63,9 @@ def created_context(page: PageRequest, created: NewToken) -> dict[str, object]:
         "name": created.token.name,
         "expires_at": created.token.expires_at,
         "secret": created.secret,
-        "curl": curl_command(page, resource, file_format, created.secret),
+        "save_token": save_token_command(created.secret),
+        "header_file": HEADER_FILE,
+        "curl": curl_command(page, resource, file_format),
         "curl_file": resource.file_name(file_format),
         "client_commands": _client_commands(page, created.secret),
         "file_count": len(RESOURCES),

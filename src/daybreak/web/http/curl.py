@@ -1,0 +1,19 @@
+"""Shell commands for curl. Tokens are in files: every user of a machine can list the arguments of its processes."""
+
+from __future__ import annotations
+
+HEADER_FILE = "daybreak-token.txt"
+"""File with the Authorization header of an API token."""
+
+
+def save_token_command(token: str) -> str:
+    """Return a command that writes the header file. `token` is a token, or a quoted variable of the shell.
+
+    Shells run `printf` without a process.
+    """
+    return f"umask 077\nprintf 'Authorization: Bearer %s\\n' {token} \\\n  > {HEADER_FILE}"
+
+
+def download_command(url: str, output: str, header_file: str = HEADER_FILE) -> str:
+    """Return a command that downloads a file, or prints an error and saves nothing."""
+    return f"curl -sSfL -H @{header_file} -o {output} {url}"
