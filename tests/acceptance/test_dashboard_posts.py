@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ from tests.acceptance.test_pending_login import form_token
 
 OLGA = "olga@example.org"  # an operator
 OTTO = "otto@example.org"  # has a second factor
+OSKAR = "oskar@example.org"  # has a second factor; one test changes the password
 CODES = [f"{number:04d}-aaaa-bbbb-cccc" for number in range(2, 6)]
 SIGN_IN = "/dashboard/sign-in"
 SECOND_FACTOR = "/dashboard/second-factor"
@@ -48,20 +50,19 @@ def post_paths() -> list[str]:
 
 
 def add_seats(service: Service) -> None:
-    """Add two seats for these tests."""
+    """Add three seats for these tests."""
     ring = keyring.load(service.installation.keyring_file)
-    encrypted = totp.encrypt_seed(SEED, seat_id=seat_id(OTTO), keyring=ring, random=os.urandom)
     hashed = passwords.hash_password(PASSWORD)
     now = datetime.now(UTC)
 
     def add(stores: Stores) -> None:
-        for email in (OLGA, OTTO):
+        for email in (OLGA, OTTO, OSKAR):
             stores.directory.put_seats(Seat(seat_id(email), email, hashed, operator=email == OLGA))
             stores.directory.put_grants(Grant(seat_id(email), NORTH, ("owner",), data_export=True, async_rest_api=True))
-        stores.seats.begin_second_factor(seat_id(OTTO), encrypted, now)
-        stores.seats.confirm_second_factor(
-            seat_id(OTTO), 1, [totp.recovery_digest(c, seat_id=seat_id(OTTO)) for c in CODES], now
-        )
+        for seat in map(seat_id, (OTTO, OSKAR)):
+            encrypted = totp.encrypt_seed(SEED, seat_id=seat, keyring=ring, random=os.urandom)
+            stores.seats.begin_second_factor(seat, encrypted, now)
+            stores.seats.confirm_second_factor(seat, 1, [totp.recovery_digest(c, seat_id=seat) for c in CODES], now)
 
     service.installation.change(add)
 
@@ -359,6 +360,70 @@ def _age_authentication(stores: Stores) -> None:
         stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))
 
 
+def test_session_id_changes_at_every_step(each_service: Service) -> None:
+    add_seats(each_service)
+    browser = Browser(each_service)
+    security = f"/dashboard/{NORTH}/settings/security"
+
+    def is_signed_in(cookies: dict[str, str]) -> bool:
+        visitor = Browser(each_service)
+        with visitor.session:
+            visitor.session.cookies.update(cookies)
+            return visitor.get(security).status_code == 200
+
+    def send(path: str, form_path: str, **fields: str) -> dict[str, str]:
+        token = form_token(browser.get(form_path))
+        answer = browser.post(path, {"csrf": token, **fields})
+        assert answer.status_code == 303, answer.text
+        assert "sign-in" not in answer.headers["Location"]
+        return session_cookie_of(browser)
+
+    browser.sign_in(OSKAR)
+    held = [session_cookie_of(browser)]
+    code = totp.code_at(SEED, int(time.time()) // totp.STEP_SECONDS)
+    held.append(send(SECOND_FACTOR, SECOND_FACTOR, code=code, next=""))
+    assert is_signed_in(held[-1])
+    link = browser.get(f"/dashboard/{NORTH}/files/members/csv").headers["Location"]
+    assert requests.head(link, timeout=PATIENCE_SECONDS).status_code == 200
+    prompt = f"/dashboard/{NORTH}/confirm"
+    held.append(send(prompt, prompt, password=PASSWORD, next=security))
+    assert requests.head(link, timeout=PATIENCE_SECONDS).status_code == 403, "links end with the old session id"
+    held.append(
+        send(
+            f"{security}/password",
+            security,
+            current=PASSWORD,
+            new="harvest moon 88 boat",
+            repeated="harvest moon 88 boat",
+        )
+    )
+    assert len({next(iter(cookies.values())) for cookies in held}) == 4
+    assert [is_signed_in(cookies) for cookies in held] == [False, False, False, True]
+    browser.session.close()
+
+
+def test_new_sign_in_ends_the_session_of_the_browser(
+    browser: Browser, other_browser: Browser, service_with_seats: Service
+) -> None:
+    for visitor in (browser, other_browser):
+        visitor.sign_in(OLGA)
+    held = session_cookie_of(browser)
+    # The page shows its form to a browser with a session only after that session ended in another tab.
+    token = form_token(browser.get(f"{SIGN_IN}?ended=yes"))
+    answer = browser.post(SIGN_IN, {"csrf": token, "email": OTTO, "password": PASSWORD, "next": ""})
+    assert answer.headers["Location"] == SECOND_FACTOR
+    visitor = Browser(service_with_seats)
+    with visitor.session:
+        visitor.session.cookies.update(held)
+        assert "sign-in" in visitor.get(f"/dashboard/{NORTH}/files").headers["Location"]
+    assert other_browser.get(f"/dashboard/{NORTH}/files").status_code == 200
+
+
+def session_cookie_of(browser: Browser) -> dict[str, str]:
+    """Return the session cookie of a browser."""
+    return {name: value for name, value in browser.session.cookies.items() if name.endswith("session")}
+
+
 def test_parallel_codes_complete_a_pending_login_once(each_service: Service) -> None:
     add_seats(each_service)
     browser = Browser(each_service)
@@ -369,6 +434,8 @@ def test_parallel_codes_complete_a_pending_login_once(each_service: Service) -> 
 
     answers = send_in_parallel(each_service, [recovery_request(each_service, cookies, token, code) for code in CODES])
     assert [f"location: /dashboard/{NORTH}/files".encode() in answer for answer in answers].count(True) == 1, answers
+    with contextlib.closing(each_service.installation.state()) as state:
+        assert state.read(lambda stores: stores.seats.recovery_codes_left(seat_id(OTTO))) == len(CODES) - 1
 
 
 def recovery_request(service: Service, cookies: str, token: str, code: str) -> bytes:

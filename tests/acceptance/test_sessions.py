@@ -228,7 +228,9 @@ def test_every_step_of_a_login_is_audited(each_service: Service) -> None:
     assert events[0].request_id == refused.headers["X-Request-Id"]
     assert events[0].user_agent == agent["User-Agent"]
     assert len({event.request_id for event in events}) == len(events)
-    assert len({event.subject for event in events[1:]}) == 1, "all events belong to one session"
+    # The second factor replaces the session that waited for it.
+    (waiting,), (session,) = ({event.subject for event in part} for part in (events[1:4], events[4:]))
+    assert waiting != session == events[3].details["session"]
     assert FOREIGN not in {event.client_id for event in events}, "the foreign account gets no event"
 
 

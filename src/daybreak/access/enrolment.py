@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import ActiveSession, PendingLogin, pending_login, require_recent_password
+from daybreak.access.session_renewal import renew
+from daybreak.access.sessions import (
+    ActiveSession,
+    PendingLogin,
+    pending_login,
+    require_recent_password,
+    session_ended,
+)
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
-from daybreak.domain.identity import Caller, Seat
+from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.ports.state import Stores
 
 # The name that authenticator apps show next to the email.
@@ -32,9 +39,10 @@ class Enrolment:
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """Ten recovery codes, to be shown once, and the login that the enrolment completed, if any."""
+    """Ten recovery codes, to be shown once, and the session, with the login that the enrolment completed, if any."""
 
     recovery_codes: tuple[str, ...]
+    session: Session
     started: SessionStarted | None = None
 
 
@@ -56,9 +64,10 @@ async def begin_required(services: AccessServices, token: str) -> Enrolment:
 
 
 async def confirm(services: AccessServices, active: ActiveSession, code: str, caller: Caller) -> Enrolled:
-    """Activate the new seed with one of its codes. Other sessions of the seat end.
+    """Activate the new seed with one of its codes. Other sessions of the seat end; a dashboard session gets a new id.
 
-    Raises Unauthenticated(invalid_code), Conflict when no enrolment was started, RateLimited, Forbidden.
+    Raises Unauthenticated (`invalid_code`, `session_ended`), Conflict when no enrolment was started, RateLimited,
+    Forbidden.
     """
     require_recent_password(services, active.session)
     login = PendingLogin(active.session, active.seat)
@@ -151,24 +160,39 @@ async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
     codes = totp.new_recovery_codes(services.random)
     hashes = recovery_hashes(codes, seat.seat_id)
 
-    def write(stores: Stores) -> SessionStarted | RequestError | None:
+    def write(stores: Stores) -> Enrolled | RequestError:
         current = stores.seats.get_for_update(seat.seat_id)
         if step is None or stores.seats.pending_seed(seat.seat_id) != sealed:
             stores.audit.append(completion.event("second_factor.enrolled", "invalid_code"))
             return invalid_code()
         if current is None or (session.awaiting_second_factor and current.second_factor_enrolled):
             return Conflict("This seat already has a second factor.")
+        # Enrolment makes all devices unknown. The code makes the device of this session known again.
         device = find_device(stores, session.device_id, seat)
+        continued = _continued_session(completion, stores)
+        if isinstance(continued, RequestError):
+            return continued
         stores.seats.confirm_second_factor(seat.seat_id, step, hashes, now)
         if device is not None:
-            # Enrolment makes all devices unknown. The code makes this one known again.
             stores.sessions.save_device(updated_device(services, seat, device, completion.caller, now))
         stores.throttle.clear(throttle_key)
-        stores.audit.append(completion.event("second_factor.enrolled", "ok"))
-        stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=session.sid)
-        return completion.write(stores) if session.awaiting_second_factor else None
+        stores.audit.append(completion.event("second_factor.enrolled", "ok", started=continued))
+        stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=continued.sid)
+        if not session.awaiting_second_factor:
+            return Enrolled(codes, continued)
+        started = completion.complete(stores, throttle_key)
+        return started if isinstance(started, RequestError) else Enrolled(codes, started.session, started)
 
     outcome = await services.state.awrite(write)
     if isinstance(outcome, RequestError):
         raise outcome
-    return Enrolled(codes, outcome)
+    return outcome
+
+
+def _continued_session(completion: LoginCompletion, stores: Stores) -> Session | RequestError:
+    """Return the session in which the seat enrolls: a login that can be completed, or a session with a new id."""
+    session = completion.login.session
+    if session.awaiting_second_factor:
+        return completion.fault(stores) or session
+    renewed = renew(completion.services, stores, session, completion.now, "second factor enrolled")
+    return renewed or session_ended()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
+from daybreak.access.session_renewal import end_held_session
 from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
@@ -51,8 +52,11 @@ async def login(
     caller: Caller,
     device_id: str | None = None,
     kind: SessionKind = "api",
+    held_sid: str | None = None,
 ) -> SessionStarted | SecondFactorPending:
     """Start a session for an email and password. `device_id` is the one that the client claims.
+
+    The session `held_sid`, which the browser held before, ends.
 
     Raises RateLimited; Unauthenticated(invalid_credentials), with the same content and timing whether or not the seat
     exists; Forbidden(no_active_account); Unavailable.
@@ -80,7 +84,7 @@ async def login(
     rehashed = None
     if seat.password_hash is not None and passwords.needs_rehash(seat.password_hash):
         rehashed = await services.hashing.hash(password)
-    start = SessionStart(services, seat, caller, device, kind, services.clock(), ("pwd",))
+    start = SessionStart(services, seat, caller, device, kind, services.clock(), ("pwd",), held_sid)
     transaction = _PasswordLogin(start, rehashed, rules[0].key)
     outcome = await services.state.awrite(transaction.write)
     if not isinstance(outcome, Session):
@@ -90,7 +94,10 @@ async def login(
 
 @dataclass(slots=True)
 class SessionStart:
-    """The start of a session of a seat that has proved its identity by the methods `amr`."""
+    """The start of a session of a seat that has proved its identity by the methods `amr`.
+
+    It ends the session `held_sid`, which the browser held before.
+    """
 
     services: AccessServices
     seat: Seat
@@ -99,6 +106,7 @@ class SessionStart:
     kind: SessionKind
     now: datetime
     amr: tuple[str, ...]
+    held_sid: str | None = None
     client_id: str | None = None
 
     def write(self, stores: Stores, seat: Seat) -> Session | Forbidden:
@@ -118,7 +126,10 @@ class SessionStart:
             awaiting_second_factor=pending,
             kind=self.kind,
             reauthenticated_at=self.now,
+            last_seen_at=self.now,
         )
+        if self.held_sid is not None:
+            end_held_session(stores, self.held_sid, seat, self.caller, self.now)
         if not pending:
             device = updated_device(self.services, seat, self.device, self.caller, self.now)
             stores.sessions.save_device(device)

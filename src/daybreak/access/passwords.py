@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from daybreak.access import throttle
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import ActiveSession
+from daybreak.access.session_renewal import renew
+from daybreak.access.sessions import ActiveSession, session_ended
 from daybreak.credentials import passwords
-from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, Unauthenticated
-from daybreak.domain.identity import Caller
+from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, RequestError, Unauthenticated
+from daybreak.domain.identity import Caller, Session
 from daybreak.ports.state import Stores
 
 
-async def change_own(services: AccessServices, active: ActiveSession, *, current: str, new: str, caller: Caller) -> int:
-    """Set a new password, end every other session of the seat and return their number.
+async def change_own(
+    services: AccessServices, active: ActiveSession, *, current: str, new: str, caller: Caller
+) -> Session:
+    """Set a new password and end every other session of the seat. A dashboard session gets a new id.
 
-    Raises Unauthenticated(invalid_credentials), InvalidRequest(weak_password), RateLimited, Unavailable(busy).
+    Returns the session. Raises Unauthenticated (`invalid_credentials`, `session_ended`),
+    InvalidRequest(weak_password), RateLimited, Unavailable(busy).
     """
     now = services.clock()
     seat = active.seat
@@ -24,24 +30,30 @@ async def change_own(services: AccessServices, active: ActiveSession, *, current
     correct = await services.hashing.verify(seat.password_hash, current)
     new_hash = await services.hashing.hash(new) if correct else None
 
-    def write(stores: Stores) -> int | None:
-        locked = stores.seats.get_for_update(seat.seat_id)
-        unchanged = locked is not None and locked.password_hash == seat.password_hash
-        ended: int | None = None
-        if new_hash is not None and unchanged:
-            stores.seats.set_password_hash(seat.seat_id, new_hash, now)
-            stores.sessions.mark_reauthenticated(active.session.sid, now)
-            ended = stores.sessions.end_all(seat.seat_id, now, "password changed", keep_sid=active.session.sid)
-        result = "invalid_credentials" if not correct else ("ok" if unchanged else "conflict")
-        stores.audit.append(active.origin(now, caller).event("password.changed", result))
-        return ended
-
-    ended = await services.state.awrite(write)
-    if not correct:
+    if new_hash is None:
+        refused = active.origin(now, caller).event("password.changed", "invalid_credentials")
+        await services.state.awrite(lambda stores: stores.audit.append(refused))
         raise Unauthenticated("The current password is wrong.", code="invalid_credentials")
-    if ended is None:
-        raise Conflict("The password was changed elsewhere at the same time. Sign in again.")
-    return ended
+
+    def write(stores: Stores) -> Session | RequestError:
+        locked = stores.seats.get_for_update(seat.seat_id)
+        if locked is None or locked.password_hash != seat.password_hash:
+            stores.audit.append(active.origin(now, caller).event("password.changed", "conflict"))
+            return Conflict("The password was changed elsewhere at the same time. Sign in again.")
+        stores.sessions.mark_reauthenticated(active.session.sid, now)
+        confirmed = replace(active.session, reauthenticated_at=now)
+        session = renew(services, stores, confirmed, now, "password changed")
+        stores.audit.append(active.renewal_event("password.changed", now, caller, session))
+        if session is None:
+            return session_ended()
+        stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+        stores.sessions.end_all(seat.seat_id, now, "password changed", keep_sid=session.sid)
+        return session
+
+    outcome = await services.state.awrite(write)
+    if isinstance(outcome, RequestError):
+        raise outcome
+    return outcome
 
 
 def check_new(password: str, *, email: str) -> None:

@@ -17,11 +17,11 @@ from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.login import SessionStarted, find_device, no_active_account, session_started, updated_device
 from daybreak.access.services import AccessServices
-from daybreak.access.sessions import PendingLogin, login_ended, pending_login
+from daybreak.access.sessions import PendingLogin, is_pending, login_ended, pending_login
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
-from daybreak.domain.identity import Caller, Seat
+from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.ports.state import Stores
 
 Proof = Literal["otp", "recovery"]
@@ -45,11 +45,10 @@ async def complete_login(
     throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     step = await _matching_step(services, login.seat, code, completion.now)
 
-    def write(stores: Stores) -> SessionStarted | RequestError:
-        accepted = step is not None and stores.seats.use_step(login.seat.seat_id, step)
-        return completion.write(stores, throttle_key) if accepted else completion.refuse(stores)
+    def accept(stores: Stores) -> bool:
+        return step is not None and stores.seats.use_step(login.seat.seat_id, step)
 
-    return await _run(services, write)
+    return await _run(services, lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def complete_login_with_recovery_code(
@@ -66,11 +65,10 @@ async def complete_login_with_recovery_code(
     throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     digest = totp.recovery_digest(code, seat_id=login.seat.seat_id)
 
-    def write(stores: Stores) -> SessionStarted | RequestError:
-        accepted = stores.seats.use_recovery_code(login.seat.seat_id, digest, completion.now)
-        return completion.write(stores, throttle_key) if accepted else completion.refuse(stores)
+    def accept(stores: Stores) -> bool:
+        return stores.seats.use_recovery_code(login.seat.seat_id, digest, completion.now)
 
-    return await _run(services, write)
+    return await _run(services, lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def count_attempt(services: AccessServices, seat: Seat, now: datetime, device_id: str | None) -> str:
@@ -106,7 +104,7 @@ def invalid_code() -> Unauthenticated:
 
 @dataclass(frozen=True, slots=True)
 class LoginCompletion:
-    """The transaction that turns a pending login into a session."""
+    """The transaction that replaces a pending login by a session with a new id."""
 
     services: AccessServices
     login: PendingLogin
@@ -115,44 +113,63 @@ class LoginCompletion:
     now: datetime
     proof: Proof
 
-    def write(self, stores: Stores, throttle_key: str | None = None) -> SessionStarted | RequestError:
-        """Complete the login after its proof was accepted, or return the error that prevents it."""
-        seat, session = self.login.seat, self.login.session
-        if throttle_key is not None:
-            stores.throttle.clear(throttle_key)
+    def write(
+        self, stores: Stores, accept: Callable[[Stores], bool], throttle_key: str
+    ) -> SessionStarted | RequestError:
+        """Complete the login if `accept` uses up its proof, or return the error that prevents it.
+
+        A login that has ended uses up no proof: the lock makes parallel completions of the seat wait for each other.
+        """
+        stores.seats.get_for_update(self.login.seat.seat_id)
+        fault = self.fault(stores)
+        if fault is not None:
+            return fault
+        if not accept(stores):
+            stores.audit.append(self.event("second_factor", "invalid_code"))
+            return invalid_code()
+        return self.complete(stores, throttle_key)
+
+    def fault(self, stores: Stores) -> RequestError | None:
+        """Return why the login cannot be completed, whatever the proof. The caller has locked the seat."""
+        resolved = stores.sessions.resolve(self.login.session.sid, None)
+        if resolved is None or not is_pending(resolved, self.now):
+            return login_ended()
+        return no_active_account() if stores.seats.initial_account(resolved.seat) is None else None
+
+    def complete(self, stores: Stores, throttle_key: str) -> SessionStarted | RequestError:
+        """Start the session after the proof was accepted."""
+        seat, pending = self.login.seat, self.login.session
+        stores.throttle.clear(throttle_key)
         initial = stores.seats.initial_account(seat)
         if initial is None:
             return no_active_account()
         device = updated_device(self.services, seat, find_device(stores, self.device_id, seat), self.caller, self.now)
         stores.sessions.save_device(device)
-        complete = replace(
-            session,
+        session = replace(
+            pending,
+            # The id of the pending login must not open the session (ASVS 5.0, 7.2.4).
+            sid=self.services.new_id(),
             awaiting_second_factor=False,
             device_id=device.device_id,
             # The lifetime counts from the login, not from the second factor.
-            expires_at=session.started_at + self.services.settings.access.session_lifetime,
-            amr=("pwd", self.proof),
+            expires_at=pending.started_at + self.services.settings.access.session_lifetime,
+            amr=(*pending.amr, self.proof),
+            last_seen_at=self.now,
         )
-        if not stores.sessions.complete_second_factor(
-            complete.sid,
-            device_id=device.device_id,
-            expires_at=complete.expires_at,
-            amr=complete.amr,
-        ):
+        if not stores.sessions.replace(pending.sid, session, self.now, "second factor completed"):
             return login_ended()
         stores.seats.set_last_client(seat.seat_id, initial.client_id)
-        stores.audit.append(self.event("second_factor", "ok", initial.client_id))
-        return session_started(self.services, complete, initial.client_id, device.device_id, self.now)
+        stores.audit.append(self.event("second_factor", "ok", initial.client_id, session))
+        return session_started(self.services, session, initial.client_id, device.device_id, self.now)
 
-    def refuse(self, stores: Stores) -> RequestError:
-        """Record a wrong code and return the refusal."""
-        stores.audit.append(self.event("second_factor", "invalid_code"))
-        return invalid_code()
-
-    def event(self, action: str, result: str, client_id: str | None = None) -> AuditEvent:
+    def event(
+        self, action: str, result: str, client_id: str | None = None, started: Session | None = None
+    ) -> AuditEvent:
+        """Describe a step of the login. `started` is the session that it started."""
         subject = f"session:{self.login.session.sid}"
         origin = EventOrigin(self.now, self.caller, self.login.seat, client_id, subject)
-        return origin.event(action, result, {"proof": self.proof})
+        details = {"session": f"session:{started.sid}"} if started and started.sid != self.login.session.sid else {}
+        return origin.event(action, result, {"proof": self.proof, **details})
 
 
 async def _enrolled_login(services: AccessServices, token: str) -> PendingLogin:

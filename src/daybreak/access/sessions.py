@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, session_fault
 from daybreak.access.services import AccessServices
+from daybreak.access.session_renewal import renew
 from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Device, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
 from daybreak.ports.state import Stores
@@ -41,6 +44,13 @@ class ActiveSession(msgspec.Struct, frozen=True):
     def origin(self, at: datetime, caller: Caller) -> EventOrigin:
         """Return the event origin of changes by the seat to its own sessions and secrets."""
         return EventOrigin(at, caller, self.seat, self.client_id, self.subject)
+
+    def renewal_event(self, action: str, at: datetime, caller: Caller, renewed: Session | None) -> AuditEvent:
+        """Create the event of a change that renewed the session; None if it had ended."""
+        if renewed is None:
+            return self.origin(at, caller).event(action, "session_ended")
+        details = {"session": f"session:{renewed.sid}"} if renewed.sid != self.session.sid else {}
+        return self.origin(at, caller).event(action, "ok", details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +143,16 @@ async def pending_login(services: AccessServices, token: str) -> PendingLogin:
     resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, None))
     if resolved is None or resolved.seat.seat_id != claims.seat_id:
         raise _invalid_token()
-    session = resolved.session
-    if (
-        not session.awaiting_second_factor
-        or session.ended_at is not None
-        or session.expires_at <= now
-        or resolved.seat.disabled
-    ):
+    if not is_pending(resolved, now):
         raise login_ended()
-    return PendingLogin(session, resolved.seat)
+    return PendingLogin(resolved.session, resolved.seat)
+
+
+def is_pending(resolved: ResolvedSession, now: datetime) -> bool:
+    """Return whether a session may still be completed with a second factor."""
+    session = resolved.session
+    open_ = session.ended_at is None and session.expires_at > now and not resolved.seat.disabled
+    return open_ and session.awaiting_second_factor
 
 
 async def contexts(services: AccessServices, active: ActiveSession) -> list[Context]:
@@ -233,25 +244,32 @@ async def end_others(services: AccessServices, active: ActiveSession, caller: Ca
     return await services.state.awrite(write)
 
 
-async def reauthenticate(services: AccessServices, active: ActiveSession, password: str, caller: Caller) -> None:
-    """Verify the password again, which allows changes to secrets for a while.
+async def reauthenticate(services: AccessServices, active: ActiveSession, password: str, caller: Caller) -> Session:
+    """Verify the password again, which allows changes to secrets for a while. A dashboard session gets a new id.
 
-    Raises RateLimited, Unauthenticated(invalid_credentials), Unavailable(busy).
+    Returns the session. Raises RateLimited, Unauthenticated (`invalid_credentials`, `session_ended`),
+    Unavailable(busy).
     """
     now = services.clock()
     rules = throttle.password_rules(services.settings.access, seat_id=active.seat.seat_id, sid=active.session.sid)
     await throttle.count_attempt(services.state, rules, now)
     correct = await services.hashing.verify(active.seat.password_hash, password)
 
-    def write(stores: Stores) -> None:
-        if correct:
-            stores.sessions.mark_reauthenticated(active.session.sid, now)
-        result = "ok" if correct else "invalid_credentials"
-        stores.audit.append(active.origin(now, caller).event("reauthenticated", result))
+    def write(stores: Stores) -> Session | None:
+        stores.sessions.mark_reauthenticated(active.session.sid, now)
+        confirmed = replace(active.session, reauthenticated_at=now)
+        session = renew(services, stores, confirmed, now, "password confirmed")
+        stores.audit.append(active.renewal_event("reauthenticated", now, caller, session))
+        return session
 
-    await services.state.awrite(write)
     if not correct:
+        refused = active.origin(now, caller).event("reauthenticated", "invalid_credentials")
+        await services.state.awrite(lambda stores: stores.audit.append(refused))
         raise Unauthenticated("The password is wrong.", code="invalid_credentials")
+    session = await services.state.awrite(write)
+    if session is None:
+        raise session_ended()
+    return session
 
 
 def require_recent_password(services: AccessServices, session: Session) -> None:
@@ -259,6 +277,11 @@ def require_recent_password(services: AccessServices, session: Session) -> None:
     entered_at = session.reauthenticated_at or session.started_at
     if entered_at + REAUTHENTICATION_LIFETIME <= services.clock():
         raise Forbidden("Enter your password again first.", code="reauthentication_required")
+
+
+def session_ended() -> Unauthenticated:
+    """Return the error of a session that ended during the request."""
+    return Unauthenticated("This session has ended. Sign in again.", code="session_ended")
 
 
 def login_ended() -> Unauthenticated:

@@ -86,8 +86,11 @@ class SessionStore(Protocol):
 
     def start(self, session: Session) -> None: ...
 
-    def complete_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
-        """Complete a pending login, atomically. Returns False when it was completed before or has ended."""
+    def replace(self, old_sid: str, session: Session, now: datetime, reason: str) -> bool:
+        """End the session `old_sid` and start `session`, atomically.
+
+        Returns False and starts nothing when `old_sid` is unknown or had ended already.
+        """
 
     def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
         """Return session, seat, account and grant with one statement, None when the sid is unknown."""

@@ -64,17 +64,11 @@ class SqlSessions:
             },
         )
 
-    def complete_second_factor(self, sid: str, *, device_id: str, expires_at: datetime, amr: tuple[str, ...]) -> bool:
-        passed = self._connection.execute(
-            sa.update(sessions)
-            .where(
-                sessions.c.sid == sid,
-                sessions.c.awaiting_second_factor.is_(True),
-                sessions.c.ended_at.is_(None),
-            )
-            .values(awaiting_second_factor=False, device_id=device_id, expires_at=expires_at, amr=amr)
-        )
-        return passed.rowcount == 1
+    def replace(self, old_sid: str, session: Session, now: datetime, reason: str) -> bool:
+        if not self.end(old_sid, now, reason):
+            return False
+        self.start(session)
+        return True
 
     def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
         # No account has an empty id, so the join finds no grant.

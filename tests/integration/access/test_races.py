@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ from daybreak.access.login import SessionStarted, login
 from daybreak.access.services import AccessServices
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, RateLimited, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, InitialAccount, Seat
+from daybreak.domain.identity import Caller, InitialAccount, Seat, Session
 from daybreak.ports.state import Stores
 from daybreak.settings import Rate
 from daybreak.state.database import open_state
@@ -29,6 +30,7 @@ from tests.parts.waiting import wait_until
 from tests.unit.access.instance import (
     ALPHA,
     CALLER,
+    OMAR,
     PASSWORD,
     ROSA,
     START,
@@ -108,6 +110,42 @@ def test_pending_login_is_completed_once(instance: Instance, workers: list[Acces
     outcomes = run_in_parallel(workers, 3, use)
     assert sum(isinstance(outcome, SessionStarted) for outcome in outcomes) == 1
     assert all(isinstance(o, SessionStarted | Unauthenticated) for o in outcomes)
+
+
+def test_one_of_four_parallel_recovery_codes_is_used(instance: Instance, workers: list[AccessServices]) -> None:
+    instance.enrol_second_factor()
+    codes = totp.new_recovery_codes(secrets.token_bytes)
+    instance.write(lambda stores: stores.seats.replace_recovery_codes(OMAR, enrolment.recovery_hashes(codes, OMAR)))
+    pending = instance.run(instance.start_login())
+
+    async def use(services: AccessServices, at: int) -> SessionStarted:
+        return await second_factor.complete_login_with_recovery_code(services, pending.token, codes[at], CALLER)
+
+    outcomes = run_in_parallel(workers, 4, use)
+    (completed,) = [at for at, outcome in enumerate(outcomes) if isinstance(outcome, SessionStarted)]
+    refusals = [outcome for outcome in outcomes if not isinstance(outcome, SessionStarted)]
+    assert {(type(refusal), refusal.code) for refusal in refusals} == {(Unauthenticated, "session_ended")}
+    assert instance.state.read(lambda stores: stores.seats.recovery_codes_left(OMAR)) == 9
+    assert len(instance.state.read(lambda stores: stores.sessions.list_open(OMAR, START))) == 1
+    # The other three complete a login each.
+    for at in {0, 1, 2, 3} - {completed}:
+        token = instance.run(instance.start_login()).token
+        instance.run(second_factor.complete_login_with_recovery_code(instance.services, token, codes[at], CALLER))
+
+
+def test_one_of_many_parallel_confirmations_renews_a_session(instance: Instance, workers: list[AccessServices]) -> None:
+    sid = instance.run(instance.log_in(kind="dashboard")).session.sid
+    resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
+    assert resolved is not None
+    active = sessions.ActiveSession(resolved.session, resolved.seat, "", "", resolved)
+
+    async def confirm(services: AccessServices, _: int) -> Session:
+        return await sessions.reauthenticate(services, active, PASSWORD, CALLER)
+
+    outcomes = run_in_parallel(workers, 4, confirm)
+    (renewed,) = [outcome for outcome in outcomes if isinstance(outcome, Session)]
+    ((remaining, _),) = instance.state.read(lambda stores: stores.sessions.list_open(ROSA, START))
+    assert remaining.sid == renewed.sid
 
 
 def test_five_of_50_parallel_codes_are_verified(

@@ -53,32 +53,35 @@ def test_changes_are_visible_on_the_next_read(state: Database) -> None:
     assert without_grant.account is None
 
 
-def test_second_factor_completes_a_login_once(state: Database) -> None:
+def test_session_is_replaced_once(state: Database) -> None:
     state.write(two_accounts)
     waiting = session(7, SEAT.seat_id, awaiting_second_factor=True, expires_at=NOW + 10 * MINUTE)
     state.write(lambda stores: stores.sessions.start(waiting))
     assert state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW)) == []
 
-    def complete(stores: Stores) -> bool:
-        return stores.sessions.complete_second_factor(
-            uuid(7), device_id=DEVICE.device_id, expires_at=NOW + timedelta(days=7), amr=("pwd", "otp")
-        )
+    def complete(number: int) -> bool:
+        new = session(number, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"), last_seen_at=NOW)
+        return state.write(lambda stores: stores.sessions.replace(uuid(7), new, NOW + MINUTE, "second factor"))
 
-    assert [state.write(complete), state.write(complete)] == [True, False]
-    resolved = state.read(lambda stores: stores.sessions.resolve(uuid(7), ANN.client_id))
-    assert resolved is not None
-    assert (resolved.session.awaiting_second_factor, resolved.session.amr) == (False, ("pwd", "otp"))
-    assert resolved.session.expires_at == NOW + timedelta(days=7)
-    assert resolved.session.device_id == DEVICE.device_id
+    assert [complete(8), complete(9)] == [True, False]
+    old = state.read(lambda stores: stores.sessions.resolve(uuid(7), ANN.client_id))
+    assert old is not None
+    assert (old.session.ended_at, old.session.end_reason) == (NOW + MINUTE, "second factor")
+    ((found, _),) = state.read(lambda stores: stores.sessions.list_open(SEAT.seat_id, NOW))
+    assert found == session(8, SEAT.seat_id, device_id=DEVICE.device_id, amr=("pwd", "otp"), last_seen_at=NOW)
 
 
-def test_ended_session_does_not_accept_a_second_factor(state: Database) -> None:
+def test_ended_or_unknown_session_is_not_replaced(state: Database) -> None:
     state.write(two_accounts)
     state.write(lambda stores: stores.sessions.start(session(7, SEAT.seat_id, awaiting_second_factor=True)))
     state.write(lambda stores: stores.sessions.end(uuid(7), NOW, "logout"))
-    assert not state.write(
-        lambda stores: stores.sessions.complete_second_factor(uuid(7), device_id="d", expires_at=NOW, amr=())
-    )
+    for old in (uuid(7), uuid(1)):
+
+        def replace(stores: Stores, old: str = old) -> bool:
+            return stores.sessions.replace(old, session(8, SEAT.seat_id), NOW, "any")
+
+        assert not state.write(replace)
+    assert state.read(lambda stores: stores.sessions.resolve(uuid(8), None)) is None
 
 
 def test_session_ends_once_and_end_all_can_keep_one(state: Database) -> None:

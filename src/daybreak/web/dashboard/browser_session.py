@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from daybreak.access.authorization import session_fault
 from daybreak.access.login import SessionStarted
-from daybreak.domain.errors import Unauthenticated
-from daybreak.domain.identity import ResolvedSession
+from daybreak.domain.errors import DaybreakError, Unauthenticated
+from daybreak.domain.identity import ResolvedSession, Session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, set_cookie
 from daybreak.web.request_state import record_subject
@@ -32,13 +32,19 @@ class AlreadySignedIn(Exception):
     """The sign-in is complete: its form was sent twice, or the user pressed the back button."""
 
 
+def raise_if_ended(error: DaybreakError) -> None:
+    """Raise SignInRequired if the session ended during the request."""
+    if error.code == "session_ended":
+        raise SignInRequired(had_session=True) from None
+
+
 async def load_session(dashboard: DashboardContext, request: Request, client_id: str | None = None) -> ResolvedSession:
     """Return the dashboard session of the request's cookie, which may still wait for its second factor.
 
     With a `client_id`, the result includes that account and the seat's grant on it.
     Raises SignInRequired.
     """
-    sid = _read(dashboard, request, "session")
+    sid = session_id(dashboard, request)
     if sid is None:
         raise SignInRequired(had_session=False)
     resolved = await dashboard.services.state.aread(lambda stores: stores.sessions.resolve(sid, client_id))
@@ -55,6 +61,11 @@ async def find_session(dashboard: DashboardContext, request: Request) -> Resolve
         return await load_session(dashboard, request)
     except SignInRequired:
         return None
+
+
+def session_id(dashboard: DashboardContext, request: Request) -> str | None:
+    """Return the session id of the request's cookie. The session may have ended."""
+    return _read(dashboard, request, "session")
 
 
 def device_id(dashboard: DashboardContext, request: Request) -> str | None:
@@ -83,6 +94,12 @@ def set_sign_in_cookies(dashboard: DashboardContext, response: Response, started
     set_session_cookie(dashboard, response, started.session.sid, lifetime.total_seconds())
     _set(dashboard, response, "device", started.device_id, _DEVICE_COOKIE_SECONDS)
     clear_cookie(response, "form", secure=dashboard.secure)
+
+
+def replace_session_cookie(dashboard: DashboardContext, response: Response, session: Session) -> None:
+    """Set the session cookie of a session that got a new id. It expires when the session does."""
+    remaining = session.expires_at - dashboard.services.clock()
+    set_session_cookie(dashboard, response, session.sid, remaining.total_seconds())
 
 
 def clear_session_cookie(dashboard: DashboardContext, response: Response) -> None:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from daybreak.access.sessions import REAUTHENTICATION_LIFETIME, reauthenticate
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
+from daybreak.web.dashboard.browser_session import raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.forms import safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
@@ -40,10 +41,13 @@ async def confirm_password(page: PageRequest) -> Response:
     next_path = _next_path(page, form.get("next"))
     password = form.get("password", "")[:_MAXIMUM_PASSWORD_LENGTH]
     try:
-        await reauthenticate(page.dashboard.services.access, page.active_session, password, page.caller)
+        session = await reauthenticate(page.dashboard.services.access, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
+        raise_if_ended(error)
         return _prompt_page(page, next_path, rejected(error, "password"))
-    return redirect(page.dashboard, next_path)
+    response = redirect(page.dashboard, next_path)
+    replace_session_cookie(page.dashboard, response, session)
+    return response
 
 
 def _prompt_page(page: PageRequest, next_path: str, outcome: PageOutcome = SUCCESS) -> Response:

@@ -16,6 +16,7 @@ from daybreak.web.dashboard.browser_session import (
     SignInRequired,
     device_id,
     load_session,
+    raise_if_ended,
     set_sign_in_cookies,
 )
 from daybreak.web.dashboard.context import DashboardContext
@@ -128,8 +129,7 @@ async def _load_with_form(dashboard: DashboardContext, request: Request) -> tupl
 
 
 def _rejected(error: DaybreakError) -> PageOutcome:
-    if error.code == "session_ended":
-        raise SignInRequired(had_session=True) from None
+    raise_if_ended(error)
     return rejected(error, "code")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 
+import msgspec.structs
 from starlette.responses import Response
 
 from daybreak.access import enrolment, passwords, sessions
@@ -15,7 +17,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.web.dashboard.browser_session import clear_session_cookie
+from daybreak.web.dashboard.browser_session import clear_session_cookie, raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.form_ids import claim_form
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
@@ -48,12 +50,15 @@ async def change_password(page: PageRequest) -> Response:
         return await _security_page(page, invalid_field("repeated", "The passwords do not match."))
     access = page.dashboard.services.access
     try:
-        await passwords.change_own(access, page.active_session, current=current, new=new, caller=page.caller)
+        session = await passwords.change_own(access, page.active_session, current=current, new=new, caller=page.caller)
     except InvalidRequest as error:
         return await _security_page(page, invalid_field("new", error.message))
     except (Unauthenticated, RateLimited, Unavailable, Conflict) as error:
+        raise_if_ended(error)
         return await _security_page(page, rejected(error, "current"))
-    return _redirect(page, "password-changed")
+    response = _redirect(page, "password-changed")
+    replace_session_cookie(page.dashboard, response, session)
+    return response
 
 
 async def show_second_factor(page: PageRequest) -> Response:
@@ -83,8 +88,13 @@ async def confirm_second_factor(page: PageRequest) -> Response:
         # The form was sent twice; the first request has confirmed it.
         return _redirect(page, "factor-on")
     except (Unauthenticated, RateLimited, Unavailable) as error:
+        raise_if_ended(error)
         return await _second_factor_page(page, rejected(error, "code"))
-    return _recovery_codes_page(page, enrolled.recovery_codes, replaced=False)
+    # The forms of the page belong to the new session id.
+    page = dataclasses.replace(page, resolved=msgspec.structs.replace(page.resolved, session=enrolled.session))
+    response = _recovery_codes_page(page, enrolled.recovery_codes, replaced=False)
+    replace_session_cookie(page.dashboard, response, enrolled.session)
+    return response
 
 
 async def replace_recovery_codes(page: PageRequest) -> Response:

@@ -19,6 +19,7 @@ from daybreak.web.dashboard.browser_session import (
     device_id,
     find_session,
     form_binding,
+    session_id,
     set_form_cookie,
     set_session_cookie,
     set_sign_in_cookies,
@@ -86,6 +87,7 @@ async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
             caller=caller_of(request),
             device_id=device_id(dashboard, request),
             kind="dashboard",
+            held_sid=session_id(dashboard, request),
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
         outcome = rejected(error, "password")

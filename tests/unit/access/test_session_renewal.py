@@ -1,0 +1,134 @@
+"""Session ids: a new one when the second factor completes, the password is confirmed, or a secret changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from daybreak.access import enrolment, passwords, second_factor, sessions
+from daybreak.access.sessions import ActiveSession
+from daybreak.credentials import totp
+from daybreak.domain.errors import Unauthenticated
+from daybreak.domain.identity import ResolvedSession, Session
+from tests.unit.access.instance import CALLER, OMAR, PASSWORD, ROSA, Instance
+
+NEW_PASSWORD = "harvest moon 88 boat"
+FROM_THE_LOGIN = ("seat_id", "started_at", "expires_at", "kind", "device_id", "amr")
+
+
+def resolve(instance: Instance, sid: str) -> ResolvedSession:
+    resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))
+    assert resolved is not None
+    return resolved
+
+
+def dashboard_session(instance: Instance, **more: str) -> ActiveSession:
+    """Return a new dashboard session of Rosa."""
+    resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard", **more)).session.sid)
+    return ActiveSession(resolved.session, resolved.seat, "", resolved.session.device_id or "", resolved)
+
+
+def assert_replaced(instance: Instance, old: Session, new: Session, reason: str) -> None:
+    """Check that `old` has ended and that `new` is the stored session of the same login."""
+    assert old.sid != new.sid
+    ended = resolve(instance, old.sid).session
+    assert (ended.ended_at, ended.end_reason) == (instance.now[0], reason)
+    assert resolve(instance, new.sid).session == new
+    for name in FROM_THE_LOGIN:
+        assert getattr(old, name) == getattr(new, name), name
+
+
+def seed_of(instance: Instance) -> bytes:
+    sealed = instance.state.read(lambda stores: stores.seats.pending_seed(ROSA))
+    assert sealed is not None
+    return totp.decrypt_seed(sealed, seat_id=ROSA, keyring=instance.services.keyring.current())
+
+
+@pytest.mark.parametrize("kind", ["api", "dashboard"])
+def test_second_factor_changes_the_session_id(instance: Instance, kind: str) -> None:
+    seed = instance.enrol_second_factor()
+    pending = instance.run(instance.start_login(kind=kind))
+    instance.advance(minutes=1)
+    code = instance.code(seed)
+    started = instance.run(second_factor.complete_login(instance.services, pending.token, code, CALLER))
+    assert started.session.sid != pending.session.sid
+    old, new = resolve(instance, pending.session.sid).session, resolve(instance, started.session.sid).session
+    assert (old.end_reason, old.awaiting_second_factor) == ("second factor completed", True)
+    assert new == started.session
+    assert (new.kind, new.started_at, new.device_id) == (kind, old.started_at, started.device_id)
+    (event,) = instance.audit("second_factor")
+    assert (event.subject, event.details["session"]) == (f"session:{old.sid}", f"session:{new.sid}")
+
+
+def test_confirmed_password_changes_the_session_id(instance: Instance) -> None:
+    active = dashboard_session(instance)
+    instance.advance(minutes=20)
+    renewed = instance.run(sessions.reauthenticate(instance.services, active, PASSWORD, CALLER))
+    assert_replaced(instance, active.session, renewed, "password confirmed")
+    sessions.require_recent_password(instance.services, renewed)
+    (event,) = instance.audit("reauthenticated")
+    assert (event.subject, event.details["session"]) == (active.subject, f"session:{renewed.sid}")
+
+
+def test_wrong_password_keeps_the_session_id(instance: Instance) -> None:
+    active = dashboard_session(instance)
+    with pytest.raises(Unauthenticated):
+        instance.run(sessions.reauthenticate(instance.services, active, "wrong wrong wrong", CALLER))
+    assert resolve(instance, active.session.sid).session == active.session
+
+
+def test_changed_password_changes_the_session_id(instance: Instance) -> None:
+    active = dashboard_session(instance)
+    change = passwords.change_own(instance.services, active, current=PASSWORD, new=NEW_PASSWORD, caller=CALLER)
+    assert_replaced(instance, active.session, instance.run(change), "password changed")
+
+
+def test_enrolment_changes_the_session_id(instance: Instance) -> None:
+    active = dashboard_session(instance)
+    instance.run(enrolment.begin(instance.services, active))
+    code = instance.code(seed_of(instance))
+    enrolled = instance.run(enrolment.confirm(instance.services, active, code, CALLER))
+    assert_replaced(instance, active.session, enrolled.session, "second factor enrolled")
+
+
+def test_ended_session_is_not_renewed(instance: Instance) -> None:
+    active = dashboard_session(instance)
+    instance.run(enrolment.begin(instance.services, active))
+    code = instance.code(seed_of(instance))
+    instance.write(lambda stores: stores.sessions.end(active.session.sid, instance.now[0], "ended by its owner"))
+    change = passwords.change_own(instance.services, active, current=PASSWORD, new=NEW_PASSWORD, caller=CALLER)
+    for attempt in (
+        sessions.reauthenticate(instance.services, active, PASSWORD, CALLER),
+        enrolment.confirm(instance.services, active, code, CALLER),
+        change,
+    ):
+        with pytest.raises(Unauthenticated) as caught:
+            instance.run(attempt)
+        assert caught.value.code == "session_ended"
+    assert not instance.seat(ROSA).second_factor_enrolled
+    assert instance.seat(ROSA).password_hash == active.seat.password_hash
+
+
+def test_api_session_keeps_its_id_when_the_password_is_confirmed(instance: Instance) -> None:
+    started = instance.run(instance.log_in())
+    active = instance.run(sessions.active_session(instance.services, started.token))
+    renewed = instance.run(sessions.reauthenticate(instance.services, active, PASSWORD, CALLER))
+    assert renewed.sid == started.session.sid
+    instance.run(sessions.authenticate(instance.services, started.token))
+
+
+@pytest.mark.parametrize("email", ["rosa@example.org", "omar@example.org"])
+def test_new_sign_in_ends_the_session_that_the_browser_held(instance: Instance, email: str) -> None:
+    instance.enrol_second_factor(OMAR)
+    held, other = dashboard_session(instance), dashboard_session(instance)
+    instance.run(instance.login(email, kind="dashboard", held_sid=held.session.sid))
+    assert resolve(instance, held.session.sid).session.end_reason == "signed in again"
+    assert resolve(instance, other.session.sid).session.ended_at is None
+    (event,) = instance.audit("session.ended")
+    assert (event.actor, event.seat_id, event.subject) == (email, ROSA, held.subject)
+
+
+def test_failed_sign_in_keeps_the_session_that_the_browser_held(instance: Instance) -> None:
+    held = dashboard_session(instance)
+    with pytest.raises(Unauthenticated):
+        instance.run(instance.login(password="wrong wrong wrong", kind="dashboard", held_sid=held.session.sid))
+    assert resolve(instance, held.session.sid).session.ended_at is None
