@@ -73,6 +73,14 @@ def test_api_responses_have_security_headers(service: Service) -> None:
         assert "Strict-Transport-Security" not in found.headers, "this service uses plain HTTP"
 
 
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/healthz", f"/download/v1/files/{NORTH}", "/dashboard/sign-in", "/nowhere"])
+def test_no_response_allows_another_origin(service: Service, method: str, path: str) -> None:
+    asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "PUT"}
+    found = service.request(method, path, token=service.token(MAYA, NORTH), headers=asked)
+    assert [name for name in found.headers if name.lower().startswith("access-control-")] == []
+
+
 @pytest.mark.parametrize("file", ["members.csv.gz", "campaign_links.csv.gz"])
 def test_files_have_security_headers(service: Service, file: str) -> None:
     """Large and small files are sent in different ways."""
