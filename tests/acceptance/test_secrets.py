@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -138,6 +140,71 @@ def test_no_secret_is_in_log_database_or_errors(searched_installation: Installat
     assert MAYA.encode() in stored
     hashes = set(re.findall(rb"\$argon2id\$v=19\$m=19456,t=2,p=1\$", stored))
     assert len(hashes) == 1, "passwords are stored as Argon2 hashes"
+
+
+def test_misplaced_secrets_are_recorded_nowhere(searched_installation: Installation) -> None:
+    """Clients put secrets into paths, headers and names. A proxy passes on the request id that it received."""
+    seen: list[str] = []
+    with serving(searched_installation, workers=1, settings={"trusted_proxies": ["127.0.0.1"]}) as service:
+        session, api = service.token(MAYA, NORTH), searched_installation.create_token(MAYA, NORTH)[0]
+        query = service.link(session, NORTH).partition("?")[2]
+        with requests.Session() as browser:
+            _sign_in(service, browser)
+            cookie = next(value for name, value in browser.cookies.items() if "session" in name)
+        recovery = totp.new_recovery_codes(os.urandom)[0]
+        parts = {api, session, query.rpartition("=")[2], cookie.rpartition(".")[2], recovery}
+        for secret in (api, session, query, cookie, recovery):
+            for number, text in enumerate((secret, _encode(secret), _encode(_encode(secret)))):
+                seen += _misplace(service, text, session, marker=f"{number}-place")
+        refused = _run(searched_installation.folder, *_new_token(name=api))
+        assert refused.returncode == 1
+        assert "looks like a secret" in refused.stderr
+        assert _run(searched_installation.folder, *_new_token(name="nightly")).returncode == 0
+        seen += [refused.stderr, service.metrics()]
+        log = service.program.log()
+    places = {"log": log.encode(), "answers": "\n".join(seen).encode(), "stored": _dump(searched_installation)}
+    forms = {form for part in parts for form in (part, _encode(part), _encode(_encode(part)))}
+    found = {(form[:12], place) for form in forms for place, content in places.items() if form.encode() in content}
+    assert found == set()
+    for place in ("log", "stored"):
+        assert b"2-place" in places[place], f"the {place} was searched"
+        assert b"[redacted]" in places[place]
+
+
+def _encode(text: str) -> str:
+    """Percent-encode every character, which client libraries undo for letters."""
+    return "".join(f"%{each:02X}" for each in text.encode())
+
+
+def _new_token(name: str) -> list[str]:
+    return ["token", "create", "--seat", MAYA, "--account", NORTH, "--name", name]
+
+
+def _misplace(service: Service, text: str, token: str, *, marker: str) -> list[str]:
+    """Send requests with a text in every place of their heads. Return the responses."""
+    files = f"/download/v1/files/{NORTH}"
+    targets = (
+        f"/{text}", f"{files}/{text}", f"/x?{text}", f"/x%3F{text}", f"/x%253F{text}", f"/dashboard/{text}",
+        f"{files}/campaigns.csv.gz?{text}", f"/download/v1/links/{NORTH}/{NORTH}/campaigns.csv.gz%3F{text}",
+    )  # fmt: skip
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "User-Agent": f"{marker} {text}"[:4000],
+        "Referer": f"http://example.org/?{text}",
+        "X-Request-Id": text,
+        "X-Device-Id": text,
+        "X-Forwarded-For": "192.0.2.7",
+    }
+    answers = []
+    for target in targets:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)
+        with closing(connection):
+            connection.request("GET", target[:8000], headers=headers)
+            answer = connection.getresponse()
+            answers.append(str(answer.headers.get("X-Request-Id")) + answer.read().decode())
+    logged_in = service.log_in(MAYA, headers={key: value for key, value in headers.items() if key != "Authorization"})
+    assert logged_in.status_code == 200
+    return answers
 
 
 def _dump(installation: Installation) -> bytes:

@@ -11,6 +11,7 @@ from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.services import AccessServices, new_id
 from daybreak.credentials import api_token
+from daybreak.credentials.redaction import contains_secret, redact
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import (
     Conflict,
@@ -187,6 +188,7 @@ def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: st
 
 def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
     """Revoke a token. Returns False when it was revoked already."""
+    reason = redact(reason)
     revoked = stores.api_tokens.revoke(token.token_id, now, reason)
     if revoked:
         stores.audit.append(_operator_event(token, "token.revoked", now, actor, reason=reason))
@@ -241,6 +243,11 @@ def _normalize_name(name: str) -> str:
         raise InvalidRequest(
             "A token name has 1 to 80 characters and no line breaks.",
             faults=(FieldFault("/name", "Use 1 to 80 characters without line breaks."),),
+        )
+    if contains_secret(normalized):
+        raise InvalidRequest(
+            "The name looks like a secret, such as a token or a recovery code. Use another name.",
+            faults=(FieldFault("/name", "Use a name that contains no secret."),),
         )
     return normalized
 

@@ -44,6 +44,8 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
     """
     import structlog
 
+    from daybreak.credentials.redaction import redact
+
     write = _to_standard_error if file is None else _to_file(file)
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     terminal = file is None and sys.stderr.isatty()
@@ -52,6 +54,7 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
         processors: list[Any] = [
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _redact_fields,
             _escape_fields,
             structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback),
         ]
@@ -65,16 +68,31 @@ def configure_logging(settings: "Settings", file: Path | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     # Other libraries log warnings and errors as plain lines.
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_RedactingFormatter(redact))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+class _RedactingFormatter(logging.Formatter):
+    """Formats a record without secrets, tracebacks included."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(name)s %(levelname)s %(message)s")
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(super().format(record))
 
 
 def _json_logger(write: Write, min_level: int) -> type["structlog.BoundLoggerBase"]:
     """Return a logger class that formats an event in one step, because every request logs an event."""
     import structlog
 
+    from daybreak.credentials.redaction import redact_values
+
     def method(level: str) -> Callable[..., None]:
         def logged(self: structlog.BoundLoggerBase, event: str, **fields: Any) -> None:
-            fields = {**self._context, **fields}
+            fields = redact_values({**self._context, **fields})
             fields["event"], fields["level"], fields["timestamp"] = event, level, datetime.now(UTC)
             write(_json_line(fields))
 
@@ -104,6 +122,12 @@ def _to_standard_error(line: str) -> None:
 def _to_file(file: Path) -> Write:
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     return lambda line: os.write(handle, line.encode("utf-8", "backslashreplace"))
+
+
+def _redact_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    from daybreak.credentials.redaction import redact_values
+
+    return redact_values(event)
 
 
 def _escape_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

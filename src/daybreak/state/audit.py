@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from daybreak.credentials.redaction import redact, redact_values
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.state.columns import instant_text, json_text
 from daybreak.state.schema import audit_events, audit_retention
@@ -26,6 +27,7 @@ class SqlAudit:
         self.append_all((event,))
 
     def append_all(self, events: Sequence[AuditEvent]) -> None:
+        """Append events, without the secrets that clients put into texts."""
         if not events:
             return
         encode_instant = instant_text if self._connection.dialect.name == "sqlite" else _unchanged
@@ -36,14 +38,14 @@ class SqlAudit:
                     encode_instant(event.at),
                     event.action,
                     event.result,
-                    event.actor,
+                    redact(event.actor),
                     event.seat_id,
                     event.client_id,
                     event.subject,
                     event.address,
-                    event.user_agent,
-                    event.request_id,
-                    json_text(event.details),
+                    redact(event.user_agent),
+                    redact(event.request_id),
+                    json_text(redact_values(event.details)),
                 )
                 for event in events
             ],

@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.types import Scope
 
+from daybreak.credentials.redaction import redact
 from daybreak.domain.identity import Caller
 
 _USER_AGENT_CHARACTERS = 300
@@ -48,9 +49,9 @@ def request_id_of(scope: Scope) -> str:
 
 
 def user_agent_of(scope: Scope) -> str:
-    """Return the start of the User-Agent header, "" without one."""
+    """Return the start of the User-Agent header without secrets, "" without one."""
     agent = next((value for name, value in scope["headers"] if name == b"user-agent"), b"")
-    return str(agent[:_USER_AGENT_CHARACTERS], "latin-1")
+    return redact(str(agent[:_USER_AGENT_CHARACTERS], "latin-1"))
 
 
 def caller_of(request: Request) -> Caller:

@@ -148,6 +148,12 @@ def test_invalid_name_is_refused(instance: Instance, name: str) -> None:
         create_token(instance, name=name)
 
 
+def test_secret_as_a_name_is_refused(instance: Instance) -> None:
+    for name in (create_token(instance).secret, "k7qd-m2xw-9fht-4c3p", "eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl"):
+        with pytest.raises(InvalidRequest, match="looks like a secret"):
+            create_token(instance, name=name)
+
+
 def test_expiry_in_the_past_is_refused(instance: Instance) -> None:
     with pytest.raises(InvalidRequest):
         create_token(instance, expires_at=instance.now[0])

@@ -1,6 +1,8 @@
 """JSON log lines: each event is one line of ASCII."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,8 @@ import structlog
 
 from daybreak.cli.logs import configure_logging
 from daybreak.settings import load_settings
+
+TOKEN = "service_api_0123456789abcdefghijABCDEFGHIJ01234567"
 
 
 @pytest.fixture
@@ -41,3 +45,32 @@ def test_any_value_is_one_ascii_line(log_file: Path, value: Any, read_back: Any)
     logged = json.loads(line)
     assert (logged["event"], logged["level"], logged["value"]) == ("happened", "info", read_back)
     assert datetime.fromisoformat(logged["timestamp"]).tzinfo is UTC
+
+
+def test_secrets_are_not_logged(log_file: Path) -> None:
+    log = structlog.get_logger("test").bind(bound=f"x {TOKEN}")
+    log.error("failed", trace=f"ValueError: {TOKEN}", nested={"list": [TOKEN]}, other=Path(TOKEN))
+    (line,) = log_file.read_bytes().splitlines()
+    assert TOKEN.encode() not in line
+    assert json.loads(line)["bound"] == "x [redacted]"
+
+
+def test_secrets_are_not_logged_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config()
+    configure_logging(load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_LOG_FORMAT": "console"}))
+    try:
+        structlog.get_logger("test").error("failed", reason=f"a {TOKEN.replace('_', '%5F')} b")
+    finally:
+        structlog.configure(**before)
+    line = capsys.readouterr().err
+    assert "a [redacted] b" in line
+
+
+def test_lines_of_libraries_are_redacted() -> None:
+    script = (
+        "import logging; from daybreak.cli.logs import configure_logging; from daybreak.settings import load_settings;"
+        "configure_logging(load_settings(None, {'DAYBREAK_SOURCE__LOCATION': 'x'}));"
+        f"logging.getLogger('library').error('connection to %s failed', '{TOKEN}')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.endswith("library ERROR connection to [redacted] failed\n")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from daybreak.credentials.redaction import redact
 from daybreak.domain.errors import (
     Conflict,
     DaybreakError,
@@ -163,10 +164,11 @@ def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Probl
         type=f"{base_url}/docs#{code}",
         title=title,
         status=status,
-        detail=_PUBLIC_DETAILS.get(code, error.message),
+        # Messages quote parameters and names of the request.
+        detail=redact(_PUBLIC_DETAILS.get(code, error.message)),
         code=code,
         request_id=request_id,
-        errors=tuple(FieldProblem(fault.pointer, fault.detail) for fault in faults),
+        errors=tuple(FieldProblem(redact(fault.pointer), redact(fault.detail)) for fault in faults),
     )
 
 

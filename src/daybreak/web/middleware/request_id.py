@@ -7,13 +7,14 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from daybreak.credentials.redaction import contains_secret
 from daybreak.web.request_state import client_of, state_of
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
 
 
 class RequestIdMiddleware:
-    """Assign a random id, or keep the id that a trusted proxy sent."""
+    """Assign a random id, or keep the id that a trusted proxy sent. An id that contains a secret is replaced."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -38,5 +39,7 @@ def _request_id(scope: Scope) -> str:
     if client_of(scope).proxied:
         sent: list[bytes] = [value for name, value in scope["headers"] if name == b"x-request-id"]
         if sent and _REQUEST_ID.fullmatch(sent[-1]):
-            return sent[-1].decode("ascii")
+            request_id = sent[-1].decode("ascii")
+            if not contains_secret(request_id):
+                return request_id
     return os.urandom(12).hex()

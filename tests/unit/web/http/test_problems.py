@@ -83,6 +83,12 @@ def test_body_is_a_problem_document() -> None:
     }
 
 
+def test_problem_document_quotes_no_secret() -> None:
+    token = "service_api_0123456789abcdefghijABCDEFGHIJ01234567"
+    error = InvalidRequest(f"Unknown field {token}.", faults=(FieldFault(f"/{token}", f"Remove {token}."),))
+    assert token not in str(answer(error))
+
+
 def test_challenge_names_the_error_of_an_invalid_token() -> None:
     assert 'error="invalid_token"' in answer(Unauthenticated("x", code="session_ended"))[1]["www-authenticate"]
 

@@ -29,9 +29,13 @@ def test_line_describes_request_and_response() -> None:
 @pytest.mark.parametrize(
     ("path", "logged"),
     [
-        (f"/a/{TOKEN}", "/a/[token]"),
-        ("/a/eyJhbGciOiJIUzI1NiJ9.e30.x", "/a/[token]"),
+        (f"/a/{TOKEN}", "/a/[redacted]"),
+        ("/a/eyJhbGciOiJIUzI1NiJ9.e30.x", "/a/[redacted]"),
+        (f"/a/{TOKEN.replace('_', '%5F')}/x", "/a/[redacted]/x"),
         ("/a?signature=abc", "/a"),
+        ("/a%3Fsignature=abc", "/a"),
+        ("/a%253fsignature=abc", "/a"),
+        ("/a%3", "/a%3"),
         ("/" + "a" * 600, "/" + "a" * 499),
     ],
 )
@@ -40,9 +44,9 @@ def test_path_is_logged_without_secrets(path: str, logged: str) -> None:
 
 
 def test_token_in_the_user_agent_is_not_logged() -> None:
-    assert line(headers=[("user-agent", f"x {TOKEN}")])["user_agent"] == "x [token]"
+    assert line(headers=[("user-agent", f"x {TOKEN}")])["user_agent"] == "x [redacted]"
 
 
 def test_token_in_the_method_is_not_logged() -> None:
-    assert line(method=TOKEN)["method"] == "[token]"
+    assert line(method=TOKEN)["method"] == "[redacted]"
     assert line(method="A" * 500)["method"] == "A" * 32

@@ -21,7 +21,13 @@ def test_id_of_a_trusted_proxy_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "sent"), [(REMOTE, "abcdefgh-1234"), (PROXIED, "a b\tc d e f g"), (PROXIED, "short")]
+    ("client", "sent"),
+    [
+        (REMOTE, "abcdefgh-1234"),
+        (PROXIED, "a b\tc d e f g"),
+        (PROXIED, "short"),
+        (PROXIED, "service_api_0123456789abcdefghijABCDEFGHIJ01234567"),
+    ],
 )
 def test_other_ids_are_replaced(client: Client, sent: str) -> None:
     found = request_id(client, sent)
