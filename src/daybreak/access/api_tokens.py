@@ -105,7 +105,7 @@ async def create(
 async def list_of_account(services: AccessServices, principal: Principal) -> list[ApiToken]:
     """Return the tokens on the principal's account: the seat's own, or those of all seats for owners and admins."""
     require(principal, "manage_api_tokens", principal.account.client_id)
-    seat_id = None if _manages_all(principal) else principal.seat.seat_id
+    seat_id = None if principal.grant.manages_account else principal.seat.seat_id
     return await services.state.aread(
         lambda stores: stores.api_tokens.list_for(client_id=principal.account.client_id, seat_id=seat_id)
     )
@@ -123,7 +123,7 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
         resolved = stores.api_tokens.resolve_by_id(token_id) if is_id(token_id) else None
         if resolved is None or resolved.token.client_id != principal.account.client_id:
             return False
-        if resolved.token.seat_id != principal.seat.seat_id and not _manages_all(principal):
+        if resolved.token.seat_id != principal.seat.seat_id and not principal.grant.manages_account:
             return False
         if stores.api_tokens.revoke(token_id, now, "revoked in the dashboard"):
             origin = EventOrigin.of(principal, now, caller)
@@ -250,10 +250,6 @@ def _normalize_name(name: str) -> str:
             faults=(FieldFault("/name", "Use a name that contains no secret."),),
         )
     return normalized
-
-
-def _manages_all(principal: Principal) -> bool:
-    return bool({"owner", "admin"} & set(principal.grant.roles))
 
 
 def _details(token: ApiToken) -> dict[str, object]:

@@ -65,6 +65,14 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
         raise fault
 
 
+def readable_audit_seat(principal: Principal) -> str | None:
+    """Return the seat whose audit events the principal may read on its account, None for every seat.
+
+    Events contain email addresses, IP addresses and user agents of colleagues.
+    """
+    return None if principal.grant.manages_account else principal.seat.seat_id
+
+
 def session_fault(resolved: ResolvedSession | None, now: datetime) -> RequestError | None:
     """Return why a session is invalid, None if it is valid. Its account is not checked."""
     if resolved is None or resolved.session.ended_at is not None or resolved.seat.disabled:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 ROLES = ("owner", "admin", "analyst")
+_MANAGING_ROLES = frozenset({"owner", "admin"})
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
 
 ID_PATTERN = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -86,6 +87,11 @@ class Grant(msgspec.Struct, frozen=True):
     roles: tuple[str, ...] = ()
     data_export: bool = False
     async_rest_api: bool = False
+
+    @property
+    def manages_account(self) -> bool:
+        """Whether the seat is an owner or admin: it manages all API tokens and reads the whole audit trail."""
+        return not _MANAGING_ROLES.isdisjoint(self.roles)
 
 
 class Seat(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ in the same transaction, with an audit event each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -37,6 +37,10 @@ class DirectoryChanges:
     added_grants: tuple[Grant, ...] = ()
     changed_grants: tuple[Grant, ...] = ()
     removed_grants: tuple[Grant, ...] = ()
+    previous_grants: Mapping[tuple[str, str], Grant] = field(default_factory=dict, compare=False)
+    """The present grant of each changed one, by seat_id and client_id."""
+    emails: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Email of each seat whose grants change, by seat_id."""
 
     @property
     def is_empty(self) -> bool:
@@ -88,6 +92,14 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
     disabled = [s for s in other_seats if s.disabled and not seats[s.seat_id].disabled]
     reported = {a.client_id for a in (*deactivated, *usage_changed)}
     disabled_ids = {s.seat_id for s in disabled}
+    added_grants = tuple(g for g in wanted.grants if (g.seat_id, g.client_id) not in grants)
+    changed_grants = tuple(g for g in wanted.grants if grants.get((g.seat_id, g.client_id), g) != g)
+    removed_grants = tuple(
+        grant
+        for key, grant in grants.items()
+        if key not in listed_grants and (complete or grant.seat_id in listed_seats)
+    )
+    concerned = {grant.seat_id for grant in (*added_grants, *changed_grants, *removed_grants)}
     return DirectoryChanges(
         added_accounts=tuple(a for a in wanted.accounts if a.client_id not in accounts),
         changed_accounts=tuple(a for a in other_accounts if a.client_id not in reported),
@@ -96,13 +108,11 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
         added_seats=tuple(s for s in wanted.seats if s.seat_id not in seats),
         changed_seats=tuple(s for s in other_seats if s.seat_id not in disabled_ids),
         disabled_seats=tuple(disabled),
-        added_grants=tuple(g for g in wanted.grants if (g.seat_id, g.client_id) not in grants),
-        changed_grants=tuple(g for g in wanted.grants if grants.get((g.seat_id, g.client_id), g) != g),
-        removed_grants=tuple(
-            grant
-            for key, grant in grants.items()
-            if key not in listed_grants and (complete or grant.seat_id in listed_seats)
-        ),
+        added_grants=added_grants,
+        changed_grants=changed_grants,
+        removed_grants=removed_grants,
+        previous_grants={(g.seat_id, g.client_id): grants[g.seat_id, g.client_id] for g in changed_grants},
+        emails={s.seat_id: s.email for s in (*current.seats, *wanted.seats) if s.seat_id in concerned},
     )
 
 
@@ -151,24 +161,18 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
         for seat in seats:
             if seat.disabled or (action == "seat.changed" and seat.password_hash is not None):
                 stores.sessions.end_all(seat.seat_id, now, action)
-            events.add(action, seat_id=seat.seat_id)
+            events.add(action, seat_id=seat.seat_id, seat=seat.email)
     grants = (*changes.added_grants, *changes.changed_grants)
     directory.put_grants(*grants)
     without_tokens = [grant for grant in grants if not (grant.data_export and grant.async_rest_api)]
     stores.api_tokens.revoke_for_grants(without_tokens, now, "grant.changed")
     for grant in grants:
-        events.add(
-            "grant.changed",
-            seat_id=grant.seat_id,
-            client_id=grant.client_id,
-            roles=list(grant.roles),
-            data_export=grant.data_export,
-            async_rest_api=grant.async_rest_api,
-        )
+        before = changes.previous_grants.get((grant.seat_id, grant.client_id))
+        events.add_grant("grant.changed", changes.emails, before, grant)
     stores.api_tokens.revoke_for_grants(changes.removed_grants, now, "grant.removed")
     directory.remove_grants(*changes.removed_grants)
     for grant in changes.removed_grants:
-        events.add("grant.removed", seat_id=grant.seat_id, client_id=grant.client_id)
+        events.add_grant("grant.removed", changes.emails, grant, None)
     stores.audit.append_all(events.events)
 
 
@@ -220,3 +224,22 @@ class _EventList:
                 details=details,
             )
         )
+
+    def add_grant(self, action: str, emails: Mapping[str, str], before: Grant | None, after: Grant | None) -> None:
+        """Add the event of a grant that was added, changed or removed, with the email of its seat."""
+        grant = after or before
+        assert grant is not None
+        self.add(
+            action,
+            seat_id=grant.seat_id,
+            client_id=grant.client_id,
+            seat=emails[grant.seat_id],
+            before=_permissions(before),
+            after=_permissions(after),
+        )
+
+
+def _permissions(grant: Grant | None) -> dict[str, object] | None:
+    if grant is None:
+        return None
+    return {"roles": list(grant.roles), "data_export": grant.data_export, "async_rest_api": grant.async_rest_api}

@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.authorization import require
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import readable_audit_seat, require
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.domain.identity import Principal
 from daybreak.ports.state import Stores
 from daybreak.web.api import examples
 from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
@@ -20,6 +23,7 @@ from daybreak.web.api.examples import field, uuid
 from daybreak.web.api.files import CLIENT_ID
 from daybreak.web.api.operation import FILES, ApiRoute, Operation, Parameter, ResponseType
 from daybreak.web.http.streaming import streamed
+from daybreak.web.request_state import caller_of
 from daybreak.web.services import Services
 
 _PAGE_SIZE = 500
@@ -52,7 +56,8 @@ ACTION = Parameter(
 READ_AUDIT = Operation(
     operation_id="readAuditTrail",
     summary="Read the audit trail",
-    description="Returns the account's events as JSON lines, oldest first.",
+    description="Returns events of the account as JSON lines, oldest first. Owners and admins of the account get every "
+    "event, other users their own. Each call is recorded as `audit.exported`.",
     tag=FILES,
     credential=SESSION_OR_API_TOKEN,
     parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
@@ -68,8 +73,16 @@ def audit_routes(services: Services) -> list[ApiRoute]:
         principal = await principal_of(request, services)
         client_id = request.path_params["client_id"].lower()
         require(principal, "read_audit", client_id)
-        since, until = _instant(request, SINCE), _instant(request, UNTIL)
-        pages = _pages(services, client_id, since, until, ACTION.read(request) or None)
+        query = AuditQuery(
+            client_id=client_id,
+            seat_id=readable_audit_seat(principal),
+            action=ACTION.read(request) or None,
+            since=_instant(request, SINCE),
+            until=_instant(request, UNTIL),
+            limit=_PAGE_SIZE,
+        )
+        await _record_export(request, services, principal)
+        pages = _pages(services, query)
         # Read the first page before the response starts, so that an unavailable database is a problem response.
         first = await anext(pages, b"")
         return streamed(request, _chained(first, pages), media_type=READ_AUDIT.response.media_types[0])
@@ -83,31 +96,27 @@ async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
         yield page
 
 
-async def _pages(
-    services: Services,
-    client_id: str,
-    since: datetime | None,
-    until: datetime | None,
-    action: str | None,
-) -> AsyncIterator[bytes]:
-    after: int | None = None
+async def _record_export(request: Request, services: Services, principal: Principal) -> None:
+    if request.method == "GET":
+        parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
+        details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
+        origin = EventOrigin.of(principal, services.clock(), caller_of(request))
+        await services.downloads.audit_buffer.record(origin.event("audit.exported", "ok", details))
+
+
+async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:
     encoder = msgspec.json.Encoder()
     while True:
-        seen = after
 
-        def read(stores: Stores, seen: int | None = seen) -> list[AuditEvent]:
-            return stores.audit.read(
-                AuditQuery(
-                    client_id=client_id, action=action, since=since, until=until, after_id=seen, limit=_PAGE_SIZE
-                )
-            )
+        def read(stores: Stores, query: AuditQuery = query) -> list[AuditEvent]:
+            return stores.audit.read(query)
 
         events = await services.state.aread(read)
         if events:
             yield encoder.encode_lines([_line(event) for event in events])
         if len(events) < _PAGE_SIZE:
             return
-        after = events[-1].event_id
+        query = replace(query, after_id=events[-1].event_id)
 
 
 def _line(event: AuditEvent) -> AuditLine:

@@ -6,12 +6,14 @@ the next click. The account is part of the URL: two browser tabs can show two ac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from starlette.requests import Request
 
 from daybreak.access.accounts import granted_accounts
+from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.errors import Forbidden, InvalidRequest
@@ -56,6 +58,11 @@ class PageRequest:
     def principal(self) -> Principal:
         """Principal for the account in the path. Raises Forbidden if the session may not open it."""
         return principal_of(self.active_session)
+
+    async def record(self, action: str, details: Mapping[str, object]) -> None:
+        """Record a successful action on the account in the audit trail."""
+        event = EventOrigin.of(self.principal, self.now, self.caller).event(action, "ok", details)
+        await self.dashboard.services.downloads.audit_buffer.record(event)
 
     def path(self, path: str) -> str:
         """Return the path of a page on this account, for redirects."""

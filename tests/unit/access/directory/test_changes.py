@@ -75,3 +75,11 @@ def test_monthly_message_counts_are_a_separate_change() -> None:
     changes = compare_directories(FULL, replace(FULL, accounts=(renamed, OTHER)), complete=True)
     assert changes.changed_accounts == (renamed,)
     assert not changes.usage_changed_accounts
+
+
+def test_changed_grants_keep_their_email_and_earlier_permissions() -> None:
+    wanted = Directory((), (SEAT,), (changed_to(GRANT, data_export=False),))
+    changes = compare_directories(FULL, wanted, complete=False)
+    assert changes.previous_grants == {(SEAT.seat_id, ACCOUNT.client_id): GRANT}
+    assert changes.emails == {SEAT.seat_id: SEAT.email}
+    assert compare_directories(FULL, FULL, complete=False).emails == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from daybreak.access.authorization import readable_audit_seat
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import MAX_EMAIL_LENGTH
@@ -15,8 +16,12 @@ from daybreak.web.dashboard.page_request import PageRequest
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """Action, actor's email, and first and last UTC day; "" or None for no limit."""
+    """Action, actor's email, and first and last UTC day; "" or None for no limit.
 
+    `seat_id` is the only seat whose events the user may read, None for all seats.
+    """
+
+    seat_id: str | None
     action: str
     actor: str
     since: date | None
@@ -48,6 +53,7 @@ class ActivityFilter:
         """Return the account's matching events, newest first, older than the event `before_id`."""
         query = AuditQuery(
             client_id=client_id,
+            seat_id=self.seat_id,
             actor=self.actor or None,
             action=self.action or None,
             since=datetime.combine(self.since, time(0), UTC) if self.since else None,
@@ -60,13 +66,14 @@ class ActivityFilter:
 
 
 def parse_filter(page: PageRequest) -> ActivityFilter:
-    """Parse the filter of a request. Raises InvalidRequest."""
+    """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest."""
     parameters = page.request.query_params
     action = parameters.get("action", "")
     if action and action not in ACTION_LABELS:
         raise InvalidRequest("Unknown action in the URL.")
     actor = parameters.get("actor", "").strip()[:MAX_EMAIL_LENGTH]
-    return ActivityFilter(action, actor, _parse_day(parameters.get("since")), _parse_day(parameters.get("until")))
+    since, until = _parse_day(parameters.get("since")), _parse_day(parameters.get("until"))
+    return ActivityFilter(readable_audit_seat(page.principal), action, actor, since, until)
 
 
 def _parse_day(text: str | None) -> date | None:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from daybreak.access.authorization import require
 from daybreak.web.dashboard.activity.export import csv_response, json_lines_response
-from daybreak.web.dashboard.activity.filters import parse_filter
+from daybreak.web.dashboard.activity.filters import ActivityFilter, parse_filter
 from daybreak.web.dashboard.activity.view import ACTION_LABELS, event_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
@@ -35,6 +35,7 @@ async def show_activity(page: PageRequest) -> Response:
         "events": [event_view(event) for event in events],
         "actions": sorted(ACTION_LABELS.items(), key=lambda item: item[1]),
         "filters": activity.values,
+        "whole_account": activity.seat_id is None,
         "filtered": bool(activity.query),
         "older_url": older_url,
         "csv_url": page.url("activity.csv") + query,
@@ -46,10 +47,19 @@ async def show_activity(page: PageRequest) -> Response:
 async def download_csv(page: PageRequest) -> Response:
     """Download the filtered events as CSV."""
     require(page.principal, "read_audit", page.client_id)
-    return csv_response(page, parse_filter(page))
+    activity = parse_filter(page)
+    await _record_export(page, activity, "csv")
+    return csv_response(page, activity)
 
 
 async def download_json_lines(page: PageRequest) -> Response:
     """Download the filtered events as JSON Lines."""
     require(page.principal, "read_audit", page.client_id)
-    return json_lines_response(page, parse_filter(page))
+    activity = parse_filter(page)
+    await _record_export(page, activity, "jsonl")
+    return json_lines_response(page, activity)
+
+
+async def _record_export(page: PageRequest, activity: ActivityFilter, extension: str) -> None:
+    if page.request.method == "GET":
+        await page.record("audit.exported", {"format": extension, "filter": activity.query})

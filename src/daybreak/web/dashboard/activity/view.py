@@ -28,6 +28,8 @@ ACTION_LABELS: Mapping[str, str] = {
     "grant.removed": "Access removed",
     "link.issued": "Download link issued",
     "file.fetched": "File downloaded",
+    "file.previewed": "File previewed",
+    "audit.exported": "Audit trail exported",
 }
 """Label of each audit action that concerns an account."""
 
@@ -38,7 +40,7 @@ def event_view(event: AuditEvent) -> dict[str, object]:
     return {
         "at": event.at,
         "label": ACTION_LABELS.get(event.action, event.action),
-        "subject": str(event.details.get("file") or event.details.get("name") or ""),
+        "subject": _subject(event.details),
         "actor": event.actor,
         "address": event.address,
         "agent": format_user_agent(event.user_agent) if event.user_agent else "",
@@ -46,3 +48,31 @@ def event_view(event: AuditEvent) -> dict[str, object]:
         "outcome": "pending" if awaits_second_factor else "denied",
         "reason": PROBLEMS[event.result][1] if event.result in PROBLEMS else event.result.replace("_", " "),
     }
+
+
+def _subject(details: Mapping[str, object]) -> str:
+    """Return what an event is about: a file, the name of a token, changed permissions or the format of an export."""
+    if "seat" in details:
+        changes = permission_changes(details)
+        return f"{details['seat']}: {changes}" if changes else str(details["seat"])
+    return str(details.get("file") or details.get("name") or details.get("format") or "")
+
+
+def permission_changes(details: Mapping[str, object]) -> str:
+    """Describe the differences between `before` and `after` of a changed or removed grant, "" without any."""
+    before, after = _permissions(details.get("before")), _permissions(details.get("after"))
+    changes = []
+    for name, label in (("data_export", "Data Export"), ("async_rest_api", "Async REST API")):
+        if before.get(name, False) != after.get(name, False):
+            changes.append(f"{label} {'on' if after.get(name) else 'off'}")
+    if before.get("roles", []) != after.get("roles", []):
+        changes.append(f"roles {_list(before.get('roles'))} → {_list(after.get('roles'))}")
+    return ", ".join(changes)
+
+
+def _permissions(found: object) -> Mapping[str, object]:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(roles: object) -> str:
+    return ", ".join(map(str, roles)) if isinstance(roles, list) and roles else "none"

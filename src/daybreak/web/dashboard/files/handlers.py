@@ -8,7 +8,6 @@ from itertools import chain
 from starlette.responses import Response
 
 from daybreak import downloads
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import resource_named
@@ -77,13 +76,16 @@ async def download_file(page: PageRequest) -> Response:
 
 
 async def preview_file(page: PageRequest) -> Response:
-    """Show the first 50 rows, as a page or as a partial."""
+    """Show the first 50 rows, as a page or as a partial, and record it in the audit trail."""
     resource, snapshot, entry = await load_requested_entry(page)
     files = page.dashboard.services.files
     try:
         rows = await page.dashboard.run_file_task(lambda: first_rows(files, resource, entry))
     except FileStoreError:
         raise files_unavailable() from None
+    if page.request.method == "GET":
+        details = {"file": resource.name, "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
+        await page.record("file.previewed", details)
     context = preview_context(resource, snapshot, entry, rows)
     if is_partial(page.request):
         return render_template(page.dashboard, page.request, "files/preview_table.html", context)
@@ -104,9 +106,7 @@ async def download_spreadsheet_safe(page: PageRequest) -> Response:
         raise files_unavailable() from None
     name = f"{resource.name}-spreadsheet-safe.csv"
     if page.request.method == "GET":
-        details = {"file": name, "snapshot_id": snapshot.snapshot_id}
-        origin = EventOrigin.of(page.principal, page.now, page.caller)
-        await services.downloads.audit_buffer.record(origin.event("file.fetched", "ok", details))
+        await page.record("file.fetched", {"file": name, "snapshot_id": snapshot.snapshot_id})
     return streamed(
         page.request,
         chain((first,), pieces),
