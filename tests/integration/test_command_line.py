@@ -1,5 +1,6 @@
 """Commands of `daybreakd` on a small platform, with real files, a real state database and a real source."""
 
+import hashlib
 import io
 import json
 import os
@@ -313,7 +314,7 @@ def test_tokens_are_created_listed_and_revoked(
 
 
 def test_seats_are_managed_from_the_command_line(
-    installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+    installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     email = installation[1].seat(VISITOR_EMAIL).email
     monkeypatch.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
@@ -324,6 +325,12 @@ def test_seats_are_managed_from_the_command_line(
     assert listed.keys() == {"seat_id", "email", "disabled", "password", "second_factor", "operator"}
     monkeypatch.setattr("sys.stdin", io.StringIO("aaaaaaaaaaaa\n"))
     assert "different characters" in command("seat", "set-password", email, code=1)
+    breached = tmp_path / "breached.txt"
+    breached.write_text(hashlib.sha1(b"nine lanterns in the fog").hexdigest().upper() + ":3\n")
+    with monkeypatch.context() as changed:
+        changed.setenv("DAYBREAK_ACCESS__BREACHED_PASSWORDS", str(breached))
+        changed.setattr("sys.stdin", io.StringIO("nine lanterns in the fog\n"))
+        assert "data breach" in command("seat", "set-password", email, code=1)
     assert "is disabled" in command("seat", "disable", email)
     assert "is enabled" in command("seat", "enable", email)
     assert "is an operator" in command("seat", "grant-operator", email)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec.structs import replace
 
 from daybreak.access import throttle
@@ -24,7 +26,7 @@ async def change_own(
     """
     now = services.clock()
     seat = active.seat
-    check_new(new, email=seat.email)
+    await _check_new(services, new, seat.email)
     rules = throttle.password_rules(services.settings.access, seat_id=seat.seat_id, sid=active.session.sid)
     await throttle.count_attempt(services.state, rules, now)
     correct = await services.hashing.verify(seat.password_hash, current)
@@ -56,8 +58,10 @@ async def change_own(
     return outcome
 
 
-def check_new(password: str, *, email: str) -> None:
-    """Raise InvalidRequest(weak_password) with the reason if the password is too weak."""
-    fault = passwords.weakness(password, email=email)
+async def _check_new(services: AccessServices, password: str, email: str) -> None:
+    """Raise InvalidRequest(weak_password) with the reason if the password is too weak. Raises Unavailable."""
+    breached = services.settings.access.breached_passwords
+    # In a thread, because the file of breached passwords may be on a slow disk.
+    fault = await asyncio.to_thread(passwords.weakness, password, email=email, breached=breached)
     if fault is not None:
         raise InvalidRequest(fault, code="weak_password", faults=(FieldFault("/new_password", fault),))

@@ -37,8 +37,10 @@ def import_(
         raise OperatorError(f"{file} cannot be read: {reason}.") from fault
     text = text.removeprefix("\ufeff")
     try:
-        with closing(open_state(settings_of(config))) as state:
-            changes = import_document(state, text, now_utc(), dry_run=dry_run)
+        settings = settings_of(config)
+        breached = settings.access.breached_passwords
+        with closing(open_state(settings)) as state:
+            changes = import_document(state, text, now_utc(), dry_run=dry_run, breached_passwords=breached)
     except OperatorError as fault:
         if fault.code != "directory_faults":
             raise

@@ -71,7 +71,8 @@ def set_password(email: Email, *, config: Config = None) -> None:
 
     _write(config, email, lambda _stores, _seat, _now: None)  # an unknown seat is reported before the prompt
     password = _new_password()
-    if (fault := weakness(password, email=email)) is not None:
+    breached = settings_of(config).access.breached_passwords
+    if (fault := weakness(password, email=email, breached=breached)) is not None:
         raise OperatorError(f"The password is too weak: {fault}", code="weak_password")
     hashed = hash_password(password)
     ended = _write(

@@ -10,9 +10,12 @@ import gzip
 import unicodedata
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
+
+from daybreak.credentials import breached_passwords
 
 MINIMUM_LENGTH = 10
 MAXIMUM_LENGTH = 256
@@ -54,8 +57,11 @@ def needs_rehash(password_hash: str) -> bool:
     return _HASHER.check_needs_rehash(password_hash)
 
 
-def weakness(password: str, *, email: str) -> str | None:
-    """Return a sentence for the user that says why a new password is rejected, or None."""
+def weakness(password: str, *, email: str, breached: Path | None = None) -> str | None:
+    """Return a sentence for the user that says why a new password is rejected, or None.
+
+    `breached` is a file for `breached_passwords.contains`. Raises Unavailable if it cannot be read.
+    """
     text = _normal(password)
     if len(text) < MINIMUM_LENGTH:
         return f"Use at least {MINIMUM_LENGTH} characters."
@@ -70,6 +76,8 @@ def weakness(password: str, *, email: str) -> str | None:
     for word in (email.casefold(), local_part, domain, "daybreak"):
         if len(word) >= 4 and word in folded and len(folded) - len(word) < 6:
             return "Do not use your email address or the name of the service in the password."
+    if breached is not None and breached_passwords.contains(breached, text):
+        return "This password was published in a data breach. Choose another one."
     return None
 
 

@@ -276,6 +276,19 @@ class AccessSettings(Section):
         "separate count.",
     )
 
+    breached_passwords: OptionalPath = Field(
+        default=None,
+        description="File of breached passwords that new passwords are compared with: sorted SHA-1 digests, one per "
+        "line, as the downloader of Pwned Passwords writes them.",
+    )
+
+    @field_validator("breached_passwords")
+    @classmethod
+    def _require_file(cls, breached_passwords: Path | None) -> Path | None:
+        if breached_passwords is not None and not breached_passwords.is_file():
+            raise InvalidValue(f"{breached_passwords} is not a file. Download the file or remove the setting.")
+        return breached_passwords
+
     @field_validator("link_lifetime")
     @classmethod
     def _end_with_session(cls, link_lifetime: timedelta, info: ValidationInfo) -> timedelta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -349,3 +350,19 @@ def test_session_lifetime_follows_its_setting(instance: Instance) -> None:
     instance.run(sessions.authenticate(instance.services, token))
     instance.advance(minutes=1)
     assert error_code(instance, token) == "token_expired"
+
+
+def test_breached_password_is_refused(instance: Instance) -> None:
+    new = "harvest moon 88 boat"
+    breached = instance.path / "breached.txt"
+    breached.write_text(hashlib.sha1(new.encode()).hexdigest().upper() + ":2\n")
+    settings = configured(instance.services.settings, access={"breached_passwords": breached})
+    services = replace(instance.services, settings=settings)
+
+    async def scenario() -> None:
+        active = await sessions.active_session(services, (await instance.log_in()).token)
+        with pytest.raises(InvalidRequest) as caught:
+            await passwords.change_own(services, active, current=PASSWORD, new=new, caller=CALLER)
+        assert caught.value.code == "weak_password"
+
+    instance.run(scenario())

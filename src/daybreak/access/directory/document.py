@@ -13,6 +13,7 @@ written.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
 from daybreak.credentials.passwords import weakness
@@ -29,10 +30,10 @@ class DirectoryDocument:
     passwords: Mapping[str, str]
 
 
-def read_directory(text: str | bytes) -> DirectoryDocument:
+def read_directory(text: str | bytes, breached_passwords: Path | None = None) -> DirectoryDocument:
     """Read and validate a document. Raises OperatorError that lists every fault with its position.
 
-    Accounts named in the access of a seat must be in the document as well.
+    Accounts named in the access of a seat must be in the document as well. `breached_passwords` is the setting.
     """
     faults: list[str] = []
     try:
@@ -52,7 +53,7 @@ def read_directory(text: str | bytes) -> DirectoryDocument:
     for each in root.objects("seats"):
         seat = read_seat(each)
         seats.append(seat)
-        password = each.password(seat.email)
+        password = each.password(seat.email, breached_passwords)
         if password is not None:
             passwords[seat.seat_id] = password
         for access in each.objects("access", default=True):
@@ -130,12 +131,12 @@ class _Object(Fields):
     def add_fault(self, name: str, detail: str) -> None:
         self._faults.append(f"{self._position}{'.' if name else ''}{name}: {detail}")
 
-    def password(self, email: str) -> str | None:
+    def password(self, email: str, breached: Path | None) -> str | None:
         """Read the plain password of a seat, None when absent. Faults do not contain it."""
         value = self.read("password")
         if value is MISSING or value is None:
             return None
-        fault = weakness(value, email=email) if isinstance(value, str) else "must be text"
+        fault = weakness(value, email=email, breached=breached) if isinstance(value, str) else "must be text"
         if fault is not None:
             self.add_fault("password", fault)
         return str(value)

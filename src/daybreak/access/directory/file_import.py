@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -14,9 +15,16 @@ from daybreak.ports.access_stores import Directory
 from daybreak.ports.state import State
 
 
-def import_document(state: State, text: str | bytes, now: datetime, *, dry_run: bool = False) -> DirectoryChanges:
+def import_document(
+    state: State,
+    text: str | bytes,
+    now: datetime,
+    *,
+    dry_run: bool = False,
+    breached_passwords: Path | None = None,
+) -> DirectoryChanges:
     """Apply the differences in one transaction and return them. Raises OperatorError that lists every fault."""
-    document = read_directory(text)
+    document = read_directory(text, breached_passwords)
     # Hashed and compared before the write transaction: a hundred passwords take seconds, and a writer blocks logins.
     current = state.read(lambda stores: stores.directory.load())
     changes = compare_directories(current, _with_password_hashes(document, current), complete=False)

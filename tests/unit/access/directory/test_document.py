@@ -1,6 +1,8 @@
 """The directory document: reading, writing, and faults with their position."""
 
+import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +140,13 @@ def test_invalid_documents_are_refused(text: str) -> None:
 
 def test_duplicate_field_is_refused() -> None:
     assert "twice" in faults('{"accounts": [], "accounts": [], "seats": []}')
+
+
+def test_breached_password_is_a_fault(tmp_path: Path) -> None:
+    password = "nine lanterns in fog"
+    breached = tmp_path / "breached.txt"
+    breached.write_text(hashlib.sha1(password.encode()).hexdigest().upper() + ":2\n")
+    changed = document()
+    changed["seats"][0]["password"] = password
+    with pytest.raises(OperatorError, match=r"\$\.seats\[0\]\.password: This password was published"):
+        read_directory(json.dumps(changed), breached)
