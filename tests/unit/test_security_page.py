@@ -38,6 +38,7 @@ ATTACKS = {
     "Old session on a stricter account",
     "Ranges",
     "Reading another Leader",
+    "Reading the activity of colleagues",
     "Redirects to other sites",
     "Replayed code",
     "SQL injection",
