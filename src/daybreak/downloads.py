@@ -154,7 +154,7 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     target = _verified_target(services, request, named, now)
 
     def read(stores: Stores) -> tuple[Seat | None, CurrentFile | RequestError]:
-        seat, valid = _credential_of(stores, target, now)
+        seat, valid = _credential_of(services, stores, target, now)
         if not valid:
             return seat, _revoked()
         file = stores.snapshots.file(request.snapshot_id, request.client_id, named.resource.name, named.format.name)
@@ -245,15 +245,18 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
     return verified
 
 
-def _credential_of(stores: Stores, target: LinkTarget, now: datetime) -> tuple[Seat | None, bool]:
+def _credential_of(
+    services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime
+) -> tuple[Seat | None, bool]:
     """Return the seat of the credential that issued a link, and whether it still gives access to the account."""
     kind, _, credential_id = target.subject.partition(":")
     if kind == "session":
         session = stores.sessions.resolve(credential_id, target.client_id)
         if session is None:
             return None, False
+        policy = services.settings.access.require_second_factor
         fault = session_fault(session, now) or account_fault(
-            session.account, session.grant, session.session, REQUIREMENTS["download"]
+            session.account, session.grant, session.session, policy, REQUIREMENTS["download"]
         )
         return session.seat, fault is None
     token = stores.api_tokens.resolve_by_id(credential_id)

@@ -156,14 +156,20 @@ class Installation:
 
     def expire_sessions(self, email: str) -> None:
         """Set the expiry of all sessions of a seat to the current time."""
+        self._change_sessions(email, expires_at=datetime.now(UTC))
+
+    def add_second_factor_to_sessions(self, email: str) -> None:
+        """Change all sessions of a seat as if they had been started with a code."""
+        self._change_sessions(email, amr=("pwd", "otp"))
+
+    def _change_sessions(self, email: str, **values: object) -> None:
         path = sqlite_path(self.state_url)
         driver = (
             "postgresql+psycopg" + self.state_url.removeprefix("postgresql") if path is None else f"sqlite:///{path}"
         )
         engine = sa.create_engine(driver)
         with engine.begin() as connection:
-            expired = sa.update(sessions).where(sessions.c.seat_id == seat_id(email))
-            connection.execute(expired.values(expires_at=datetime.now(UTC)))
+            connection.execute(sa.update(sessions).where(sessions.c.seat_id == seat_id(email)).values(**values))
         engine.dispose()
 
     def publish_snapshot(self, state: State, *, seed: int) -> str:

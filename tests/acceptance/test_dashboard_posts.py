@@ -131,6 +131,7 @@ def test_every_form_requires_a_valid_csrf_token(
         token = form_token(visitor.get(form_path))
         visitors.update(dict.fromkeys(paths, (visitor, token)))
     assert browser.sign_in(OLGA).status_code == 303
+    service_with_seats.installation.add_second_factor_to_sessions(OLGA)
     token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
     accepted = []
     for path in post_paths():
@@ -291,29 +292,6 @@ def test_api_session_is_not_a_dashboard_session(browser: Browser, service_with_s
     for path in (f"/dashboard/{NORTH}/files", "/dashboard/"):
         found = browser.get(path, Cookie=f"daybreak-session={value}")
         assert urlsplit(found.headers["Location"]).path == SIGN_IN, path
-
-
-def test_enrolled_operator_must_use_the_second_factor(browser: Browser, service_with_seats: Service) -> None:
-    browser.sign_in(OLGA)
-    assert browser.get("/dashboard/operator/runs").status_code == 200
-    encrypted = totp.encrypt_seed(
-        SEED,
-        seat_id=seat_id(OLGA),
-        keyring=keyring.load(service_with_seats.installation.keyring_file),
-        random=os.urandom,
-    )
-
-    def enrol(stores: Stores) -> None:
-        stores.seats.begin_second_factor(seat_id(OLGA), encrypted, datetime.now(UTC))
-        stores.seats.confirm_second_factor(seat_id(OLGA), 1, [], datetime.now(UTC))
-
-    service_with_seats.installation.change(enrol)
-    try:
-        found = browser.get("/dashboard/operator/runs")
-        assert found.status_code == 403
-        assert "Sign in again with your second factor" in found.text
-    finally:
-        service_with_seats.installation.change(lambda stores: stores.seats.reset_second_factor(seat_id(OLGA)))
 
 
 def test_changing_secrets_requires_the_password(browser: Browser, service_with_seats: Service) -> None:

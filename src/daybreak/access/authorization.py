@@ -16,6 +16,7 @@ from daybreak.domain.identity import (
     Principal,
     ResolvedSession,
     ResolvedToken,
+    SecondFactorPolicy,
     Session,
 )
 
@@ -60,7 +61,8 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
     requirement = REQUIREMENTS[action]
     if principal.kind not in requirement.kinds:
         raise Forbidden("API tokens cannot do this. Sign in with email and password.", code="session_required")
-    fault = account_fault(principal.account, principal.grant, principal.session, requirement)
+    # The policy on second factors was applied when the principal was authenticated.
+    fault = account_fault(principal.account, principal.grant, principal.session, "account", requirement)
     if fault is not None:
         raise fault
 
@@ -88,17 +90,20 @@ def account_fault(
     account: AccountStatus | None,
     grant: Grant | None,
     session: Session | None,
+    policy: SecondFactorPolicy,
     requirement: Requirement = REQUIREMENTS["select"],
 ) -> Forbidden | None:
     """Return why a valid credential may not use the account for an action with that requirement, None if it may.
 
-    An account that requires a second factor refuses every session without one.
+    An account that requires a second factor refuses every session without one. With the policy "always", every account
+    does.
     """
     if account is None or grant is None:
         return not_your_account()
     if not account.active:
         return Forbidden("This account is inactive. Ask your operator to reactivate it.", code="account_inactive")
-    if session is not None and account.second_factor_required and not has_second_factor(session):
+    required = account.second_factor_required or policy == "always"
+    if session is not None and required and not has_second_factor(session):
         return Forbidden(
             "This account requires a second factor. Sign in again with one.",
             code="second_factor_required",
@@ -115,7 +120,7 @@ def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError |
         return Unauthenticated("This token was revoked.", code="token_revoked")
     if token.expires_at is not None and token.expires_at <= now:
         return Unauthenticated("This token has expired.", code="token_expired")
-    return account_fault(resolved.account, resolved.grant, None, API_TOKEN_REQUIREMENT)
+    return account_fault(resolved.account, resolved.grant, None, "account", API_TOKEN_REQUIREMENT)
 
 
 def has_second_factor(session: Session) -> bool:

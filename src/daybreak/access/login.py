@@ -115,7 +115,8 @@ class SessionStart:
         if initial is None:
             stores.audit.append(self.event("no_active_account"))
             return no_active_account()
-        pending = seat.second_factor_enrolled or initial.second_factor_required
+        policy = self.services.settings.access.require_second_factor
+        pending = seat.second_factor_enrolled or initial.second_factor_required or policy == "always"
         lifetime = PENDING_LOGIN_LIFETIME if pending else self.services.settings.access.session_lifetime
         session = Session(
             sid=self.services.new_id(),

@@ -18,7 +18,17 @@ from daybreak.credentials import session_jwt
 from daybreak.credentials.session_jwt import Claims, InvalidToken, TokenType
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
-from daybreak.domain.identity import Caller, Device, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
+from daybreak.domain.identity import (
+    Caller,
+    Device,
+    GrantedAccount,
+    Principal,
+    ResolvedSession,
+    Seat,
+    SecondFactorPolicy,
+    Session,
+    is_id,
+)
 from daybreak.ports.state import Stores
 
 # How long a login may wait for its second factor.
@@ -115,13 +125,13 @@ async def authenticate(services: AccessServices, token: str) -> Principal:
 
     Raises Unauthenticated, or Forbidden when the session may not use the account.
     """
-    return principal_of(await active_session(services, token))
+    return principal_of(await active_session(services, token), services.settings.access.require_second_factor)
 
 
-def principal_of(active: ActiveSession) -> Principal:
+def principal_of(active: ActiveSession, policy: SecondFactorPolicy) -> Principal:
     """Return the principal of a session on its account. Raises Forbidden when it may not use the account."""
     account, grant = active.resolved.account, active.resolved.grant
-    fault = account_fault(account, grant, active.session)
+    fault = account_fault(account, grant, active.session, policy)
     if fault is not None:
         raise fault
     assert account is not None
@@ -178,7 +188,8 @@ async def switch(services: AccessServices, active: ActiveSession, client_id: str
         resolved = stores.sessions.resolve(active.session.sid, known_id)
         fault = session_fault(resolved, now)
         if fault is None and resolved is not None:
-            fault = account_fault(resolved.account, resolved.grant, resolved.session)
+            policy = services.settings.access.require_second_factor
+            fault = account_fault(resolved.account, resolved.grant, resolved.session, policy)
             if fault is None:
                 stores.seats.set_last_client(active.seat.seat_id, client_id)
         # A refusal is recorded on the current account: the other one must not see it.

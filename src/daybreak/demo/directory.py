@@ -98,7 +98,7 @@ def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -
 
     def seat(email: str, description: str, *ranks: int, totp: bool = False, operator: bool = False) -> DemoSeat:
         accounts = tuple(dict.fromkeys(client_ids[min(rank, len(client_ids) - 1)] for rank in ranks))
-        totp_seed = sha256(f"demo second factor {seed}".encode()).digest()[:20] if totp else None
+        totp_seed = sha256(f"demo second factor {seed}/{email}".encode()).digest()[:20] if totp else None
         return DemoSeat(_seat_id(seed, email), email, passwords[email], description, accounts, totp_seed, operator)
 
     second_factor = "has a second factor" if small else "an account that requires a second factor"
@@ -107,7 +107,7 @@ def _seats(seed: int, client_ids: Sequence[str], passwords: Mapping[str, str]) -
         seat(ANALYST_EMAIL, "two accounts, files only", 0, 2),
         seat(VISITOR_EMAIL, "sees an account but no files: no data_export", 1),
         seat(CAREFUL_EMAIL, second_factor, 5, totp=True),
-        seat(OPERATOR_EMAIL, "runs the service: operator pages", 0, operator=True),
+        seat(OPERATOR_EMAIL, "runs the service: operator pages", 0, totp=True, operator=True),
     )
 
 

@@ -13,6 +13,9 @@ ROLES = ("owner", "admin", "analyst")
 _MANAGING_ROLES = frozenset({"owner", "admin"})
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
 
+SecondFactorPolicy = Literal["account", "always"]
+"""Whether a session needs a second factor on accounts that require one, or on every account."""
+
 ID_PATTERN = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 """Pattern of an id: a UUID in lower case."""
 _ID = re.compile(ID_PATTERN)

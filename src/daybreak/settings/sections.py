@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
+from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.settings.origin import current_origin
 from daybreak.settings.text_forms import InvalidValue, Rate
 from daybreak.settings.types import (
@@ -275,7 +276,14 @@ class AccessSettings(Section):
         description="Second-factor attempts for one seat; all limits apply. Each known device of the seat has a "
         "separate count.",
     )
-
+    require_second_factor: SecondFactorPolicy = Field(
+        default="account",
+        description='"account": sessions need a second factor on the accounts that require one. "always": every '
+        "session needs one, and seats without one set it up when they sign in to the dashboard. API tokens need none.",
+    )
+    operator_second_factor: bool = Field(
+        default=True, description="Require a second factor for the operator pages of the dashboard."
+    )
     breached_passwords: OptionalPath = Field(
         default=None,
         description="File of breached passwords that new passwords are compared with: sorted SHA-1 digests, one per "

@@ -32,7 +32,9 @@ def test_directory_has_every_kind_of_seat(tmp_path: Path) -> None:
     requiring = [client_id for client_id, account in accounts.items() if account.second_factor_required]
     assert requiring == [directory.second_factor_client_id]
     assert directory.seat(CAREFUL_EMAIL).client_ids == (directory.second_factor_client_id,)
-    assert directory.seat(CAREFUL_EMAIL).totp_seed is not None
+    seeds = {directory.seat(email).totp_seed for email in (CAREFUL_EMAIL, OPERATOR_EMAIL)}
+    assert len(seeds) == 2
+    assert None not in seeds
     assert directory.second_factor_client_id not in directory.seat(OWNER_EMAIL).client_ids
     assert len(directory.seat(OWNER_EMAIL).client_ids) == 6
     assert directory.seat(OPERATOR_EMAIL).operator

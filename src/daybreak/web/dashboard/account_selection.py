@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from daybreak.access.authorization import account_fault
-from daybreak.domain.identity import GrantedAccount, ResolvedSession
+from daybreak.domain.identity import GrantedAccount, ResolvedSession, SecondFactorPolicy
 from daybreak.web.dashboard.page_request import PageRequest
 
 SWITCHER_LENGTH = 8
@@ -50,7 +50,9 @@ def switcher_context(
     }
 
 
-def default_account_id(resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...]) -> str | None:
+def default_account_id(
+    resolved: ResolvedSession, accounts: tuple[GrantedAccount, ...], policy: SecondFactorPolicy
+) -> str | None:
     """Return the account to open after sign-in: the one used last, else the first by name.
 
     Return None if the session cannot open any of them.
@@ -59,7 +61,7 @@ def default_account_id(resolved: ResolvedSession, accounts: tuple[GrantedAccount
     open_ids = [
         entry.account.client_id
         for entry in accounts
-        if account_fault(entry.account.status, entry.grant, session) is None
+        if account_fault(entry.account.status, entry.grant, session, policy) is None
     ]
     if last_id in open_ids:
         return last_id

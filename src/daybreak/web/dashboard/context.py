@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
 from daybreak.web.dashboard.assets import Asset, load_assets
 from daybreak.web.services import Services
@@ -38,6 +39,11 @@ class DashboardContext:
     def secure(self) -> bool:
         """Whether browsers reach the service over https."""
         return self.services.settings.secure
+
+    @property
+    def second_factor_policy(self) -> SecondFactorPolicy:
+        """Which sessions need a second factor."""
+        return self.services.settings.access.require_second_factor
 
     @property
     def publish_at(self) -> time:

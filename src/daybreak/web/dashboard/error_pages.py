@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,9 +13,9 @@ from daybreak.domain.errors import DaybreakError, Forbidden, RateLimited
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.formatting import format_duration
 from daybreak.web.dashboard.outcome import PageOutcome, error_headers
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import render_page, tab_account_id
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import local_path, render_template
 from daybreak.web.http.negotiation import weights
 from daybreak.web.http.problems import PROBLEMS, Problem, problem_headers, problem_of, problem_response
 from daybreak.web.request_state import request_id_of
@@ -57,7 +58,7 @@ def error_page(
         text = "You don't have access to this account, or it doesn't exist."
     context: dict[str, object] = {
         **_error_context(problem, text),
-        "actions": _actions(dashboard, request, error),
+        "actions": _actions(dashboard, request, error, page),
         "history_url": f"{dashboard.root}/dashboard/" if request.method == "POST" else "",
     }
     outcome = PageOutcome(problem.status, error_headers(error))
@@ -92,13 +93,19 @@ def _error_context(problem: Problem, text: str) -> dict[str, object]:
     return {"heading": _HEADINGS.get(problem.code, problem.title), "text": text, "request_id": problem.request_id}
 
 
-def _actions(dashboard: DashboardContext, request: Request, error: DaybreakError) -> list[dict[str, str]]:
+def _actions(
+    dashboard: DashboardContext, request: Request, error: DaybreakError, page: PageRequest | None
+) -> list[dict[str, str]]:
     files = {"url": f"{dashboard.root}/dashboard/", "text": "Open files"}
-    sign_in = {"url": f"{dashboard.root}/dashboard/sign-in?ended=again", "text": "Sign in again"}
+    query = {"ended": "again"} | ({"next": local_path(dashboard, request)} if request.method == "GET" else {})
+    sign_in = {"url": f"{dashboard.root}/dashboard/sign-in?{urlencode(query)}", "text": "Sign in again"}
     if error.transient and request.method == "GET":
         return [{"url": str(request.url.path), "text": "Try again"}]
     if error.code == "second_factor_required":
         return [sign_in, files]
+    if error.code == "second_factor_not_enrolled" and page is not None:
+        settings = f"{dashboard.root}/dashboard/{tab_account_id(page)}/settings/security"
+        return [{"url": settings, "text": "Set up second factor"}, files]
     if error.code == "no_active_account":
         return [sign_in]
     return [files]

@@ -57,7 +57,7 @@ def tab_account_id(page: PageRequest) -> str:
     requested = page.request.query_params.get("account", "")
     if any(entry.account.client_id == requested for entry in page.accounts):
         return requested
-    return default_account_id(page.resolved, page.accounts) or ""
+    return default_account_id(page.resolved, page.accounts, page.dashboard.second_factor_policy) or ""
 
 
 def operator_path(page: PageRequest, path: str, **query: str) -> str:

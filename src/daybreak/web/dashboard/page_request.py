@@ -57,7 +57,7 @@ class PageRequest:
     @property
     def principal(self) -> Principal:
         """Principal for the account in the path. Raises Forbidden if the session may not open it."""
-        return principal_of(self.active_session)
+        return principal_of(self.active_session, self.dashboard.second_factor_policy)
 
     async def record(self, action: str, details: Mapping[str, object]) -> None:
         """Record a successful action on the account in the audit trail."""
@@ -91,7 +91,7 @@ async def load_page_request(dashboard: DashboardContext, request: Request, clien
     accounts = await granted_accounts(services.state, resolved.seat.seat_id)
     page = PageRequest(dashboard, request, services.clock(), caller_of(request), client_id, resolved, accounts)
     if client_id:
-        fault = account_fault(resolved.account, resolved.grant, resolved.session)
+        fault = account_fault(resolved.account, resolved.grant, resolved.session, dashboard.second_factor_policy)
         if fault is not None:
             raise fault
     return page
@@ -103,11 +103,23 @@ async def read_page_form(page: PageRequest) -> dict[str, str]:
 
 
 def require_operator(page: PageRequest) -> None:
-    """Raise Forbidden unless the seat is an operator. A seat with a second factor must have signed in with it."""
+    """Raise Forbidden unless the seat is an operator who has signed in with a second factor.
+
+    With `access.operator_second_factor` off, an operator without a second factor needs none.
+    """
     if not page.seat.operator:
         raise Forbidden("Only operators can open this page.", code="not_an_operator")
-    if page.seat.second_factor_enrolled and not has_second_factor(page.session):
-        raise Forbidden("Sign in again with your second factor.", code="second_factor_required")
+    if has_second_factor(page.session):
+        return
+    if page.seat.second_factor_enrolled:
+        raise Forbidden(
+            "Operator pages require a second factor. Sign in again with yours.", code="second_factor_required"
+        )
+    if page.dashboard.services.settings.access.operator_second_factor:
+        raise Forbidden(
+            "Operator pages require a second factor. Set one up, then sign in again with it.",
+            code="second_factor_not_enrolled",
+        )
 
 
 def parse_integer(text: str | None, *, minimum: int, maximum: int, default: int) -> int:
