@@ -36,7 +36,7 @@ settings.register_profile(
 settings.register_profile(
     "random",
     deadline=None,
-    max_examples=400,
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "400")),
     derandomize=False,
     database=None,
     print_blob=True,

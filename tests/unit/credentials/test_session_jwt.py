@@ -342,3 +342,45 @@ def test_accepted_token_is_checked_again_on_every_call() -> None:
     with pytest.raises(InvalidToken, match="signature"):
         read(token, keyring=replaced)
     assert read(token) == CLAIMS
+
+
+IDS = st.uuids().map(str)
+EPOCH_SECONDS = st.integers(0, 2**53 - 1)
+ANY_CLAIMS = st.builds(
+    Claims,
+    seat_id=IDS,
+    sid=IDS,
+    jti=IDS,
+    amr=st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=5).map(tuple),
+    auth_time=EPOCH_SECONDS,
+    issued_at=EPOCH_SECONDS,
+    expires_at=EPOCH_SECONDS,
+    client_id=IDS,
+    device_id=IDS,
+)
+
+
+@given(ANY_CLAIMS, EPOCH_SECONDS)
+def test_any_claims_round_trip_while_they_are_valid(claims: Claims, now_seconds: int) -> None:
+    token = encode(claims, typ="session+jwt", keyring=RING, issuer=ISSUER)
+    if claims.issued_at - 60 <= now_seconds < claims.expires_at:
+        assert read(token, now_seconds=now_seconds) == claims
+    else:
+        with pytest.raises(InvalidToken):
+            read(token, now_seconds=now_seconds)
+
+
+@given(ANY_CLAIMS, st.data())
+def test_any_edited_token_is_rejected(claims: Claims, data: st.DataObject) -> None:
+    """A character is replaced, removed or inserted, or a part comes from another valid token."""
+    now_seconds = max(0, claims.expires_at - 1)
+    parts = encode(claims, typ="session+jwt", keyring=RING, issuer=ISSUER).split(".")
+    token = ".".join(parts)
+    at = data.draw(st.integers(0, len(token)))
+    piece = data.draw(st.characters() | st.sampled_from(["", "A", "=", ".", "-", "_"]))
+    edited = token[:at] + piece + token[at + data.draw(st.integers(0, 1)) :]
+    number = data.draw(st.integers(1, 2))
+    mixed = ".".join([*parts[:number], TOKEN.split(".")[number], *parts[number + 1 :]])
+    for changed in {edited, mixed} - {token, TOKEN}:
+        with pytest.raises(InvalidToken):
+            read(changed, now_seconds=now_seconds)

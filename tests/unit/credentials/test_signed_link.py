@@ -5,6 +5,7 @@ import hmac
 import re
 import secrets
 from datetime import UTC, datetime, timedelta
+from random import Random
 from urllib.parse import parse_qsl
 
 import pytest
@@ -188,3 +189,38 @@ def test_signature_is_hmac_of_length_prefixed_fields() -> None:
     fields = ["1", TARGET.client_id, TARGET.snapshot_id, TARGET.resource, *(sent[name] for name in names)]
     message = b"".join(len(field).to_bytes(4, "big") + field.encode() for field in fields)
     assert sent["signature"] == hmac.digest(key, message, "sha256").hex()
+
+
+IDS = st.uuids().map(str)
+TARGETS = st.builds(
+    LinkTarget,
+    client_id=IDS,
+    snapshot_id=IDS,
+    resource=st.sampled_from(["campaigns", "members", "communities"])
+    | st.text(st.characters(codec="utf-8"), max_size=12),
+    subject=st.tuples(st.sampled_from(["session", "token"]), IDS).map(":".join),
+    expires=st.integers(10**8, 10**12 - 1),
+)
+
+
+@given(TARGETS, st.integers(0, 10**12), st.binary(min_size=8, max_size=8), st.randoms())
+def test_any_link_round_trips_until_it_expires(target: LinkTarget, now: int, nonce: bytes, order: Random) -> None:
+    pairs = parse_qsl(sign(target, keyring=RING, random=lambda _: nonce))
+    order.shuffle(pairs)
+    assert check(pairs, now, target) == (target if now < target.expires else InvalidLink("expired"))
+
+
+@given(TARGETS, TARGETS, st.sampled_from(["client_id", "snapshot_id", "resource"]))
+def test_link_of_one_target_does_not_open_another(target: LinkTarget, other: LinkTarget, name: str) -> None:
+    pairs = parse_qsl(sign(target, keyring=RING, random=secrets.token_bytes))
+    changed = replace(target, **{name: getattr(other, name)})
+    if changed != target:
+        assert check(pairs, 0, changed) == InvalidLink("signature")
+
+
+@given(st.integers(0, len(QUERY)), st.characters() | st.sampled_from([*"&=%+;0", ""]), st.integers(0, 1))
+def test_any_edited_query_is_rejected(at: int, piece: str, removed: int) -> None:
+    edited = QUERY[:at] + piece + QUERY[at + removed :]
+    pairs = [(name, value) for name, _, value in (field.partition("=") for field in edited.split("&"))]
+    if edited != QUERY:
+        assert isinstance(check(pairs), InvalidLink)

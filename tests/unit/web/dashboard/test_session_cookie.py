@@ -5,6 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.requests import Request
 
 from daybreak.credentials import keyring
@@ -56,3 +58,37 @@ def test_cookie_is_read_if_sent_exactly_once(ring: Keyring, post_with: Callable[
 def test_cookie_has_the_host_prefix_over_https_only() -> None:
     assert session_cookie.cookie_name("session", secure=True) == "__Host-daybreak-session"
     assert session_cookie.cookie_name("session", secure=False) == "daybreak-session"
+
+
+PAYLOADS = st.text("0123456789abcdef-", min_size=16, max_size=64)
+OTHER_COOKIES = st.text(st.characters(codec="ascii", exclude_characters=";\r\n"), max_size=20).filter(
+    lambda text: "daybreak-form" not in text
+)
+
+
+@given(PAYLOADS, st.sampled_from(["session", "form", "device"]), st.data())
+def test_any_changed_cookie_is_refused(ring: Keyring, payload: str, kind: str, data: st.DataObject) -> None:
+    value = session_cookie.seal(payload, kind=kind, keyring=ring)
+    assert session_cookie.unseal(value, kind=kind, keyring=ring) == payload
+    at = data.draw(st.integers(0, len(value)))
+    piece = data.draw(st.characters() | st.sampled_from([*"0123456789abcdef-.", ""]))
+    changed = value[:at] + piece + value[at + data.draw(st.integers(0, 1)) :]
+    if changed != value:
+        assert session_cookie.unseal(changed, kind=kind, keyring=ring) is None
+    other = data.draw(st.sampled_from([other for other in ("session", "form", "device") if other != kind]))
+    assert session_cookie.unseal(value, kind=other, keyring=ring) is None
+
+
+@given(st.text(max_size=150) | st.from_regex(r"\A[0-9a-f]{4}\.[0-9a-f-]{36}\.[0-9a-f]{64}\Z"))
+def test_any_other_text_is_not_a_cookie(ring: Keyring, text: str) -> None:
+    assert session_cookie.unseal(text, kind="session", keyring=ring) is None
+
+
+@given(st.lists(OTHER_COOKIES, max_size=4), st.integers(0, 3), st.integers(0, 4))
+def test_any_other_cookies_leave_the_value(
+    ring: Keyring, post_with: Callable[..., Request], others: list[str], copies: int, at: int
+) -> None:
+    value = session_cookie.seal(SID, kind="form", keyring=ring)
+    cookies = [*others[:at], *[f"daybreak-form={value}"] * copies, *others[at:]]
+    found = session_cookie.read_cookie(post_with(cookie=";".join(cookies)), "form", secure=False, keyring=ring)
+    assert found == (SID if copies == 1 else None)

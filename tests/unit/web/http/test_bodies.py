@@ -1,5 +1,7 @@
 """Parsing of JSON bodies, and errors that name the invalid field."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +61,62 @@ def test_arbitrary_bytes_raise_no_other_error(body: bytes) -> None:
         parse_json(body, LoginRequest)
     except InvalidRequest:
         return
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+FIELDS = st.fixed_dictionaries(
+    {}, optional={"email": JSON | st.text(), "password": JSON | st.text(), "more": JSON, 'quoted "[': JSON}
+)
+NESTED = st.integers(10, 20).map(lambda depth: "[" * depth + "]" * depth)
+
+
+def depth_of(value: object) -> int:
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return 1 + max(map(depth_of, inner), default=0)
+    return 0
+
+
+def reference(body: bytes) -> LoginRequest | None:
+    """Parse with the standard library; None when the body must be refused."""
+    try:
+        value = json.loads(body.decode().removeprefix("\ufeff"), parse_constant=reject)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or depth_of(value) > MAX_DEPTH:
+        return None
+    email, password = value.get("email"), value.get("password")
+    return LoginRequest(email, password) if isinstance(email, str) and isinstance(password, str) else None
+
+
+def reject(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def parsed(body: bytes) -> LoginRequest | None:
+    try:
+        return parse_json(body, LoginRequest)
+    except InvalidRequest as error:
+        pointers = {fault.pointer for fault in error.faults}
+    assert pointers <= {"", "/email", "/password"}
+    return None
+
+
+@given(FIELDS | JSON, st.booleans())
+def test_any_json_agrees_with_the_standard_library(value: object, ascii_only: bool) -> None:
+    body = json.dumps(value, ensure_ascii=ascii_only).encode()
+    assert parsed(body) == reference(body)
+
+
+@given(FIELDS, NESTED, st.data())
+def test_any_changed_json_agrees_with_the_standard_library(value: object, nested: str, data: st.DataObject) -> None:
+    """A byte is replaced, removed or inserted, or brackets are inserted."""
+    body = json.dumps(value).encode()
+    at = data.draw(st.integers(0, len(body)))
+    piece = data.draw(st.binary(max_size=1) | st.sampled_from([*'[]{}",:\\ \t\n09eE.-', nested]).map(str.encode))
+    body = body[:at] + piece + body[at + data.draw(st.integers(0, 1)) :]
+    assert parsed(body) == reference(body)

@@ -1,11 +1,20 @@
 """Content negotiation: the file, or the content for clients that request it and accept gzip."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daybreak.catalogue.formats import FORMATS, format_named
 from daybreak.catalogue.resources import resource_named
 from daybreak.filestore.object_sink import stored_headers
-from daybreak.web.http.negotiation import Representation, ServeGzipAs, accepts_gzip, choose, stored_representation
+from daybreak.web.http.negotiation import (
+    Representation,
+    ServeGzipAs,
+    accepts_gzip,
+    choose,
+    stored_representation,
+    weights,
+)
 
 
 def chosen(accept: str | None, encoding: str | None, *, format_name: str = "csv", as_: str = "file") -> Representation:
@@ -85,3 +94,21 @@ def test_stored_representation_has_the_headers_of_the_upload(format_name: str, s
     assert headers["Content-Type"] == found.content_type
     assert headers.get("Content-Encoding") == found.content_encoding
     assert headers["Content-Disposition"] == f'attachment; filename="{found.file_name}"'
+
+
+@given(st.lists(st.text(max_size=60) | st.text("gzip*;q=01.,5 x-", max_size=60), max_size=3))
+def test_any_header_yields_weights_from_0_to_1(values: list[str]) -> None:
+    found = weights(values)
+    assert all(0 <= quality <= 1 for quality in found.values())
+    assert not any(set(name) & set(",;") or name != name.strip().lower() for name in found)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["gzip", "x-gzip", "br", "identity"]), st.integers(0, 1000).map(lambda q: q / 1000), min_size=1
+    )
+)
+def test_any_list_of_weights_round_trips(sent: dict[str, float]) -> None:
+    header = ", ".join(f"{name.upper()} ; q={quality:.3f}" for name, quality in sent.items())
+    assert weights([header]) == sent
+    assert accepts_gzip([header]) == (sent.get("gzip", 0) > 0 or sent.get("x-gzip", 0) > 0)

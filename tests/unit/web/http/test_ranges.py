@@ -76,3 +76,47 @@ def test_spans_contain_exactly_the_requested_bytes(requested: list[list[int]], s
     assert isinstance(spans, tuple)
     returned = [at for span in spans for at in range(span.start, span.stop)]
     assert sorted(returned) == sorted(expected)
+
+
+NUMBERS = st.integers(0, 250).map(str) | st.integers(0, 2**70).map(str) | st.sampled_from(["", "00", "007", "x", "1 2"])
+SPECS = st.tuples(NUMBERS, NUMBERS).map("-".join) | st.text("0123456789-, \tx", max_size=8)
+HEADERS = st.tuples(
+    st.sampled_from(["bytes=", "Bytes =", " bytes=", "bytes", "items=", ""]),
+    st.lists(SPECS, max_size=10),
+    st.sampled_from([",", ", ", " ,\t", ",,"]),
+).map(lambda parts: parts[0] + parts[2].join(parts[1]))
+
+
+def reference(header: str, size: int) -> set[int] | str | None:
+    """Return the requested bytes, "unsatisfiable", or None: RFC 9110 §14.1.1 and §14.2, without regular expressions."""
+    unit, equals, listed = header.strip().partition("=")
+    specs = [spec for spec in (part.strip() for part in listed.split(",")) if spec]
+    if not equals or unit.rstrip(" \t").lower() != "bytes" or not specs:
+        return None
+    if len(specs) > MAX_RANGES:
+        return "unsatisfiable"
+    requested: set[int] = set()
+    for spec in specs:
+        first, dash, last = spec.partition("-")
+        if not dash or not (first or last) or set(first + last) - set("0123456789") or max(len(first), len(last)) > 30:
+            return None
+        if not first:
+            requested |= set(range(max(0, size - int(last)), size))
+        elif last and int(last) < int(first):
+            return None
+        else:
+            requested |= set(range(int(first), min(size, int(last) + 1) if last else size))
+    return requested or "unsatisfiable"
+
+
+@given(HEADERS | st.text(max_size=40), st.integers(0, 200))
+def test_any_header_agrees_with_a_reference_parser(header: str, size: int) -> None:
+    spans, expected = parse_ranges(header, size), reference(header, size)
+    if not isinstance(spans, tuple):
+        assert expected == ("unsatisfiable" if isinstance(spans, Unsatisfiable) else None)
+        return
+    assert 1 <= len(spans) <= MAX_RANGES
+    assert all(0 <= span.start < span.stop <= size for span in spans)
+    returned = [at for span in spans for at in range(span.start, span.stop)]
+    assert len(returned) == len(set(returned)), "a byte is sent twice"
+    assert set(returned) == expected

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daybreak.web.middleware.head_check import HeadCheckMiddleware
 from tests.unit.web.asgi import call, echo, http_scope
@@ -65,3 +67,26 @@ def test_large_head_is_refused() -> None:
 def test_long_method_is_refused() -> None:
     assert refusal(method="A" * 32) == ""
     assert refusal(method="A" * 33) == "400 invalid_request"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["host", "x", "transfer-encoding"]), st.text(st.characters(codec="latin-1"))),
+        max_size=4,
+    ),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.text(max_size=40),
+)
+def test_any_head_is_accepted_or_refused(headers: list[tuple[str, str]], path: str, query: bytes, method: str) -> None:
+    found = refusal(headers=headers, path=path, query_string=query, method=method)
+    hosts = [value for name, value in headers if name == "host"]
+    codings = [value for name, value in headers if name == "transfer-encoding"]
+    if found == "":
+        assert len(hosts) == 1
+        assert not set(hosts[0]) & set("/@\\ ,#?\t\r\n\0")
+        assert [coding.lower() for coding in codings] in ([], ["chunked"])
+        assert path.startswith("/")
+        assert "\0" not in path
+    else:
+        assert found[:3] in {"400", "404"}
