@@ -49,6 +49,19 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocked]:
     found.release()
 
 
+def test_unknown_seat_takes_one_current_hash(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[str] = []
+
+    def verify(password_hash: str, _password: str) -> bool:
+        verified.append(password_hash)
+        return True
+
+    monkeypatch.setattr(passwords, "verify", verify)
+    assert not asyncio.run(hashing.verify(None, PASSWORD))
+    assert len(verified) == 1
+    assert verified[0].rpartition("$")[0].rpartition("$")[0] == HASH.rpartition("$")[0].rpartition("$")[0]
+
+
 def test_verify_accepts_only_the_hashed_password(hashing: PasswordHashing) -> None:
     async def scenario() -> None:
         assert await hashing.verify(HASH, PASSWORD)
