@@ -23,6 +23,7 @@ SEED_BYTES = 20
 RECOVERY_CODES = 10
 # Without 0, 1, l and o, which are easily confused.
 _RECOVERY_ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
+_RECOVERY_CHARACTERS = 24
 
 
 class SeedDecryptionError(Exception):
@@ -99,18 +100,19 @@ def encryption_kid(encrypted: str) -> str:
 
 
 def new_recovery_codes(random: Callable[[int], bytes]) -> tuple[str, ...]:
-    """Return ten codes of 80 random bits, such as `k7qd-m2xw-9fht-4c3p`."""
+    """Return ten codes of 120 random bits, such as `k7qd-m2xw-9fht-4c3p-8rvn-6jbz`."""
     codes = []
     for _ in range(RECOVERY_CODES):
-        characters = "".join(_RECOVERY_ALPHABET[byte & 0x1F] for byte in random(16))
-        codes.append("-".join(characters[at : at + 4] for at in range(0, 16, 4)))
+        characters = "".join(_RECOVERY_ALPHABET[byte & 0x1F] for byte in random(_RECOVERY_CHARACTERS))
+        codes.append("-".join(characters[at : at + 4] for at in range(0, _RECOVERY_CHARACTERS, 4)))
     return tuple(codes)
 
 
 def recovery_digest(code: str, *, seat_id: str) -> str:
     """Return the stored form of a recovery code: SHA-256 as hex, regardless of case, dashes and spaces.
 
-    80 random bits need no slow hash. The seat id makes the digests of equal codes differ between seats.
+    120 random bits need no slow hash (ASVS 5.0, 6.5.2, asks for one below 112). The seat id makes the digests of equal
+    codes differ between seats. Codes of earlier versions have 16 characters and the same digest.
     """
     plain = "".join(character for character in code.casefold() if character.isalnum())
     return hashlib.sha256(f"{seat_id}:{plain}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -77,13 +77,19 @@ class Client:
 
     def dashboard_cookies(self, email: str, password: str) -> dict[str, str]:
         """Sign in to the dashboard and return the cookies of the browser."""
-        form = _CSRF.search(self.request("GET", "/dashboard/sign-in").text)
-        assert form is not None
-        fields = {"csrf": form[1], "email": email, "password": password, "next": ""}
+        token = form_token(self.request("GET", "/dashboard/sign-in").text)
+        fields = {"csrf": token, "email": email, "password": password, "next": ""}
         assert self.request("POST", "/dashboard/sign-in", data=fields).status_code == 303
         cookies = self._session.cookies.get_dict()
         self._session.cookies.clear()
         return cookies
+
+
+def form_token(page: str) -> str:
+    """Return the form token of a page."""
+    found = _CSRF.search(page)
+    assert found is not None, page[:500]
+    return found[1]
 
 
 def published_files(client: Client, token: str, client_id: str) -> dict[str, str]:

@@ -20,11 +20,13 @@ import pytest
 
 from tests.acceptance.upgrade.record import (
     AUTH,
+    CAREFUL,
     INSTANCES,
     OWNER,
     PATIENCE_SECONDS,
     RECORDED_AT,
     Client,
+    form_token,
     published_files,
 )
 from tests.parts.moved_clock import MovedClock
@@ -152,6 +154,16 @@ def test_dashboard_cookie_stays_signed_in(upgraded: Upgraded) -> None:
     )
     assert page.status_code == 200
     assert "members" in page.text
+
+
+def test_recovery_code_from_before_the_upgrade_signs_in(upgraded: Upgraded) -> None:
+    client, path = upgraded.client, "/dashboard/second-factor"
+    cookies = client.dashboard_cookies(CAREFUL, upgraded.recorded["passwords"][CAREFUL])
+    form = client.request("GET", path, cookies=cookies, params={"kind": "recovery"}).text
+    fields = {"csrf": form_token(form), "kind": "recovery", "code": upgraded.recorded["recovery_code"], "next": ""}
+    used = client.request("POST", path, cookies=cookies, data=fields)
+    assert used.status_code == 303, used.text
+    assert used.headers["Location"].endswith("/files")
 
 
 def test_ended_session_and_its_link_stay_refused(upgraded: Upgraded) -> None:

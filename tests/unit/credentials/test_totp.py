@@ -111,7 +111,22 @@ def test_seed_has_160_bits() -> None:
 
 def test_recovery_codes_have_no_ambiguous_characters() -> None:
     for code in totp.new_recovery_codes(secrets.token_bytes):
-        assert re.fullmatch(r"([2-9a-km-np-z]{4}-){3}[2-9a-km-np-z]{4}", code)
+        assert re.fullmatch(r"([2-9a-km-np-z]{4}-){5}[2-9a-km-np-z]{4}", code)
+
+
+def test_recovery_codes_have_120_random_bits() -> None:
+    sizes: list[int] = []
+
+    def constant(byte: int) -> str:
+        def random(count: int) -> bytes:
+            sizes.append(count)
+            return bytes([byte]) * count
+
+        return totp.new_recovery_codes(random)[0]
+
+    # Five bits of each of 24 bytes.
+    assert len({constant(byte) for byte in range(32)}) == 32
+    assert set(sizes) == {24}
 
 
 def test_recovery_codes_are_ten_and_match_in_any_case() -> None:

@@ -125,7 +125,10 @@ class RecoveryCodesView(msgspec.Struct, frozen=True):
 
     recovery_codes: Annotated[
         tuple[str, ...],
-        field("Ten codes. Each replaces the app for one login.", ["k7qd-m2xw-9fht-4c3p", "w8zn-5rja-t2ve-6mkd"]),
+        field(
+            "Ten codes. Each replaces the app for one login.",
+            ["k7qd-m2xw-9fht-4c3p-8rvn-6jbz", "w8zn-5rja-t2ve-6mkd-yh4q-3gxs"],
+        ),
     ]
 
 

@@ -179,6 +179,7 @@ CREATE TABLE recovery_codes (
 	PRIMARY KEY (seat_id, code_hash), 
 	FOREIGN KEY(seat_id) REFERENCES seats (seat_id) ON DELETE CASCADE
 );
+INSERT INTO "recovery_codes" VALUES('f23aea4f-7a1f-4b4e-b827-080b7703abcf','e87ed919cbe6f74ae0302ad040960d069ac8cf21543af4a0e3db14ef0533eb07',NULL);
 CREATE TABLE seats (
 	seat_id TEXT NOT NULL, 
 	email TEXT NOT NULL, 
