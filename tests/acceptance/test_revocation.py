@@ -4,16 +4,21 @@ Tests undo their changes to the shared services.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from daybreak.cli.main import run
 from daybreak.credentials import passwords
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.identity import Grant, Seat
 from daybreak.ports.state import Stores
-from tests.acceptance.installation import ACCOUNTS, DREW, GUESS, NORTH, SOUTH, TWIN, seat_id, totp_code
+from tests.acceptance.installation import ACCOUNTS, DREW, GUESS, MAYA, NORTH, SOUTH, TWIN, seat_id, totp_code
 from tests.acceptance.service import AUTH, Service, run_in_parallel
+from tests.acceptance.test_pending_login import browser_with_pending_login
 
 Change = Callable[[Stores], object]
 GRANT = Grant(seat_id(DREW), NORTH, ("owner",), data_export=True, async_rest_api=True)
@@ -100,6 +105,35 @@ def test_expired_session_ends_its_links(each_service: Service) -> None:
     found = each_service.request_file(session, NORTH)
     assert (found.status_code, found.json()["code"]) == (401, "session_ended")
     assert each_service.get(link).json()["code"] == "link_revoked"
+
+
+def test_operator_signs_out_a_seat(
+    each_service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DAYBREAK_STATE__URL", each_service.installation.state_url)
+    configuration = tmp_path / "daybreak.toml"
+    configuration.write_text('[source]\nlocation = "platform.duckdb"\n', "utf-8")
+    sign_out = ["seat", "sign-out", f" {DREW.upper()} ", "--config", str(configuration)]
+    assert run(sign_out) == 0
+    session, bystander = each_service.token(DREW, NORTH), each_service.token(MAYA, NORTH)
+    secret, _ = each_service.installation.create_token(DREW, NORTH)
+    link = each_service.link(session, NORTH)
+    browser = browser_with_pending_login(each_service, DREW, f"{NORTH}/files")
+    capsys.readouterr()
+    assert run(sign_out) == 0
+    assert "2 sessions ended." in capsys.readouterr().out
+    # Often enough to reach both workers.
+    for _ in range(4):
+        assert each_service.request_file(session, NORTH).json()["code"] == "session_ended"
+        assert each_service.get(link).json()["code"] == "link_revoked"
+        assert each_service.request_file(secret, NORTH).status_code == 302, "API tokens stay valid"
+        assert each_service.request_file(bystander, NORTH).status_code == 302
+    with browser:
+        page = browser.get(f"{each_service.address}/dashboard/{NORTH}/files", allow_redirects=False)
+        assert "/dashboard/sign-in" in page.headers["Location"]
+    with closing(each_service.installation.state()) as state:
+        *_, event = state.read(lambda stores: stores.audit.read(AuditQuery(action="seat.signed_out")))
+    assert (event.actor, event.seat_id, event.details["seat"]) == ("operator", seat_id(DREW), DREW)
 
 
 def test_new_second_factor_requirement_ends_access(each_service: Service) -> None:

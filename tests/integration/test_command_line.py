@@ -338,7 +338,12 @@ def test_seats_are_managed_from_the_command_line(
     monkeypatch.setattr("sys.stdin", io.StringIO("000000\n"))
     command("seat", "enrol", email, code=1)
     assert "is removed" in command("seat", "reset-second-factor", email)
-    assert "No seat" in command("seat", "enable", "nobody@example.org", code=1)
+    assert "is signed out. 0 sessions ended." in command("seat", "sign-out", email)
+    assert "0 seats are signed out." in command("seat", "sign-out", "--all")
+    for wrong in ((), (email, "--all")):
+        assert "or --all" in command("seat", "sign-out", *wrong, code=2)
+    for unknown in ("enable", "sign-out"):
+        assert "No seat" in command("seat", unknown, "nobody@example.org", code=1)
     trail = [json.loads(line) for line in command("audit", "--seat", email, "--json").splitlines()]
     actions = [event["action"] for event in trail]
     assert "password.set" in actions

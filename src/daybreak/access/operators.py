@@ -17,6 +17,8 @@ from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Seat
 from daybreak.ports.state import Stores
 
+_SIGNED_OUT = "signed out by an operator"
+
 
 def find_seat(stores: Stores, email: str) -> Seat:
     """Return the seat of an email. Raises OperatorError."""
@@ -40,6 +42,22 @@ def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, a
     if disabled:
         stores.sessions.end_all(seat.seat_id, now, "seat disabled")
     _record(stores, seat, "seat.disabled" if disabled else "seat.enabled", now, actor)
+
+
+def sign_out(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
+    """End all sessions of a seat and return their number. Its API tokens stay valid."""
+    ended = stores.sessions.end_all(seat.seat_id, now, _SIGNED_OUT)
+    _record(stores, seat, "seat.signed_out", now, actor)
+    return ended
+
+
+def sign_out_all(stores: Stores, now: datetime, *, actor: str) -> dict[str, int]:
+    """End all sessions of all seats. Returns the number for each seat that had any, and records these seats."""
+    ended = stores.sessions.end_every(now, _SIGNED_OUT)
+    for seat in stores.seats.list_all():
+        if seat.seat_id in ended:
+            _record(stores, seat, "seat.signed_out", now, actor)
+    return ended
 
 
 def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, actor: str) -> None:

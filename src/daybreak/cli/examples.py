@@ -46,6 +46,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("List all seats", "daybreakd seat list"),
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
+        ("End the sessions on a lost computer", "daybreakd seat sign-out ana@example.org"),
         ("Remove the second factor of a lost phone", "daybreakd seat reset-second-factor ana@example.org"),
     ),
     "token": (

@@ -1,4 +1,4 @@
-"""`daybreakd seat`: passwords, second factors and roles of seats."""
+"""`daybreakd seat`: passwords, second factors, sessions and roles of seats."""
 
 import secrets
 import sys
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from daybreak.ports.state import Stores
 
 T = TypeVar("T")
-app = App(name="seat", help="Manage passwords, second factors and roles of seats.", help_epilogue=examples_of("seat"))
+app = App(
+    name="seat",
+    help="Manage passwords, second factors, sessions and roles of seats.",
+    help_epilogue=examples_of("seat"),
+)
 Email = Annotated[str, Parameter(help="The seat's email address.")]
 ACTOR = "operator"
 
@@ -101,6 +105,28 @@ def enable(email: Email, *, config: Config = None) -> None:
         config, email, lambda stores, seat, now: operators.set_disabled(stores, seat, now, disabled=False, actor=ACTOR)
     )
     print_text(f"{email} is enabled.")
+
+
+@app.command
+def sign_out(
+    email: Annotated[str | None, Parameter(help="The seat's email address.")] = None,
+    *,
+    every: Annotated[bool, Parameter(name="--all", negative="", help="Sign out every seat.")] = False,
+    config: Config = None,
+) -> None:
+    """End all sessions of a seat, in the dashboard and the API, with their links. Its API tokens stay valid."""
+    from daybreak.access import operators
+    from daybreak.bootstrap import now_utc, open_state
+
+    if every == (email is not None):
+        raise OperatorError("Specify the email of a seat, or --all.", code="wrong_use")
+    if email is not None:
+        ended = _write(config, email, lambda stores, seat, now: operators.sign_out(stores, seat, now, actor=ACTOR))
+        print_text(f"{email} is signed out. {ended} sessions ended.")
+        return
+    with closing(open_state(settings_of(config))) as state:
+        by_seat = state.write(lambda stores: operators.sign_out_all(stores, now_utc(), actor=ACTOR))
+    print_text(f"{len(by_seat)} seats are signed out. {sum(by_seat.values())} sessions ended.")
 
 
 @app.command

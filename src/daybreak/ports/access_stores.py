@@ -98,7 +98,11 @@ class SessionStore(Protocol):
     def end(self, sid: str, now: datetime, reason: str) -> bool:
         """End a session. Returns False when it had ended already."""
 
-    def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int: ...
+    def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
+        """End every session of a seat that has not expired, except `keep_sid`, and return their number."""
+
+    def end_every(self, now: datetime, reason: str) -> dict[str, int]:
+        """End every session that has not expired, and return the number for each seat that had any."""
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ _RESOLVE = PreparedRead(
 )
 _WIDTH = len(SESSION_COLUMNS)
 _START = sa.insert(sessions)
+_END_OPEN = sa.update(sessions).where(sessions.c.ended_at.is_(None))
 _OTHERS = devices.alias("others")
 # The device, unless its last login was before the enrolment, and the number of devices with a later login.
 _KNOWN_DEVICE = (
@@ -86,10 +88,14 @@ class SqlSessions:
         return ended.rowcount == 1
 
     def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
-        statement = sa.update(sessions).where(sessions.c.seat_id == seat_id, sessions.c.ended_at.is_(None))
+        statement = _END_OPEN.where(sessions.c.seat_id == seat_id, sessions.c.expires_at > now)
         if keep_sid is not None:
             statement = statement.where(sessions.c.sid != keep_sid)
         return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount
+
+    def end_every(self, now: datetime, reason: str) -> dict[str, int]:
+        statement = _END_OPEN.where(sessions.c.expires_at > now).values(ended_at=now, end_reason=reason)
+        return dict(Counter(self._connection.scalars(statement.returning(sessions.c.seat_id))))
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]:
         rows = self._connection.execute(

@@ -101,6 +101,21 @@ def test_session_ends_once_and_end_all_can_keep_one(state: Database) -> None:
     assert len(state.read(lambda stores: stores.sessions.list_open(uuid(2), NOW))) == 1
 
 
+def test_every_open_session_ends_and_is_counted(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.directory.put_seats(seat(2), seat(3)))
+    expired = session(4, uuid(3), expires_at=NOW)
+    for started in (session(1, SEAT.seat_id), session(2, SEAT.seat_id), session(3, uuid(2)), expired):
+        state.write(lambda stores, one=started: stores.sessions.start(one))  # type: ignore[misc]
+    assert state.write(lambda stores: stores.sessions.end_all(uuid(3), NOW, "operator")) == 0
+    assert state.write(lambda stores: stores.sessions.end_every(NOW, "operator")) == {SEAT.seat_id: 2, uuid(2): 1}
+    assert state.write(lambda stores: stores.sessions.end_every(NOW, "operator")) == {}
+    for number, reason in ((1, "operator"), (2, "operator"), (3, "operator"), (4, None)):
+        found = state.read(lambda stores, number=number: stores.sessions.resolve(uuid(number), None))  # type: ignore[misc]
+        assert found is not None
+        assert found.session.end_reason == reason
+
+
 def test_open_sessions_are_listed_with_their_devices(state: Database) -> None:
     state.write(one_session)
     state.write(
