@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
+from daybreak.access.names import normalize_name
 from daybreak.access.services import AccessServices, new_id
 from daybreak.credentials import api_token
-from daybreak.credentials.redaction import contains_secret, redact
+from daybreak.credentials.redaction import redact
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import (
     Conflict,
@@ -24,7 +24,6 @@ from daybreak.domain.errors import (
 from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, is_id
 from daybreak.ports.state import Stores
 
-MAX_NAME_LENGTH = 80
 MAX_LIVE_TOKENS = 20
 _LAST_USED_INTERVAL = timedelta(minutes=1)
 
@@ -144,7 +143,7 @@ def new_token(
     expires_at: datetime | None,
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
-    normalized_name = _normalize_name(name)
+    normalized_name = normalize_name(name, subject="A token name")
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.",
@@ -232,24 +231,6 @@ def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, 
         subject=f"token:{token.token_id}",
         details=details,
     )
-
-
-def _normalize_name(name: str) -> str:
-    # Cut first, because normalization takes quadratic time in a run of combining marks.
-    normalized = unicodedata.normalize("NFC", name[: 4 * MAX_NAME_LENGTH + 1]).strip()
-    if not 1 <= len(normalized) <= MAX_NAME_LENGTH or any(
-        unicodedata.category(letter) in {"Cc", "Cs", "Zl", "Zp"} for letter in normalized
-    ):
-        raise InvalidRequest(
-            "A token name has 1 to 80 characters and no line breaks.",
-            faults=(FieldFault("/name", "Use 1 to 80 characters without line breaks."),),
-        )
-    if contains_secret(normalized):
-        raise InvalidRequest(
-            "The name looks like a secret, such as a token or a recovery code. Use another name.",
-            faults=(FieldFault("/name", "Use a name that contains no secret."),),
-        )
-    return normalized
 
 
 def _details(token: ApiToken) -> dict[str, object]:
