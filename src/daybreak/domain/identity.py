@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from datetime import datetime
@@ -155,6 +156,26 @@ class Session(msgspec.Struct, frozen=True):
     kind: Literal["api", "dashboard"] = "api"
     reauthenticated_at: datetime | None = None
     last_seen_at: datetime | None = None
+
+
+class Passkey(msgspec.Struct, frozen=True):
+    """A passkey of a seat. `credential_id` and `public_key` (COSE, RFC 9052 §7) are base64url text without padding.
+
+    `sign_count` is the highest signature counter received; it stays 0 for authenticators without a counter.
+    """
+
+    credential_id: str
+    seat_id: str
+    public_key: str
+    sign_count: int
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None = None
+
+    @property
+    def reference(self) -> str:
+        """Short name of the passkey in URLs: the start of the SHA-256 of its credential id, as hex."""
+        return hashlib.sha256(self.credential_id.encode()).hexdigest()[:32]
 
 
 class ResolvedSession(msgspec.Struct, frozen=True):

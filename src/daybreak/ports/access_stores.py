@@ -14,6 +14,7 @@ from daybreak.domain.identity import (
     Grant,
     GrantedAccount,
     InitialAccount,
+    Passkey,
     ResolvedSession,
     ResolvedToken,
     Seat,
@@ -75,7 +76,8 @@ class SeatStore(Protocol):
 
     def recovery_codes_left(self, seat_id: str) -> int: ...
 
-    def reset_second_factor(self, seat_id: str) -> None: ...
+    def reset_second_factor(self, seat_id: str) -> None:
+        """Remove the authenticator app, the recovery codes and the passkeys."""
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
         """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
@@ -122,6 +124,38 @@ class SessionStore(Protocol):
 
     def delete_unused_devices(self, before: datetime) -> int:
         """Delete devices without sessions that were last seen before that instant and return their number."""
+
+
+class PasskeyStore(Protocol):
+    """Passkeys of seats, and the challenges of sessions as hex."""
+
+    def add(self, passkey: Passkey) -> bool:
+        """Add a passkey. Returns False when its credential id is already stored, for any seat."""
+
+    def list_for(self, seat_id: str) -> list[Passkey]:
+        """Return the passkeys of a seat, oldest first."""
+
+    def find(self, credential_id: str, seat_id: str) -> Passkey | None: ...
+
+    def record_use(self, passkey: Passkey, sign_count: int, now: datetime) -> bool:
+        """Store the signature counter and the time of a use, atomically.
+
+        Returns False when the counter did not increase (WebAuthn §6.1.1), or the passkey was removed. A counter that
+        is always 0 is accepted.
+        """
+
+    def rename(self, passkey: Passkey, name: str) -> bool: ...
+
+    def remove(self, passkey: Passkey) -> bool: ...
+
+    def set_challenge(self, sid: str, challenge: str, expires_at: datetime) -> None:
+        """Store the challenge of a session. It replaces an earlier one."""
+
+    def take_challenge(self, sid: str, now: datetime) -> str | None:
+        """Return and delete the challenge of a session, atomically: only one caller receives it.
+
+        Returns None when there is none, or it has expired.
+        """
 
 
 class ApiTokenStore(Protocol):

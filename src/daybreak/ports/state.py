@@ -13,7 +13,14 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from daybreak.ports.access_stores import ApiTokenStore, DirectoryStore, SeatStore, SessionStore, ThrottleStore
+from daybreak.ports.access_stores import (
+    ApiTokenStore,
+    DirectoryStore,
+    PasskeyStore,
+    SeatStore,
+    SessionStore,
+    ThrottleStore,
+)
 from daybreak.ports.snapshot_store import SnapshotStore
 
 T = TypeVar("T")
@@ -67,6 +74,8 @@ class Stores(Protocol):
     def seats(self) -> SeatStore: ...
     @property
     def sessions(self) -> SessionStore: ...
+    @property
+    def passkeys(self) -> PasskeyStore: ...
     @property
     def api_tokens(self) -> ApiTokenStore: ...
     @property

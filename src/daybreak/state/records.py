@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from daybreak.domain.identity import Account, ApiToken, BillingState, Device, Grant, Seat, Session
+from daybreak.domain.identity import Account, ApiToken, BillingState, Device, Grant, Passkey, Seat, Session
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
-from daybreak.state.schema import accounts, api_tokens, devices, grants, seats, sessions
+from daybreak.state.schema import accounts, api_tokens, devices, grants, passkeys, seats, sessions
 
 ACCOUNT_COLUMNS = tuple(accounts.columns)
 GRANT_COLUMNS = tuple(grants.columns)
@@ -22,6 +22,7 @@ SEAT_COLUMNS = (
 )
 SESSION_COLUMNS = tuple(column for column in sessions.columns if column.name != "passkey_challenge")
 DEVICE_COLUMNS = tuple(devices.columns)
+PASSKEY_COLUMNS = tuple(passkeys.columns)
 TOKEN_COLUMNS = tuple(api_tokens.columns)
 
 
@@ -79,6 +80,12 @@ def device_of(row: Sequence[Any]) -> Device:
     """Return the device of a row of DEVICE_COLUMNS."""
     device_id, seat_id, user_agent, address, first_seen, last_seen = row
     return Device(device_id, seat_id, user_agent, address, instant_of(first_seen), instant_of(last_seen))
+
+
+def passkey_of(row: Sequence[Any]) -> Passkey:
+    """Return the passkey of a row of PASSKEY_COLUMNS."""
+    credential_id, seat_id, public_key, sign_count, name, created, used = row
+    return Passkey(credential_id, seat_id, public_key, sign_count, name, instant_of(created), instant_or_none(used))
 
 
 def token_of(row: Sequence[Any]) -> ApiToken:

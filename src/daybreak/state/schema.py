@@ -111,7 +111,7 @@ sessions = sa.Table(
     sa.Column("reauthenticated_at", Instant),
     # Last request of a dashboard session, for the idle limit.
     sa.Column("last_seen_at", Instant),
-    # Challenge that the browser's passkey must sign, base64url, single use.
+    # Challenge that the browser's passkey must sign, single use: `<expiry in seconds since 1970>.<hex>`.
     sa.Column("passkey_challenge", sa.Text),
 )
 

@@ -18,7 +18,7 @@ from daybreak.state.records import (
     grant_of,
     seat_of,
 )
-from daybreak.state.schema import accounts, grants, recovery_codes, seats
+from daybreak.state.schema import accounts, grants, passkeys, recovery_codes, seats
 from daybreak.state.statements import PreparedRead
 
 
@@ -184,7 +184,8 @@ class SqlSeats:
     def reset_second_factor(self, seat_id: str) -> None:
         # The last step stays, so that a used code is still refused after a new enrolment.
         self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
-        self._connection.execute(sa.delete(recovery_codes).where(recovery_codes.c.seat_id == seat_id))
+        for table in (recovery_codes, passkeys):
+            self._connection.execute(sa.delete(table).where(table.c.seat_id == seat_id))
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
         rows = self._connection.execute(

@@ -8,6 +8,7 @@ from daybreak.state.api_tokens import SqlApiTokens
 from daybreak.state.audit import SqlAudit
 from daybreak.state.directory import SqlDirectory
 from daybreak.state.nodes import SqlNodes
+from daybreak.state.passkeys import SqlPasskeys
 from daybreak.state.seats import SqlSeats
 from daybreak.state.sessions import SqlSessions
 from daybreak.state.snapshots import SqlSnapshots
@@ -17,11 +18,12 @@ from daybreak.state.throttle import SqlThrottle
 class SqlStores:
     """Stores of one transaction. Not usable after it ends."""
 
-    __slots__ = ("api_tokens", "audit", "directory", "nodes", "seats", "sessions", "snapshots", "throttle")
+    __slots__ = ("api_tokens", "audit", "directory", "nodes", "passkeys", "seats", "sessions", "snapshots", "throttle")
 
     def __init__(self, connection: sa.Connection) -> None:
         self.seats = SqlSeats(connection)
         self.sessions = SqlSessions(connection)
+        self.passkeys = SqlPasskeys(connection)
         self.api_tokens = SqlApiTokens(connection)
         self.throttle = SqlThrottle(connection)
         self.audit = SqlAudit(connection)

@@ -1,0 +1,89 @@
+"""Repository of passkeys, and of the challenges that sessions wait for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.domain.identity import Passkey
+from daybreak.state.records import PASSKEY_COLUMNS, passkey_of
+from daybreak.state.schema import passkeys, sessions
+from daybreak.state.statements import insert_into
+
+
+class SqlPasskeys:
+    """PasskeyStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, passkey: Passkey) -> bool:
+        insert = insert_into(passkeys, self._connection.dialect.name).on_conflict_do_nothing()
+        # SQLAlchemy reports the number of inserted rows on some drivers only.
+        added = self._connection.execute(
+            insert.returning(passkeys.c.credential_id),
+            {
+                "credential_id": passkey.credential_id,
+                "seat_id": passkey.seat_id,
+                "public_key": passkey.public_key,
+                "sign_count": passkey.sign_count,
+                "name": passkey.name,
+                "created_at": passkey.created_at,
+                "last_used_at": passkey.last_used_at,
+            },
+        )
+        return added.first() is not None
+
+    def list_for(self, seat_id: str) -> list[Passkey]:
+        rows = self._connection.execute(
+            sa.select(*PASSKEY_COLUMNS)
+            .where(passkeys.c.seat_id == seat_id)
+            .order_by(passkeys.c.created_at, passkeys.c.credential_id)
+        )
+        return [passkey_of(row) for row in rows]
+
+    def find(self, credential_id: str, seat_id: str) -> Passkey | None:
+        row = self._connection.execute(
+            sa.select(*PASSKEY_COLUMNS).where(passkeys.c.credential_id == credential_id, passkeys.c.seat_id == seat_id)
+        ).first()
+        return None if row is None else passkey_of(row)
+
+    def record_use(self, passkey: Passkey, sign_count: int, now: datetime) -> bool:
+        increased = passkeys.c.sign_count < sign_count
+        without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(sign_count) == 0)
+        used = self._connection.execute(
+            sa.update(passkeys)
+            .where(*_is(passkey), sa.or_(increased, without_counter))
+            .values(sign_count=sign_count, last_used_at=now)
+        )
+        return used.rowcount == 1
+
+    def rename(self, passkey: Passkey, name: str) -> bool:
+        renamed = self._connection.execute(sa.update(passkeys).where(*_is(passkey)).values(name=name))
+        return renamed.rowcount == 1
+
+    def remove(self, passkey: Passkey) -> bool:
+        return self._connection.execute(sa.delete(passkeys).where(*_is(passkey))).rowcount == 1
+
+    def set_challenge(self, sid: str, challenge: str, expires_at: datetime) -> None:
+        stored = f"{int(expires_at.timestamp())}.{challenge}"
+        self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(passkey_challenge=stored))
+
+    def take_challenge(self, sid: str, now: datetime) -> str | None:
+        stored = self._connection.execute(sa.select(sessions.c.passkey_challenge).where(sessions.c.sid == sid)).scalar()
+        if stored is None:
+            return None
+        # Of parallel transactions that read the same challenge, one deletes it.
+        taken = self._connection.execute(
+            sa.update(sessions)
+            .where(sessions.c.sid == sid, sessions.c.passkey_challenge == stored)
+            .values(passkey_challenge=None)
+        )
+        expires_at, _, challenge = stored.partition(".")
+        return challenge if taken.rowcount == 1 and int(expires_at) > now.timestamp() else None
+
+
+def _is(passkey: Passkey) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the conditions that select the row of a passkey."""
+    return passkeys.c.credential_id == passkey.credential_id, passkeys.c.seat_id == passkey.seat_id
