@@ -49,6 +49,7 @@ def _publication() -> list[Row]:
 
 
 def _lifetimes() -> list[Row]:
+    from daybreak.access.passkeys import CHALLENGE_LIFETIME
     from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
     from daybreak.credentials.totp import STEP_SECONDS
     from daybreak.web.api.link_operation import STORE_URL_SECONDS
@@ -57,6 +58,7 @@ def _lifetimes() -> list[Row]:
         _setting("Session", "access.session_lifetime"),
         ("Login that waits for its second factor", _span(PENDING_LOGIN_LIFETIME), FIXED),
         ("Code of an authenticator app", _seconds(STEP_SECONDS), FIXED),
+        ("Challenge of a passkey", _span(CHALLENGE_LIFETIME), FIXED),
         ("Password confirmation before a sensitive action", _span(REAUTHENTICATION_LIFETIME), FIXED),
         _setting("Download link", "access.link_lifetime"),
         ("URL of a bucket that a link redirects to", _seconds(STORE_URL_SECONDS), FIXED),
@@ -119,7 +121,9 @@ def _downloads() -> list[Row]:
 
 
 def _names() -> list[Row]:
-    from daybreak.access.api_tokens import MAX_LIVE_TOKENS, MAX_NAME_LENGTH
+    from daybreak.access.api_tokens import MAX_LIVE_TOKENS
+    from daybreak.access.names import MAX_NAME_LENGTH
+    from daybreak.access.passkeys import MAX_PASSKEYS
     from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH
     from daybreak.credentials.totp import RECOVERY_CODES
     from daybreak.domain.identity import MAX_EMAIL_LENGTH
@@ -127,9 +131,10 @@ def _names() -> list[Row]:
     return [
         ("Password", f"{MINIMUM_LENGTH} to {MAXIMUM_LENGTH} characters", FIXED),
         ("Email address", f"{MAX_EMAIL_LENGTH} characters", FIXED),
-        ("Name of an API token", f"{MAX_NAME_LENGTH} characters", FIXED),
+        ("Name of an API token or passkey", f"{MAX_NAME_LENGTH} characters", FIXED),
         ("Live API tokens of one seat on one account", str(MAX_LIVE_TOKENS), FIXED),
         ("Recovery codes", str(RECOVERY_CODES), FIXED),
+        ("Passkeys of one seat", str(MAX_PASSKEYS), FIXED),
     ]
 
 

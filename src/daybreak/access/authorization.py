@@ -125,7 +125,7 @@ def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError |
 
 def has_second_factor(session: Session) -> bool:
     """Whether the login used a second factor."""
-    return bool({"otp", "recovery"} & set(session.amr))
+    return bool({"otp", "recovery", "pop"} & set(session.amr))
 
 
 def not_your_account() -> Forbidden:

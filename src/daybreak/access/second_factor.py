@@ -6,8 +6,8 @@ the code is checked, separately for each known device: guesses elsewhere do not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -24,7 +24,9 @@ from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Una
 from daybreak.domain.identity import Caller, Seat, Session
 from daybreak.ports.state import Stores
 
-Proof = Literal["otp", "recovery"]
+# Values of the claim `amr` (RFC 8176 §2): a code, a recovery code, and possession of a passkey's private key. Without
+# attestation it is unknown whether that key is in hardware (`hwk`) or in software (`swk`).
+Proof = Literal["otp", "recovery", "pop"]
 
 
 async def complete_login(
@@ -45,10 +47,11 @@ async def complete_login(
     throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     step = await _matching_step(services, login.seat, code, completion.now)
 
-    def accept(stores: Stores) -> bool:
-        return step is not None and stores.seats.use_step(login.seat.seat_id, step)
+    def accept(stores: Stores) -> RequestError | None:
+        accepted = step is not None and stores.seats.use_step(login.seat.seat_id, step)
+        return None if accepted else invalid_code()
 
-    return await _run(services, lambda stores: completion.write(stores, accept, throttle_key))
+    return await run_completion(services, lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def complete_login_with_recovery_code(
@@ -65,10 +68,11 @@ async def complete_login_with_recovery_code(
     throttle_key = await count_attempt(services, login.seat, completion.now, device_id)
     digest = totp.recovery_digest(code, seat_id=login.seat.seat_id)
 
-    def accept(stores: Stores) -> bool:
-        return stores.seats.use_recovery_code(login.seat.seat_id, digest, completion.now)
+    def accept(stores: Stores) -> RequestError | None:
+        accepted = stores.seats.use_recovery_code(login.seat.seat_id, digest, completion.now)
+        return None if accepted else invalid_code()
 
-    return await _run(services, lambda stores: completion.write(stores, accept, throttle_key))
+    return await run_completion(services, lambda stores: completion.write(stores, accept, throttle_key))
 
 
 async def count_attempt(services: AccessServices, seat: Seat, now: datetime, device_id: str | None) -> str:
@@ -112,11 +116,12 @@ class LoginCompletion:
     device_id: str | None
     now: datetime
     proof: Proof
+    details: Mapping[str, object] = field(default_factory=dict)
 
     def write(
-        self, stores: Stores, accept: Callable[[Stores], bool], throttle_key: str
+        self, stores: Stores, accept: Callable[[Stores], RequestError | None], throttle_key: str
     ) -> SessionStarted | RequestError:
-        """Complete the login if `accept` uses up its proof, or return the error that prevents it.
+        """Complete the login if `accept` uses up its proof, or return the error, which `accept` may return.
 
         A login that has ended uses up no proof: the lock makes parallel completions of the seat wait for each other.
         """
@@ -124,9 +129,10 @@ class LoginCompletion:
         fault = self.fault(stores)
         if fault is not None:
             return fault
-        if not accept(stores):
-            stores.audit.append(self.event("second_factor", "invalid_code"))
-            return invalid_code()
+        refusal = accept(stores)
+        if refusal is not None:
+            stores.audit.append(self.event("second_factor", refusal.code))
+            return refusal
         return self.complete(stores, throttle_key)
 
     def fault(self, stores: Stores) -> RequestError | None:
@@ -169,7 +175,7 @@ class LoginCompletion:
         subject = f"session:{self.login.session.sid}"
         origin = EventOrigin(self.now, self.caller, self.login.seat, client_id, subject)
         details = {"session": f"session:{started.sid}"} if started and started.sid != self.login.session.sid else {}
-        return origin.event(action, result, {"proof": self.proof, **details})
+        return origin.event(action, result, {"proof": self.proof, **self.details, **details})
 
 
 async def _enrolled_login(services: AccessServices, token: str) -> PendingLogin:
@@ -189,7 +195,10 @@ async def _matching_step(services: AccessServices, seat: Seat, code: str, now: d
     return totp.matching_step(decrypt_seed(services, sealed, seat), code, now.timestamp())
 
 
-async def _run(services: AccessServices, write: Callable[[Stores], SessionStarted | RequestError]) -> SessionStarted:
+async def run_completion(
+    services: AccessServices, write: Callable[[Stores], SessionStarted | RequestError]
+) -> SessionStarted:
+    """Run the transaction of a completion. Raises the error that it returns."""
     outcome = await services.state.awrite(write)
     if isinstance(outcome, RequestError):
         raise outcome

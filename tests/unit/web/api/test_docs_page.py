@@ -65,6 +65,9 @@ _DASHBOARD_PROBLEMS = {
     "not_found",
     "method_not_allowed",
     "too_many_tokens",
+    "invalid_passkey",
+    "passkey_cloned",
+    "too_many_passkeys",
     "unavailable",
 }
 
