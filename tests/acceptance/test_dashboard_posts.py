@@ -123,7 +123,11 @@ def test_every_form_requires_a_valid_csrf_token(
     visitors = {}
     for email, form_path, paths in (
         (None, SIGN_IN, [SIGN_IN]),
-        (OTTO, SECOND_FACTOR, [SECOND_FACTOR, "/dashboard/enrol"]),
+        (
+            OTTO,
+            SECOND_FACTOR,
+            [SECOND_FACTOR, f"{SECOND_FACTOR}/passkey", f"{SECOND_FACTOR}/passkey/options", "/dashboard/enrol"],
+        ),
     ):
         visitor = Browser(service_with_seats)
         if email is not None:

@@ -161,7 +161,7 @@ def enrol(email: Email, *, config: Config = None) -> None:
 
 @app.command
 def reset_second_factor(email: Email, *, config: Config = None) -> None:
-    """Remove a lost second factor. Ends all sessions of the seat."""
+    """Remove a lost second factor, its recovery codes and passkeys. Ends all sessions of the seat."""
     from daybreak.access import operators
 
     ended = _write(

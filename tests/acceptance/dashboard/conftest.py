@@ -62,7 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
         program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
-            yield Service(f"http://127.0.0.1:{port}", state, keyring.load(folder / "keyring.json"))
+            yield Service(f"http://localhost:{port}", state, keyring.load(folder / "keyring.json"))
         finally:
             state.close()
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, Response, ViewportSize, expect
 
 from daybreak.credentials import totp
+from daybreak.domain.identity import Passkey
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
 from tests.acceptance.dashboard.sample import directory, snapshots
@@ -128,6 +129,30 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     owner.get_by_role("link", name=f"Revoke {name}").click()
     expect(owner.get_by_role("button", name="Revoke token")).to_be_visible()
     violations += _violations(owner, "revoke token")
+    assert violations == []
+
+
+def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
+    service.reset_seat(directory.KEEPER)
+    seat_id = directory.id_of(directory.KEEPER)
+    passkey = Passkey("bGFwdG9w", seat_id, "a2V5", 0, f"laptop {directory.HOSTILE}", datetime.now(UTC))
+    service.state.write(lambda stores: stores.passkeys.add(passkey))
+    page = open_with_axe()
+    sign_in(page, service, directory.KEEPER)
+    expect(page.get_by_role("button", name="Use a passkey")).to_be_visible()
+    violations = _violations(page, "second factor with a passkey")
+    page.get_by_label("Six-digit code").fill(totp.code_at(directory.SEED, int(time.time()) // 30))
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_url("**/files")
+    for path, title in (
+        ("", "Security"),
+        ("/passkeys/new", "Add passkey"),
+        (f"/passkeys/{passkey.reference}/rename", "Rename"),
+        (f"/passkeys/{passkey.reference}/remove", "Remove"),
+    ):
+        page.goto(service.account(directory.KITA, f"settings/security{path}"))
+        expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
+        violations += _violations(page, title)
     assert violations == []
 
 

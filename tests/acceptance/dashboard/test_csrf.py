@@ -34,7 +34,7 @@ def foreign_page() -> Iterator[Callable[[str], str]]:
 
     def serve(body: str) -> str:
         pages["/page"] = body
-        return f"http://127.0.0.1:{server.server_port}/page"
+        return f"http://localhost:{server.server_port}/page"
 
     yield serve
     server.shutdown()

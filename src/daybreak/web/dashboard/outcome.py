@@ -41,6 +41,10 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "token-gone": Flash("warn", "This token was already revoked."),
     "password-changed": Flash("good", "Password changed.", "Your other sessions have ended."),
     "factor-on": Flash("good", "Second factor turned on."),
+    "passkey-added": Flash("good", "Passkey added.", "You can use it at your next sign-in."),
+    "passkey-renamed": Flash("good", "Passkey renamed."),
+    "passkey-removed": Flash("good", "Passkey removed."),
+    "passkey-gone": Flash("warn", "This passkey was already removed."),
     "codes-exist": Flash(
         "warn",
         "This form was already sent.",

@@ -17,6 +17,7 @@ from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
 from daybreak.web.dashboard.page_handlers import account_page, operator_page, public_page
+from daybreak.web.dashboard.passkeys import handlers as passkeys
 from daybreak.web.dashboard.password_prompt import handlers as password_prompt
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
@@ -26,6 +27,7 @@ from daybreak.web.dashboard.tokens import handlers as tokens
 _ACCOUNT = "/dashboard/{client_id}"
 _TOKENS = f"{_ACCOUNT}/settings/tokens"
 _SECURITY = f"{_ACCOUNT}/settings/security"
+_PASSKEYS = f"{_SECURITY}/passkeys"
 _OPERATOR = "/dashboard/operator"
 
 
@@ -37,6 +39,7 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
         *_operator_routes(dashboard),
         *_token_routes(dashboard),
         *_security_routes(dashboard),
+        *_passkey_routes(dashboard),
         *_account_routes(dashboard),
     ]
 
@@ -59,6 +62,8 @@ def _public_routes(dashboard: DashboardContext) -> list[Route]:
         Route("/dashboard/sign-out", page(sign_in.sign_out), methods=["POST"]),
         Route("/dashboard/second-factor", page(second_factor.show_code_form)),
         Route("/dashboard/second-factor", page(second_factor.check_code), methods=["POST"]),
+        Route("/dashboard/second-factor/passkey", page(second_factor.check_passkey), methods=["POST"]),
+        Route("/dashboard/second-factor/passkey/options", page(second_factor.issue_passkey_options), methods=["POST"]),
         Route("/dashboard/enrol", page(second_factor.show_enrolment)),
         Route("/dashboard/enrol", page(second_factor.confirm_enrolment), methods=["POST"]),
     ]
@@ -105,6 +110,21 @@ def _security_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_SECURITY}/recovery-codes", form(security.replace_recovery_codes), methods=["POST"]),
         Route(f"{_SECURITY}/sessions/{{reference}}/end", form(security.end_session), methods=["POST"]),
         Route(f"{_SECURITY}/sign-out-everywhere", form(security.sign_out_everywhere), methods=["POST"]),
+    ]
+
+
+def _passkey_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(account_page, dashboard)
+    form = partial(account_page, dashboard, return_to="settings/security")
+    add = page(passkeys.add_passkey, return_to="settings/security/passkeys/new", kept_fields=("name",))
+    return [
+        Route(f"{_PASSKEYS}/new", page(passkeys.show_new_passkey_form)),
+        Route(f"{_PASSKEYS}/new", add, methods=["POST"]),
+        Route(f"{_PASSKEYS}/options", form(passkeys.issue_options), methods=["POST"]),
+        Route(f"{_PASSKEYS}/{{reference}}/rename", page(passkeys.show_rename_form)),
+        Route(f"{_PASSKEYS}/{{reference}}/rename", form(passkeys.rename_passkey), methods=["POST"]),
+        Route(f"{_PASSKEYS}/{{reference}}/remove", page(passkeys.show_remove_form)),
+        Route(f"{_PASSKEYS}/{{reference}}/remove", form(passkeys.remove_passkey), methods=["POST"]),
     ]
 
 

@@ -40,10 +40,12 @@ EMAILS = tuple(
     f"{name}@example.org"
     for name in (
         "maya", "analyst", "careful", "newcomer", "operator", "agency", "changer", "enroller",
-        "a.long.name." * 5 + "given.by.a.machine",
+        "a.long.name." * 5 + "given.by.a.machine", "keeper",
     )
 )  # fmt: skip
-OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY, CHANGER, ENROLLER, LONG_EMAIL = EMAILS
+OWNER, ANALYST, CAREFUL, NEWCOMER, OPERATOR, AGENCY, CHANGER, ENROLLER, LONG_EMAIL, KEEPER = EMAILS
+# Seats with a second factor.
+ENROLLED = (CAREFUL, KEEPER)
 
 
 def write_directory(state: State, ring: Keyring, now: datetime) -> None:
@@ -59,7 +61,8 @@ def write_directory(state: State, ring: Keyring, now: datetime) -> None:
         for grant in _grants():
             stores.directory.put_grants(grant)
         stores.seats.set_operator(id_of(OPERATOR), True)
-        _enrol(stores, ring, id_of(CAREFUL), now)
+        for email in ENROLLED:
+            _enrol(stores, ring, id_of(email), now)
         for hours, (host, roles) in enumerate((("north-1", ("web", "builder")), ("north-2", ("web",)))):
             started_at = now - timedelta(days=3, hours=hours)
             stores.nodes.record_heartbeat(Node(id_of(host), host, "1.0.0", started_at, now, roles))
@@ -75,9 +78,10 @@ def reset_seat(state: State, ring: Keyring, email: str, now: datetime) -> None:
 
     def write(stores: Stores) -> None:
         stores.sessions.end_all(seat_id, now, "the test")
-        # A reset keeps the last used code. Enrol again first, so that a test can use the current code.
+        # A reset keeps the last used code. Enrol again, so that a test can use the current code.
+        stores.seats.reset_second_factor(seat_id)
         _enrol(stores, ring, seat_id, now)
-        if email != CAREFUL:
+        if email not in ENROLLED:
             stores.seats.reset_second_factor(seat_id)
         for rule in throttle.second_factor_rules(AccessSettings(), seat_id=seat_id):
             stores.throttle.clear(rule.key)
@@ -122,6 +126,7 @@ def _grants() -> Iterator[Grant]:
     yield _grant(CHANGER, KITA)
     yield _grant(ENROLLER, KITA)
     yield _grant(LONG_EMAIL, LONG)
+    yield _grant(KEEPER, KITA)
     for client_id in AGENCY_IDS:
         yield _grant(AGENCY, client_id, "admin")
 

@@ -89,7 +89,7 @@ def main() -> None:
     address = TcpAddress("127.0.0.1", port)
 
     def load_app() -> Application:
-        services = open_services(folder, f"http://127.0.0.1:{port}", publish_at)
+        services = open_services(folder, f"http://localhost:{port}", publish_at)
 
         @asynccontextmanager
         async def background() -> AsyncIterator[None]:

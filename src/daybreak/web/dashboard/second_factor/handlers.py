@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access import enrolment, second_factor, sessions
+from daybreak.access import enrolment, passkey_login, passkeys, second_factor, sessions
+from daybreak.access.login import SessionStarted
 from daybreak.domain.errors import Conflict, DaybreakError, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import ResolvedSession
 from daybreak.web.dashboard.browser_session import (
@@ -22,7 +23,7 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
-from daybreak.web.dashboard.rendering import local_path, redirect, render_template
+from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.dashboard.second_factor.enrolment import (
     MAXIMUM_CODE_LENGTH,
     enrolment_context,
@@ -52,7 +53,7 @@ async def show_code_form(dashboard: DashboardContext, request: Request) -> Respo
     pending = await _load(dashboard, request)
     if not pending.resolved.seat.second_factor_enrolled:
         return redirect(dashboard, f"/dashboard/enrol?{urlencode({'next': pending.next_path})}")
-    return _code_page(pending, recovery=request.query_params.get("kind") == "recovery")
+    return await _code_page(pending, recovery=request.query_params.get("kind") == "recovery")
 
 
 async def check_code(dashboard: DashboardContext, request: Request) -> Response:
@@ -69,10 +70,31 @@ async def check_code(dashboard: DashboardContext, request: Request) -> Response:
             device_id=device_id(dashboard, request),
         )
     except (Unauthenticated, RateLimited, Unavailable) as error:
-        return _code_page(pending, recovery=recovery, outcome=_rejected(error))
-    response = redirect(dashboard, pending.next_path or f"/dashboard/{started.client_id}/files")
-    set_sign_in_cookies(dashboard, response, started)
-    return response
+        return await _code_page(pending, recovery=recovery, outcome=_rejected(error))
+    return _signed_in(pending, started)
+
+
+async def issue_passkey_options(dashboard: DashboardContext, request: Request) -> Response:
+    """Return the options with which the browser uses a passkey, as JSON."""
+    pending, _ = await _load_with_form(dashboard, request)
+    options = await passkey_login.begin(dashboard.services.access, pending.token)
+    return Response(options, media_type="application/json")
+
+
+async def check_passkey(dashboard: DashboardContext, request: Request) -> Response:
+    """Complete the sign-in with the browser's response of a passkey."""
+    pending, form = await _load_with_form(dashboard, request)
+    try:
+        started = await passkey_login.complete_login(
+            dashboard.services.access,
+            pending.token,
+            form.get("response", ""),
+            caller_of(request),
+            device_id=device_id(dashboard, request),
+        )
+    except (Unauthenticated, RateLimited, Unavailable) as error:
+        return await _code_page(pending, recovery=False, outcome=_rejected(error, "passkey"))
+    return _signed_in(pending, started)
 
 
 async def show_enrolment(dashboard: DashboardContext, request: Request) -> Response:
@@ -128,9 +150,16 @@ async def _load_with_form(dashboard: DashboardContext, request: Request) -> tupl
     return replace(pending, next_path=safe_redirect_path(form.get("next"), fallback="")), form
 
 
-def _rejected(error: DaybreakError) -> PageOutcome:
+def _rejected(error: DaybreakError, field_name: str = "code") -> PageOutcome:
     raise_if_ended(error)
-    return rejected(error, "code")
+    return rejected(error, field_name)
+
+
+def _signed_in(pending: PendingSignIn, started: SessionStarted) -> Response:
+    dashboard = pending.dashboard
+    response = redirect(dashboard, pending.next_path or f"/dashboard/{started.client_id}/files")
+    set_sign_in_cookies(dashboard, response, started)
+    return response
 
 
 def _base_context(pending: PendingSignIn) -> dict[str, object]:
@@ -138,10 +167,16 @@ def _base_context(pending: PendingSignIn) -> dict[str, object]:
     return {"csrf_field": lambda: csrf_field(pending.dashboard, sid), "next": pending.next_path}
 
 
-def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
-    context: dict[str, object] = {**_base_context(pending), "recovery": recovery}
+async def _code_page(pending: PendingSignIn, *, recovery: bool, outcome: PageOutcome = SUCCESS) -> Response:
+    access = pending.dashboard.services.access
+    offers_passkey = (
+        not recovery
+        and passkeys.are_available(access)
+        and bool(await passkeys.list_of_seat(access, pending.resolved.seat))
+    )
+    context: dict[str, object] = {**_base_context(pending), "recovery": recovery, "offers_passkey": offers_passkey}
     query = {"kind": "recovery"} if recovery else {}
-    return _form_page(pending, "second_factor/code.html", context, query, outcome)
+    return _form_page(pending, "second_factor/code.html", context, ("second-factor", query), outcome)
 
 
 async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS) -> Response:
@@ -157,14 +192,19 @@ async def _enrolment_page(pending: PendingSignIn, outcome: PageOutcome = SUCCESS
         "seat": seat,
         "required_by_account": initial_account is not None and initial_account.second_factor_required,
     }
-    return _form_page(pending, "second_factor/enrol.html", context, {}, outcome)
+    return _form_page(pending, "second_factor/enrol.html", context, ("enrol", {}), outcome)
 
 
 def _form_page(
-    pending: PendingSignIn, template: str, context: dict[str, object], query: dict[str, str], outcome: PageOutcome
+    pending: PendingSignIn,
+    template: str,
+    context: dict[str, object],
+    page_url: tuple[str, dict[str, str]],
+    outcome: PageOutcome,
 ) -> Response:
-    dashboard, request = pending.dashboard, pending.request
+    """Render a page of the sign-in. `page_url` is its path below /dashboard/ and its query, for reload and back."""
+    dashboard, (path, query) = pending.dashboard, page_url
     if outcome is not SUCCESS:
-        path = f"{local_path(dashboard, request)}?{urlencode({'next': pending.next_path, **query})}"
-        context["history_url"] = dashboard.root + path
-    return render_template(dashboard, request, template, context, outcome)
+        parameters = urlencode({"next": pending.next_path, **query})
+        context["history_url"] = f"{dashboard.root}/dashboard/{path}?{parameters}"
+    return render_template(dashboard, pending.request, template, context, outcome)

@@ -8,7 +8,7 @@ import hmac
 import msgspec.structs
 from starlette.responses import Response
 
-from daybreak.access import enrolment, passwords, sessions
+from daybreak.access import enrolment, passkeys, passwords, sessions
 from daybreak.domain.errors import (
     Conflict,
     Forbidden,
@@ -22,6 +22,7 @@ from daybreak.web.dashboard.form_ids import claim_form
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
+from daybreak.web.dashboard.passkeys.view import passkeys_context
 from daybreak.web.dashboard.password_prompt.handlers import prompt_or_raise
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.dashboard.second_factor.enrolment import (
@@ -147,7 +148,9 @@ async def _security_page(page: PageRequest, outcome: PageOutcome = SUCCESS) -> R
     services = page.dashboard.services
     codes_left = await services.state.aread(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))
     open_sessions = await sessions.list_open(services.access, page.active_session)
+    own_passkeys = await passkeys.list_of_seat(services.access, page.seat)
     context = security_context(page, codes_left, open_sessions)
+    context |= passkeys_context(page, own_passkeys)
     context |= _history(page, _PATH)
     return render_page(page, "security/page.html", "security", context, outcome)
 
