@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return [Row(*found) for found in _ROW.findall(PAGE.read_text("utf-8"))]
+    return [Row(*(cell.strip("*") for cell in found)) for found in _ROW.findall(PAGE.read_text("utf-8"))]
 
 
 def test_every_requirement_of_levels_1_and_2_is_listed_once(rows: list[Row]) -> None:
@@ -89,6 +89,12 @@ def test_named_tests_and_files_exist(rows: list[Row]) -> None:
 def test_totals_are_those_of_the_rows(rows: list[Row]) -> None:
     found = {chapter or "All": counts for chapter, *counts in _TOTAL.findall(PAGE.read_text("utf-8"))}
     assert found == dict(_totals(rows))
+
+
+def test_requirements_that_are_not_met_are_listed_at_the_top(rows: list[Row]) -> None:
+    sentence = re.search(r"^Not met: ([\d.,\s]+)\.$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sentence is not None
+    assert re.split(r",\s+", sentence[1]) == [row.number for row in rows if row.status == "not met"]
 
 
 def _totals(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:

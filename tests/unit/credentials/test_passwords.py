@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import subprocess
 import sys
@@ -118,3 +119,15 @@ def test_common_password_lists_are_the_reviewed_ones(name: str, digest: str, lic
     assert "Permission is hereby granted" in (text := folder.joinpath(license_name).read_text("utf-8")) or (
         "Redistribution and use" in text
     )
+
+
+def test_3000_listed_passwords_have_the_minimum_length() -> None:
+    """ASVS 5.0, 6.2.4, counts only passwords that the other rules accept."""
+    folder = files("daybreak.credentials").joinpath("common_passwords")
+    lists = gzip.decompress(folder.joinpath("django.txt.gz").read_bytes()), folder.joinpath("zxcvbn.txt").read_bytes()
+    listed = {line for line in b"\n".join(lists).decode().splitlines() if not line.startswith("#")}
+    long_ones = [text for text in listed if len(text) >= passwords.MINIMUM_LENGTH and len(set(text)) >= 5]
+    assert len(long_ones) > 3000
+    assert {passwords.weakness(text, email="ana@example.org") for text in long_ones} == {
+        "This password is too common. Choose another one."
+    }
