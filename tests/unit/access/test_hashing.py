@@ -78,13 +78,6 @@ def test_verify_accepts_only_the_hashed_password(hashing: PasswordHashing) -> No
     asyncio.run(scenario())
 
 
-def test_unknown_seat_takes_a_full_verification(hashing: PasswordHashing, blocked: Blocked) -> None:
-    blocked.release()
-    assert asyncio.run(hashing.verify(None, "any password")) is False
-    assert blocked.verified == ["any password"]
-    assert not passwords.needs_rehash(passwords.DUMMY_HASH), "it takes as long as a current hash"
-
-
 def test_thread_has_lower_priority_than_requests(hashing: PasswordHashing, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[int] = []
 
