@@ -27,12 +27,12 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist loadfile
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 
-.PHONY: help setup system azurite demo test test-unit test-random check bench docs lock sbom reference format clean
+.PHONY: help setup system npm demo test test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
-setup: $(DEV) system azurite
+setup: $(DEV) system npm
 
 # The three lock files contain each other, so each target also satisfies the ones before it.
 $(SERVER): requirements.lock pyproject.toml tools/setup-python
@@ -51,20 +51,20 @@ $(DEV): requirements-dev.lock pyproject.toml tools/setup-python
 system:
 	@tools/setup-system test
 
-# The Azure emulator, from npm. Tests that need it are skipped without it.
-azurite: $(DEV)
-	@tools/setup-azurite $(VENV)
+# An Azure emulator and an OpenID Connect provider, from npm. Tests that need them are skipped without them.
+npm: $(DEV)
+	@tools/setup-npm $(VENV)
 
 demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
-test: $(DEV) system azurite
+test: $(DEV) system npm
 	$(PYTEST) -n 2 --durations 15 $(TEST_ARGS)
 
 test-unit: $(UNIT)
 	$(PYTEST) -n auto -q tests/unit $(TEST_ARGS)
 
-test-random: $(DEV) system azurite
+test-random: $(DEV) system npm
 	HYPOTHESIS_PROFILE=random $(PYTEST) -n 2 -m hypothesis $(TEST_ARGS)
 
 check: $(DEV)

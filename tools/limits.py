@@ -51,12 +51,14 @@ def _publication() -> list[Row]:
 def _lifetimes() -> list[Row]:
     from daybreak.access.passkeys import CHALLENGE_LIFETIME
     from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, REAUTHENTICATION_LIFETIME
+    from daybreak.access.single_sign_on import REQUEST_LIFETIME
     from daybreak.credentials.totp import STEP_SECONDS
     from daybreak.web.api.link_operation import STORE_URL_SECONDS
 
     return [
         _setting("Session", "access.session_lifetime"),
         ("Login that waits for its second factor", _span(PENDING_LOGIN_LIFETIME), FIXED),
+        ("Sign-in at the single sign-on provider", _span(REQUEST_LIFETIME), FIXED),
         ("Code of an authenticator app", _seconds(STEP_SECONDS), FIXED),
         ("Challenge of a passkey", _span(CHALLENGE_LIFETIME), FIXED),
         ("Password confirmation before a sensitive action", _span(REAUTHENTICATION_LIFETIME), FIXED),

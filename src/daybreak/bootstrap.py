@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from daybreak.access.directory.sync import DirectorySync
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import KeyringFile
+    from daybreak.oidc.provider import Provider
     from daybreak.ports.files import FileStore
     from daybreak.ports.sources import PlatformSource
     from daybreak.ports.state import Node, State
@@ -149,7 +150,18 @@ def access_services(settings: Settings, state: "Database", keyring: "KeyringFile
         hashing=PasswordHashing(),
         clock=now_utc,
         random=os.urandom,
+        provider=open_provider(settings),
     )
+
+
+def open_provider(settings: Settings) -> "Provider | None":
+    """Return the provider of single sign-on, None if it is not configured. Raises OperatorError for its secret."""
+    if not settings.oidc.enabled:
+        return None
+    from daybreak.oidc.client_secret import read_client_secret
+    from daybreak.oidc.provider import CALLBACK_PATH, Provider
+
+    return Provider(settings.oidc, read_client_secret(settings.oidc), settings.base_url + CALLBACK_PATH, now_utc)
 
 
 @dataclass(frozen=True, slots=True)

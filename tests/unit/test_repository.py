@@ -94,14 +94,15 @@ def test_lock_file_pins_by_hash_without_addresses(name: str) -> None:
     assert [entry.splitlines()[0] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
 
 
-def test_azurite_lock_file_pins_by_hash_without_addresses() -> None:
-    folder = ROOT / "tests" / "parts" / "azurite"
+@pytest.mark.parametrize("name", ["azurite", "oidc-provider"])
+def test_npm_lock_files_pin_by_hash_without_addresses(name: str) -> None:
+    folder = ROOT / "tests" / "parts" / name
     locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     (wanted,) = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"].items()
-    assert ("azurite", locked["node_modules/azurite"]["version"]) == wanted
+    assert (name, locked[f"node_modules/{name}"]["version"]) == wanted
     assert locked.pop("")["dependencies"] == dict([wanted])
-    assert [name for name, package in locked.items() if not package["integrity"].startswith("sha512-")] == []
-    assert [name for name, package in locked.items() if "resolved" in package] == []
+    assert [path for path, package in locked.items() if not package["integrity"].startswith("sha512-")] == []
+    assert [path for path, package in locked.items() if "resolved" in package] == []
 
 
 def test_larger_lock_files_contain_the_smaller() -> None:

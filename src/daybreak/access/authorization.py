@@ -123,9 +123,13 @@ def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError |
     return account_fault(resolved.account, resolved.grant, None, "account", API_TOKEN_REQUIREMENT)
 
 
+# Authentication methods that count as a second factor: a code, a recovery code, a passkey, a trusted provider's own.
+SECOND_FACTOR_METHODS = frozenset({"otp", "recovery", "pop", "mfa"})
+
+
 def has_second_factor(session: Session) -> bool:
     """Whether the login used a second factor."""
-    return bool({"otp", "recovery", "pop"} & set(session.amr))
+    return bool(SECOND_FACTOR_METHODS & set(session.amr))
 
 
 def not_your_account() -> Forbidden:

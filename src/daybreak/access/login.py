@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import SECOND_FACTOR_METHODS
+from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import end_held_session
 from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
@@ -59,14 +62,15 @@ async def login(
     The session `held_sid`, which the browser held before, ends.
 
     Raises RateLimited; Unauthenticated(invalid_credentials), with the same content and timing whether or not the seat
-    exists; Forbidden(no_active_account); Unavailable.
+    exists; Forbidden(no_active_account, password_login_disabled); Unavailable.
     """
+    require_password_login(services.settings)
     now = services.clock()
     settings = services.settings.access
     typed_email = email.strip()
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
-        seat = stores.seats.by_email(typed_email) if _could_be_email(typed_email) else None
+        seat = stores.seats.by_email(typed_email) if could_be_email(typed_email) else None
         return seat, find_device(stores, device_id, seat) if seat is not None else None
 
     seat, device = await services.state.aread(find)
@@ -84,7 +88,8 @@ async def login(
     rehashed = None
     if seat.password_hash is not None and passwords.needs_rehash(seat.password_hash):
         rehashed = await services.hashing.hash(password)
-    start = SessionStart(services, seat, caller, device, kind, services.clock(), ("pwd",), held_sid)
+    now = services.clock()
+    start = SessionStart(services, seat, caller, device, kind, now, ("pwd",), proved_at=now, held_sid=held_sid)
     transaction = _PasswordLogin(start, rehashed, rules[0].key)
     outcome = await services.state.awrite(transaction.write)
     if not isinstance(outcome, Session):
@@ -96,7 +101,7 @@ async def login(
 class SessionStart:
     """The start of a session of a seat that has proved its identity by the methods `amr`.
 
-    It ends the session `held_sid`, which the browser held before.
+    `proved_at` is when it did so, None if that is unknown. The session `held_sid`, which the browser held before, ends.
     """
 
     services: AccessServices
@@ -106,7 +111,9 @@ class SessionStart:
     kind: SessionKind
     now: datetime
     amr: tuple[str, ...]
+    proved_at: datetime | None
     held_sid: str | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
     client_id: str | None = None
 
     def write(self, stores: Stores, seat: Seat) -> Session | Forbidden:
@@ -116,7 +123,8 @@ class SessionStart:
             stores.audit.append(self.event("no_active_account"))
             return no_active_account()
         policy = self.services.settings.access.require_second_factor
-        pending = seat.second_factor_enrolled or initial.second_factor_required or policy == "always"
+        required = seat.second_factor_enrolled or initial.second_factor_required or policy == "always"
+        pending = required and not SECOND_FACTOR_METHODS & set(self.amr)
         lifetime = PENDING_LOGIN_LIFETIME if pending else self.services.settings.access.session_lifetime
         session = Session(
             sid=self.services.new_id(),
@@ -126,7 +134,7 @@ class SessionStart:
             amr=self.amr,
             awaiting_second_factor=pending,
             kind=self.kind,
-            reauthenticated_at=self.now,
+            reauthenticated_at=self.proved_at,
             last_seen_at=self.now,
         )
         if self.held_sid is not None:
@@ -155,7 +163,7 @@ class SessionStart:
     def event(self, result: str, session: Session | None = None) -> AuditEvent:
         subject = f"session:{session.sid}" if session else None
         origin = EventOrigin(self.now, self.caller, self.seat, self.client_id, subject)
-        return origin.event("login", result, {"kind": self.kind})
+        return origin.event("login", result, {"kind": self.kind, **self.details})
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +228,8 @@ def no_active_account() -> Forbidden:
     return Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
 
 
-def _could_be_email(text: str) -> bool:
+def could_be_email(text: str) -> bool:
+    """Return whether a seat may have that text as its email. Other texts must not reach the database."""
     # Databases refuse NUL and lone surrogates.
     return len(text) <= MAX_EMAIL_INPUT_LENGTH and text.isprintable()
 

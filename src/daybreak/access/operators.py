@@ -14,7 +14,7 @@ from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import Seat
+from daybreak.domain.identity import Seat, SeatIdentity
 from daybreak.ports.state import Stores
 
 _SIGNED_OUT = "signed out by an operator"
@@ -73,6 +73,29 @@ def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str
     ended = stores.sessions.end_all(seat.seat_id, now, "second factor reset")
     _record(stores, seat, "second_factor.reset", now, actor)
     return ended
+
+
+def bind_identity(stores: Stores, seat: Seat, issuer: str, subject: str, now: datetime, *, actor: str) -> None:
+    """Bind a user of a single sign-on provider to a seat. Raises OperatorError if either is bound already."""
+    bound = [each.subject for each in stores.identities.list_for(seat.seat_id) if each.issuer == issuer]
+    if bound:
+        raise OperatorError(f"{seat.email} is bound to {bound[0]}. Run `daybreakd seat unbind {seat.email}` first.")
+    other = stores.identities.find(issuer, subject)
+    if other is not None:
+        owner = stores.seats.by_id(other.seat_id)
+        raise OperatorError(f"{subject} is bound to {owner.email if owner else other.seat_id}. Unbind that seat first.")
+    stores.identities.add(SeatIdentity(issuer, subject, seat.seat_id, now))
+    _record(stores, seat, "identity.bound", now, actor)
+
+
+def unbind_identities(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> tuple[int, int]:
+    """Remove the users bound to a seat and end its sessions. Returns the number of users and of sessions."""
+    stores.seats.get_for_update(seat.seat_id)
+    removed = stores.identities.remove_all(seat.seat_id)
+    ended = stores.sessions.end_all(seat.seat_id, now, "identity unbound") if removed else 0
+    if removed:
+        _record(stores, seat, "identity.unbound", now, actor)
+    return removed, ended
 
 
 def begin_enrolment(

@@ -7,6 +7,7 @@ import asyncio
 from msgspec.structs import replace
 
 from daybreak.access import throttle
+from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
 from daybreak.access.sessions import ActiveSession, session_ended
@@ -22,8 +23,9 @@ async def change_own(
     """Set a new password and end every other session of the seat. A dashboard session gets a new id.
 
     Returns the session. Raises Unauthenticated (`invalid_credentials`, `session_ended`),
-    InvalidRequest(weak_password), RateLimited, Unavailable(busy).
+    InvalidRequest(weak_password), Forbidden(password_login_disabled), RateLimited, Unavailable(busy).
     """
+    require_password_login(services.settings)
     now = services.clock()
     seat = active.seat
     await _check_new(services, new, seat.email)

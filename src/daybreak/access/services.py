@@ -9,13 +9,17 @@ from datetime import datetime
 
 from daybreak.access.hashing import PasswordHashing
 from daybreak.credentials.keyring import KeyringFile
+from daybreak.oidc.provider import Provider
 from daybreak.ports.state import State
 from daybreak.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class AccessServices:
-    """Dependencies of the access services. `clock` returns UTC instants, `random(n)` n random bytes."""
+    """Dependencies of the access services. `clock` returns UTC instants, `random(n)` n random bytes.
+
+    `provider` is the provider of single sign-on, None if it is not configured.
+    """
 
     settings: Settings
     state: State
@@ -23,6 +27,7 @@ class AccessServices:
     hashing: PasswordHashing
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
+    provider: Provider | None = None
 
     def new_id(self) -> str:
         """Return a random UUID as lower-case text."""

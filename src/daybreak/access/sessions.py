@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +13,7 @@ from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, session_fault
+from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
 from daybreak.credentials import session_jwt
@@ -55,12 +57,20 @@ class ActiveSession(msgspec.Struct, frozen=True):
         """Return the event origin of changes by the seat to its own sessions and secrets."""
         return EventOrigin(at, caller, self.seat, self.client_id, self.subject)
 
-    def renewal_event(self, action: str, at: datetime, caller: Caller, renewed: Session | None) -> AuditEvent:
+    def renewal_event(
+        self,
+        action: str,
+        at: datetime,
+        caller: Caller,
+        renewed: Session | None,
+        details: Mapping[str, object] | None = None,
+    ) -> AuditEvent:
         """Create the event of a change that renewed the session; None if it had ended."""
+        details = details or {}
         if renewed is None:
-            return self.origin(at, caller).event(action, "session_ended")
-        details = {"session": f"session:{renewed.sid}"} if renewed.sid != self.session.sid else {}
-        return self.origin(at, caller).event(action, "ok", details)
+            return self.origin(at, caller).event(action, "session_ended", details)
+        new_id = {"session": f"session:{renewed.sid}"} if renewed.sid != self.session.sid else {}
+        return self.origin(at, caller).event(action, "ok", {**details, **new_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,34 +269,47 @@ async def reauthenticate(services: AccessServices, active: ActiveSession, passwo
     """Verify the password again, which allows changes to secrets for a while. A dashboard session gets a new id.
 
     Returns the session. Raises RateLimited, Unauthenticated (`invalid_credentials`, `session_ended`),
-    Unavailable(busy).
+    Forbidden(password_login_disabled), Unavailable(busy).
     """
+    require_password_login(services.settings)
     now = services.clock()
     rules = throttle.password_rules(services.settings.access, seat_id=active.seat.seat_id, sid=active.session.sid)
     await throttle.count_attempt(services.state, rules, now)
     correct = await services.hashing.verify(active.seat.password_hash, password)
 
-    def write(stores: Stores) -> Session | None:
-        stores.sessions.mark_reauthenticated(active.session.sid, now)
-        confirmed = replace(active.session, reauthenticated_at=now)
-        session = renew(services, stores, confirmed, now, "password confirmed")
-        stores.audit.append(active.renewal_event("reauthenticated", now, caller, session))
-        return session
-
     if not correct:
         refused = active.origin(now, caller).event("reauthenticated", "invalid_credentials")
         await services.state.awrite(lambda stores: stores.audit.append(refused))
         raise Unauthenticated("The password is wrong.", code="invalid_credentials")
-    session = await services.state.awrite(write)
+    session = await services.state.awrite(lambda stores: mark_reauthenticated(services, stores, active, caller, now))
     if session is None:
         raise session_ended()
     return session
 
 
+def mark_reauthenticated(
+    services: AccessServices,
+    stores: Stores,
+    active: ActiveSession,
+    caller: Caller,
+    now: datetime,
+    details: Mapping[str, object] | None = None,
+) -> Session | None:
+    """Record that the user proved the identity again. Returns the session, None if it has ended."""
+    stores.sessions.mark_reauthenticated(active.session.sid, now)
+    confirmed = replace(active.session, reauthenticated_at=now)
+    session = renew(services, stores, confirmed, now, "password confirmed")
+    stores.audit.append(active.renewal_event("reauthenticated", now, caller, session, details))
+    return session
+
+
 def require_recent_password(services: AccessServices, session: Session) -> None:
-    """Raise Forbidden(reauthentication_required) unless the password was entered recently."""
-    entered_at = session.reauthenticated_at or session.started_at
-    if entered_at + REAUTHENTICATION_LIFETIME <= services.clock():
+    """Raise Forbidden(reauthentication_required) unless the password was entered recently, here or at the provider.
+
+    A sign-in with the provider is not enough: the provider may have had a session.
+    """
+    entered_at = session.reauthenticated_at or (session.started_at if "pwd" in session.amr else None)
+    if entered_at is None or entered_at + REAUTHENTICATION_LIFETIME <= services.clock():
         raise Forbidden("Enter your password again first.", code="reauthentication_required")
 
 

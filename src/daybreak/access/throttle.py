@@ -61,6 +61,11 @@ def known_device_rules(settings: AccessSettings, *, seat_id: str, device_id: str
     return [_rule(f"login:{seat_id}:{device_id}", settings.login_per_seat)]
 
 
+def single_sign_on_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
+    """Return the rules of a response of the single sign-on provider. The provider limits attempts on a user."""
+    return [_rule(f"oidc:{address_group(address)}", settings.login_per_address)]
+
+
 def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[ThrottleRule]:
     """Return the rules of entering the password again within a session."""
     return [_rule(f"password:{seat_id}:{sid}", settings.login_per_seat)]

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from daybreak.cli.errors import describe_error
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
-from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError
+from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable
 
 if TYPE_CHECKING:
     from daybreak.settings import Settings
@@ -34,6 +34,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
     checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
         ("addresses", _addresses),
         ("keyring", _keyring),
+        ("single sign-on", _single_sign_on),
         ("state database", _state),
         ("file store", _files),
         ("source", _source),
@@ -75,6 +76,21 @@ def _keyring(settings: "Settings") -> str:
 
     ring = open_keyring(settings).current()
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
+
+
+def _single_sign_on(settings: "Settings") -> str:
+    import asyncio
+
+    from daybreak.bootstrap import open_provider
+
+    provider = open_provider(settings)
+    if provider is None:
+        return "not configured"
+    try:
+        keys = asyncio.run(provider.check())
+    except ProviderUnavailable as error:
+        raise OperatorError(f"oidc.issuer: {error.detail}.") from None
+    return f"{provider.issuer}, {keys} keys; register the redirect URI {provider.redirect_uri}"
 
 
 def _encoder(settings: "Settings") -> str:

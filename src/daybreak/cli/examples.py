@@ -47,6 +47,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
         ("End the sessions on a lost computer", "daybreakd seat sign-out ana@example.org"),
+        ("Bind a seat to a user of single sign-on", "daybreakd seat bind ana@example.org 248289761001"),
         ("Remove the second factor of a lost phone", "daybreakd seat reset-second-factor ana@example.org"),
     ),
     "token": (

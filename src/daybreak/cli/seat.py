@@ -31,11 +31,12 @@ ACTOR = "operator"
 
 @app.command(name="list")
 def list_seats(*, json: AsJson = False, config: Config = None) -> None:
-    """List seats by email with their state, password, second factor and operator role."""
+    """List seats by email with their state, password, second factor, operator role and single sign-on."""
     from daybreak.bootstrap import open_state
 
     with closing(open_state(settings_of(config))) as state:
-        seats = state.read(lambda stores: stores.seats.list_all())
+        seats, bound = state.read(lambda stores: (stores.seats.list_all(), stores.identities.list_all()))
+    identities = {seat.seat_id: [each for each in bound if each.seat_id == seat.seat_id] for seat in seats}
     if json:
         print_json(
             [
@@ -46,13 +47,16 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
                     "password": seat.password_hash is not None,
                     "second_factor": seat.second_factor_enrolled,
                     "operator": seat.operator,
+                    "identities": [
+                        {"issuer": each.issuer, "subject": each.subject} for each in identities[seat.seat_id]
+                    ],
                 }
                 for seat in seats
             ]
         )
         return
     print_table(
-        ("EMAIL", "STATE", "PASSWORD", "SECOND FACTOR", "OPERATOR", "SEAT"),
+        ("EMAIL", "STATE", "PASSWORD", "SECOND FACTOR", "OPERATOR", "SINGLE SIGN-ON", "SEAT"),
         [
             (
                 seat.email,
@@ -60,6 +64,7 @@ def list_seats(*, json: AsJson = False, config: Config = None) -> None:
                 "set" if seat.password_hash is not None else "none",
                 "on" if seat.second_factor_enrolled else "off",
                 "yes" if seat.operator else "no",
+                ", ".join(each.subject for each in identities[seat.seat_id]) or "-",
                 seat.seat_id,
             )
             for seat in seats
@@ -168,6 +173,39 @@ def reset_second_factor(email: Email, *, config: Config = None) -> None:
         config, email, lambda stores, seat, now: operators.reset_second_factor(stores, seat, now, actor=ACTOR)
     )
     print_text(f"The second factor of {email} is removed. {ended} sessions ended.")
+
+
+@app.command
+def bind(
+    email: Email,
+    subject: Annotated[str, Parameter(help="The user's subject at the provider: the claim `sub` of its ID tokens.")],
+    *,
+    issuer: Annotated[str, Parameter(help="Issuer of the provider. Default: oidc.issuer.")] = "",
+    config: Config = None,
+) -> None:
+    """Bind a seat to a user of the single sign-on provider. Only that user can then sign in with the provider."""
+    from daybreak.access import operators
+
+    issuer = issuer or settings_of(config).oidc.issuer
+    if not issuer:
+        raise OperatorError("oidc.issuer is not set. Set it, or pass --issuer.")
+    _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.bind_identity(stores, seat, issuer, subject, now, actor=ACTOR),
+    )
+    print_text(f"{email} is bound to {subject} at {issuer}.")
+
+
+@app.command
+def unbind(email: Email, *, config: Config = None) -> None:
+    """Remove the binding of a seat to a user of the single sign-on provider. Ends all sessions of the seat."""
+    from daybreak.access import operators
+
+    removed, ended = _write(
+        config, email, lambda stores, seat, now: operators.unbind_identities(stores, seat, now, actor=ACTOR)
+    )
+    print_text(f"{email} is unbound. {ended} sessions ended." if removed else f"{email} was not bound.")
 
 
 @app.command

@@ -45,11 +45,12 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
     with _metrics_folder(settings) as folder:
         # Imported after the folder is known, and once for all workers.
         import daybreak.web.app  # noqa: F401
-        from daybreak.bootstrap import open_keyring, this_node
+        from daybreak.bootstrap import open_keyring, open_provider, this_node
         from daybreak.web.listener import claim_address
         from daybreak.web.server import ServerHooks, serve
 
         open_keyring(settings)
+        open_provider(settings)
         prepare_state(settings)
         address = claim_address(settings.listen)
         hooks = hooks or ServerHooks()

@@ -7,7 +7,6 @@ still exists: the state database is read on every request.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -19,6 +18,7 @@ from joserfc.jwk import OctKey
 from joserfc.jws import JWSRegistry
 
 from daybreak.credentials.keyring import Keyring, Purpose
+from daybreak.credentials.strict_json import StrictDecoder
 from daybreak.domain.identity import ID_PATTERN
 
 TokenType = Literal["session+jwt", "mfa+jwt"]
@@ -107,7 +107,7 @@ def _verify(token: str, keyring: Keyring, issuer: str) -> tuple[TokenType, Claim
         raise InvalidToken("header")
     typ, key = issued
     try:
-        payload = jwt.decode(token, key, registry=REGISTRY, decoder_cls=_StrictDecoder).claims
+        payload = jwt.decode(token, key, registry=REGISTRY, decoder_cls=StrictDecoder).claims
     except BadSignatureError:
         raise InvalidToken("signature") from None
     except (JoseError, ValueError, RecursionError):
@@ -130,21 +130,3 @@ def _claims(payload: dict[str, Any], typ: TokenType, issuer: str) -> tuple[Claim
     if typ == "session+jwt" and (claims.client_id is None or claims.device_id is None):
         raise InvalidToken("claims")
     return claims, not_before
-
-
-class _StrictDecoder(json.JSONDecoder):
-    """JSON decoder that rejects repeated members, `NaN` and `Infinity`, which Python's own accepts."""
-
-    def __init__(self) -> None:
-        super().__init__(object_pairs_hook=_unique_members, parse_constant=_reject_constant)
-
-
-def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("repeated member")
-    return members
-
-
-def _reject_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

@@ -9,6 +9,7 @@ DaybreakError
 │   ├── RateLimited             rate_limited
 │   └── Conflict                conflict
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
+│   └── ProviderUnavailable     provider_unavailable
 ├── SourceError                 the platform's data cannot be read or violates the contract
 │   └── SourceUnavailable       the source is unavailable (transient)
 ├── RunError                    a run cannot continue: disk short, verification failed, ...
@@ -119,6 +120,16 @@ class Unavailable(DaybreakError):
     def __init__(self, message: str, *, code: str | None = None, retry_after_seconds: int = 5) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
+
+
+class ProviderUnavailable(Unavailable):
+    """The provider of single sign-on cannot be reached or sends invalid responses. `detail` is for operators."""
+
+    code = "provider_unavailable"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("The sign-in provider does not respond correctly. Try again shortly.", retry_after_seconds=30)
+        self.detail = detail
 
 
 class SourceError(DaybreakError):

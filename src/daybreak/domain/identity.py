@@ -127,6 +127,15 @@ class InitialAccount(msgspec.Struct, frozen=True):
     second_factor_required: bool
 
 
+class SeatIdentity(msgspec.Struct, frozen=True):
+    """A user of a single sign-on provider, bound to the seat that it signs in."""
+
+    issuer: str
+    subject: str
+    seat_id: str
+    bound_at: datetime
+
+
 class Device(msgspec.Struct, frozen=True):
     """A device on which a seat has signed in."""
 

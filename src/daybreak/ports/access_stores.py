@@ -18,6 +18,7 @@ from daybreak.domain.identity import (
     ResolvedSession,
     ResolvedToken,
     Seat,
+    SeatIdentity,
     Session,
 )
 
@@ -156,6 +157,23 @@ class PasskeyStore(Protocol):
 
         Returns None when there is none, or it has expired.
         """
+
+
+class IdentityStore(Protocol):
+    """Users of single sign-on providers, and the seats they sign in."""
+
+    def find(self, issuer: str, subject: str) -> SeatIdentity | None: ...
+
+    def list_for(self, seat_id: str) -> list[SeatIdentity]:
+        """Return the users bound to a seat, by issuer and subject."""
+
+    def list_all(self) -> list[SeatIdentity]: ...
+
+    def add(self, identity: SeatIdentity) -> None:
+        """Bind a user. Raises Conflict when the user is bound already."""
+
+    def remove_all(self, seat_id: str) -> int:
+        """Remove every user bound to a seat and return their number."""
 
 
 class ApiTokenStore(Protocol):

@@ -16,6 +16,7 @@ from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.ports.access_stores import (
     ApiTokenStore,
     DirectoryStore,
+    IdentityStore,
     PasskeyStore,
     SeatStore,
     SessionStore,
@@ -72,6 +73,8 @@ class Stores(Protocol):
 
     @property
     def seats(self) -> SeatStore: ...
+    @property
+    def identities(self) -> IdentityStore: ...
     @property
     def sessions(self) -> SessionStore: ...
     @property

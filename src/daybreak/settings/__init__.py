@@ -1,6 +1,7 @@
 """The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen tree of models."""
 
 from daybreak.settings.load import Fault, SettingsFault, load_settings
+from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.sections import (
     AccessSettings,
     AuditSettings,
@@ -25,6 +26,7 @@ __all__ = [
     "GuardSettings",
     "KeysSettings",
     "MetricsSettings",
+    "OidcSettings",
     "Rate",
     "Settings",
     "SettingsFault",

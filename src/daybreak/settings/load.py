@@ -99,6 +99,8 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
         return Fault(key, f"is missing. Set it in the file or as {_variable(key)}.")
     cause = error.get("ctx", {}).get("error")
     advice = str(cause) if isinstance(cause, InvalidValue) else f"Use {notation_of(field).expected}{bounds_of(field)}."
+    if error["input"] is None:
+        return Fault(key, f"is missing. {advice}")
     origin = f" (from {_variable(key)})" if _variable(key) in variables else ""
     # Settings of Spark may contain a secret where none is allowed.
     value = "the value" if field.annotation in {SecretStr, Mapping[str, str]} else as_toml(error["input"], field)

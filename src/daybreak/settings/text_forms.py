@@ -16,6 +16,7 @@ _MAX_WINDOW = timedelta(days=365)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 # Names of Spark's settings with a secret as value, but not those that refer to a secret of Kubernetes.
 _SECRET_NAME = re.compile(r"password|token$|secret(?!s\.|KeyRef)|(account|access)[._]?key", re.IGNORECASE)
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _BYTES = {
     "B": 1,
     "KB": 10**3,
@@ -132,6 +133,23 @@ def parse_base_url(text: str) -> str:
         )
     host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
     return f"{parts.scheme}://{host}{parts.path}"
+
+
+def parse_issuer(text: str) -> str:
+    """Parse the issuer of an OpenID Connect provider, which is compared exactly and therefore not normalized.
+
+    Plain http is accepted on the loopback only.
+    """
+    if not text:
+        return text
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isascii() or re.search(r"\s", text):
+        raise ValueError
+    if parts.query or parts.fragment or parts.username is not None:
+        raise InvalidValue("Remove the user, query and fragment.")
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK_HOSTS:
+        raise InvalidValue("Use https: over plain HTTP, an attacker on the network could sign in as any user.")
+    return text
 
 
 def parse_listen(text: str) -> str:

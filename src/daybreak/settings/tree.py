@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.origin import current_origin
 from daybreak.settings.sections import (
     AccessSettings,
@@ -77,6 +78,7 @@ class Settings(BaseSettings):
     snapshot: SnapshotSettings
     guard: GuardSettings
     access: AccessSettings
+    oidc: OidcSettings
     directory: DirectorySettings
     audit: AuditSettings
     metrics: MetricsSettings

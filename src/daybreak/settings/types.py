@@ -22,6 +22,7 @@ from daybreak.settings.text_forms import (
     parse_duration,
     parse_files_url,
     parse_host_and_port,
+    parse_issuer,
     parse_listen,
     parse_rate,
     parse_size,
@@ -82,6 +83,12 @@ def _require_format(name: str) -> str:
     return name
 
 
+def _require_openid(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    if "openid" not in scopes:
+        raise InvalidValue('Add "openid": without it, the provider sends no ID token.')
+    return scopes
+
+
 def one_of(words: Sequence[str]) -> Notation:
     """Return the notation of a choice between words."""
     quoted = [f'"{word}"' for word in words]
@@ -137,6 +144,18 @@ BaseUrl = Annotated[
     str,
     AfterValidator(parse_base_url),
     Notation("http or https URL", 'the public URL of the service, such as "https://export.example.org"'),
+]
+Issuer = Annotated[
+    str,
+    AfterValidator(parse_issuer),
+    Notation("https URL", 'the https URL of the provider, such as "https://login.example.org"'),
+]
+Scopes = Annotated[
+    tuple[Annotated[str, BeforeValidator(_require_text)], ...],
+    BeforeValidator(_split),
+    AfterValidator(_require_unique),
+    AfterValidator(_require_openid),
+    Notation("list of scopes", 'a list of scopes such as ["openid", "email"]'),
 ]
 Listen = Annotated[
     str,

@@ -5,9 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from daybreak.domain.identity import Account, ApiToken, BillingState, Device, Grant, Passkey, Seat, Session
+from daybreak.domain.identity import (
+    Account,
+    ApiToken,
+    BillingState,
+    Device,
+    Grant,
+    Passkey,
+    Seat,
+    SeatIdentity,
+    Session,
+)
 from daybreak.state.columns import instant_of, instant_or_none, strings_of
-from daybreak.state.schema import accounts, api_tokens, devices, grants, passkeys, seats, sessions
+from daybreak.state.schema import (
+    accounts,
+    api_tokens,
+    devices,
+    grants,
+    passkeys,
+    seat_identities,
+    seats,
+    sessions,
+)
 
 ACCOUNT_COLUMNS = tuple(accounts.columns)
 GRANT_COLUMNS = tuple(grants.columns)
@@ -21,6 +40,7 @@ SEAT_COLUMNS = (
     seats.c.last_client_id,
 )
 SESSION_COLUMNS = tuple(column for column in sessions.columns if column.name != "passkey_challenge")
+IDENTITY_COLUMNS = tuple(seat_identities.columns)
 DEVICE_COLUMNS = tuple(devices.columns)
 PASSKEY_COLUMNS = tuple(passkeys.columns)
 TOKEN_COLUMNS = tuple(api_tokens.columns)
@@ -55,6 +75,12 @@ def seat_of(row: Sequence[Any]) -> Seat:
     """Return the seat of a row of SEAT_COLUMNS."""
     seat_id, email, password_hash, disabled, operator, enrolled, last_client_id = row
     return Seat(seat_id, email, password_hash, bool(disabled), bool(operator), bool(enrolled), last_client_id)
+
+
+def identity_of(row: Sequence[Any]) -> SeatIdentity:
+    """Return the user of a row of IDENTITY_COLUMNS."""
+    issuer, subject, seat_id, bound_at = row
+    return SeatIdentity(issuer, subject, seat_id, instant_of(bound_at))
 
 
 def session_of(row: Sequence[Any]) -> Session:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from daybreak.state.api_tokens import SqlApiTokens
 from daybreak.state.audit import SqlAudit
 from daybreak.state.directory import SqlDirectory
+from daybreak.state.identities import SqlIdentities
 from daybreak.state.nodes import SqlNodes
 from daybreak.state.passkeys import SqlPasskeys
 from daybreak.state.seats import SqlSeats
@@ -18,10 +19,22 @@ from daybreak.state.throttle import SqlThrottle
 class SqlStores:
     """Stores of one transaction. Not usable after it ends."""
 
-    __slots__ = ("api_tokens", "audit", "directory", "nodes", "passkeys", "seats", "sessions", "snapshots", "throttle")
+    __slots__ = (
+        "api_tokens",
+        "audit",
+        "directory",
+        "identities",
+        "nodes",
+        "passkeys",
+        "seats",
+        "sessions",
+        "snapshots",
+        "throttle",
+    )
 
     def __init__(self, connection: sa.Connection) -> None:
         self.seats = SqlSeats(connection)
+        self.identities = SqlIdentities(connection)
         self.sessions = SqlSessions(connection)
         self.passkeys = SqlPasskeys(connection)
         self.api_tokens = SqlApiTokens(connection)

@@ -57,7 +57,14 @@ LOG_IN = Operation(
             "Second factor required": LoginResult(examples.SEAT_ID, examples.PENDING_JWT),
         },
     ),
-    problems=("invalid_credentials", "no_active_account", "rate_limited", "busy", "state_unavailable"),
+    problems=(
+        "invalid_credentials",
+        "no_active_account",
+        "password_login_disabled",
+        "rate_limited",
+        "busy",
+        "state_unavailable",
+    ),
 )
 SEND_CODE = Operation(
     operation_id="sendSecondFactor",
@@ -112,7 +119,7 @@ REAUTHENTICATE = Operation(
     credential=SESSION,
     body=JsonBody(PasswordRequest),
     response=ResponseType("The password is confirmed.", NoneType, status=204),
-    problems=("invalid_credentials", "rate_limited"),
+    problems=("invalid_credentials", "password_login_disabled", "rate_limited"),
 )
 BEGIN_ENROLMENT = Operation(
     operation_id="beginSecondFactor",

@@ -99,6 +99,8 @@ def _actions(
     files = {"url": f"{dashboard.root}/dashboard/", "text": "Open files"}
     query = {"ended": "again"} | ({"next": local_path(dashboard, request)} if request.method == "GET" else {})
     sign_in = {"url": f"{dashboard.root}/dashboard/sign-in?{urlencode(query)}", "text": "Sign in again"}
+    if error.code in ("sign_in_refused", "provider_unavailable", "password_login_disabled"):
+        return [{"url": f"{dashboard.root}/dashboard/sign-in", "text": "Back to sign-in"}]
     if error.transient and request.method == "GET":
         return [{"url": str(request.url.path), "text": "Try again"}]
     if error.code == "second_factor_required":

@@ -22,6 +22,7 @@ from daybreak.web.dashboard.password_prompt import handlers as password_prompt
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
+from daybreak.web.dashboard.single_sign_on import handlers as single_sign_on
 from daybreak.web.dashboard.tokens import handlers as tokens
 
 _ACCOUNT = "/dashboard/{client_id}"
@@ -59,6 +60,8 @@ def _public_routes(dashboard: DashboardContext) -> list[Route]:
         Route("/dashboard/", page(sign_in.open_start_page)),
         Route("/dashboard/sign-in", page(sign_in.show_sign_in_form)),
         Route("/dashboard/sign-in", page(sign_in.sign_in), methods=["POST"]),
+        Route("/dashboard/sign-in/oidc", page(single_sign_on.start_sign_in)),
+        Route("/dashboard/sign-in/oidc/callback", page(single_sign_on.receive_response)),
         Route("/dashboard/sign-out", page(sign_in.sign_out), methods=["POST"]),
         Route("/dashboard/second-factor", page(second_factor.show_code_form)),
         Route("/dashboard/second-factor", page(second_factor.check_code), methods=["POST"]),
@@ -102,6 +105,7 @@ def _security_routes(dashboard: DashboardContext) -> list[Route]:
     return [
         Route(f"{_ACCOUNT}/confirm", page(password_prompt.show_password_prompt)),
         Route(f"{_ACCOUNT}/confirm", page(password_prompt.confirm_password), methods=["POST"]),
+        Route(f"{_ACCOUNT}/confirm/oidc", page(single_sign_on.start_reauthentication)),
         Route(_SECURITY, page(security.show_security)),
         Route(f"{_SECURITY}/password", form(security.change_password), methods=["POST"]),
         Route(f"{_SECURITY}/second-factor", page(security.show_second_factor)),

@@ -48,18 +48,28 @@ def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
 
 def read_cookie(request: Request, kind: str, *, secure: bool, keyring: Keyring) -> str | None:
     """Return the payload of the request's cookie, or None unless exactly one such cookie was sent."""
+    return unseal(cookie_value(request, kind, secure=secure), kind=kind, keyring=keyring)
+
+
+def cookie_value(request: Request, kind: str, *, secure: bool) -> str | None:
+    """Return the value of the request's cookie, or None unless exactly one such cookie was sent."""
     name = cookie_name(kind, secure=secure)
     # http.cookies takes quadratic time for quoted values before Python 3.11.10 (CVE-2024-7592). Ours are not quoted.
     pairs = [pair.partition("=") for field in request.headers.getlist("cookie") for pair in field.split(";")]
     values = [value.strip() for key, _, value in pairs if key.strip() == name]
-    return unseal(values[0], kind=kind, keyring=keyring) if len(values) == 1 else None
+    return values[0] if len(values) == 1 else None
 
 
 def set_cookie(response: Response, kind: str, payload: str, *, secure: bool, keyring: Keyring, seconds: int) -> None:
+    """Set the cookie to a signed payload."""
+    set_cookie_value(response, kind, seal(payload, kind=kind, keyring=keyring), secure=secure, seconds=seconds)
+
+
+def set_cookie_value(response: Response, kind: str, value: str, *, secure: bool, seconds: int) -> None:
     """Set the cookie: HttpOnly, SameSite=Lax, for the whole host."""
     response.set_cookie(
         cookie_name(kind, secure=secure),
-        seal(payload, kind=kind, keyring=keyring),
+        value,
         max_age=seconds,
         path="/",
         secure=secure,

@@ -42,6 +42,8 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "passkey_cloned": (401, "Passkey possibly copied"),
     "not_your_account": (403, "No access to this account"),
     "account_inactive": (403, "Account inactive"),
+    "password_login_disabled": (403, "Password login disabled"),
+    "sign_in_refused": (403, "Sign-in refused"),
     "no_active_account": (403, "No active account"),
     "second_factor_required": (403, "Second factor required"),
     "second_factor_not_enrolled": (403, "No second factor set up"),
@@ -78,6 +80,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "files_unavailable": (503, "Files unavailable"),
     "state_unavailable": (503, "State database unavailable"),
     "busy": (503, "Service busy"),
+    "provider_unavailable": (503, "Sign-in provider unavailable"),
     "second_factor_unreadable": (503, "Second factor cannot be checked"),
     "unavailable": (503, "Temporarily unavailable"),
 }

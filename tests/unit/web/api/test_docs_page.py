@@ -59,6 +59,8 @@ def test_page_shows_every_operation_and_error(page: str, described: DescribedApp
 # No operation of the API returns these.
 _DASHBOARD_PROBLEMS = {
     "weak_password",
+    "sign_in_refused",
+    "provider_unavailable",
     "cross_site",
     "https_required",
     "not_an_operator",

@@ -13,6 +13,7 @@ from daybreak.web.dashboard.forms import safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
+from daybreak.web.dashboard.provider_link import provider_link
 from daybreak.web.dashboard.rendering import redirect
 
 _MAXIMUM_PASSWORD_LENGTH = 1024
@@ -32,7 +33,7 @@ def prompt_or_raise(page: PageRequest, error: Forbidden, next_path: str) -> Resp
 
 async def show_password_prompt(page: PageRequest) -> Response:
     """Ask for the password."""
-    return _prompt_page(page, _next_path(page, page.request.query_params.get("next")))
+    return await _prompt_page(page, _next_path(page, page.request.query_params.get("next")))
 
 
 async def confirm_password(page: PageRequest) -> Response:
@@ -44,14 +45,22 @@ async def confirm_password(page: PageRequest) -> Response:
         session = await reauthenticate(page.dashboard.services.access, page.active_session, password, page.caller)
     except (Unauthenticated, RateLimited, Unavailable) as error:
         raise_if_ended(error)
-        return _prompt_page(page, next_path, rejected(error, "password"))
+        return await _prompt_page(page, next_path, rejected(error, "password"))
     response = redirect(page.dashboard, next_path)
     replace_session_cookie(page.dashboard, response, session)
     return response
 
 
-def _prompt_page(page: PageRequest, next_path: str, outcome: PageOutcome = SUCCESS) -> Response:
+async def _prompt_page(page: PageRequest, next_path: str, outcome: PageOutcome = SUCCESS) -> Response:
+    settings = page.dashboard.services.settings.oidc
+    identities = await page.dashboard.services.state.aread(lambda stores: stores.identities.list_for(page.seat.seat_id))
+    asks_password = settings.password_login and page.seat.password_hash is not None
+    offers_provider = not asks_password or any(each.issuer == settings.issuer for each in identities)
     context: dict[str, object] = {
+        "heading": "Confirm your password" if asks_password else "Confirm your identity",
+        "text": "Changing secrets requires your password" if asks_password else "Changing secrets requires a sign-in",
+        "asks_password": asks_password,
+        "provider": provider_link(page.dashboard, page.path("confirm/oidc"), next_path) if offers_provider else None,
         "history_url": page.dashboard.root + _prompt_path(page, next_path),
         "next": next_path,
         "lifetime": REAUTHENTICATION_LIFETIME,

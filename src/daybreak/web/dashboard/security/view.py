@@ -17,6 +17,7 @@ def security_context(
 ) -> dict[str, object]:
     """Return the variables of the page."""
     return {
+        "has_password": page.dashboard.services.settings.oidc.password_login and page.seat.password_hash is not None,
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "form_id": new_form_id(page),

@@ -27,6 +27,7 @@ from daybreak.web.dashboard.browser_session import (
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form, safe_redirect_path
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, rejected
+from daybreak.web.dashboard.provider_link import provider_link
 from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.request_state import caller_of
 
@@ -92,6 +93,13 @@ async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
     except (Unauthenticated, RateLimited, Unavailable) as error:
         outcome = rejected(error, "password")
         return _sign_in_page(dashboard, request, next_path=next_path, email=email, outcome=outcome)
+    return await continue_sign_in(dashboard, result, next_path)
+
+
+async def continue_sign_in(
+    dashboard: DashboardContext, result: SessionStarted | SecondFactorPending, next_path: str
+) -> Response:
+    """Set the cookies of a started session, and redirect to `next_path` or to the second factor."""
     if isinstance(result, SessionStarted):
         response = redirect(dashboard, next_path or f"/dashboard/{result.client_id}/files")
         set_sign_in_cookies(dashboard, response, result)
@@ -141,6 +149,8 @@ def _sign_in_page(
         "next": next_path,
         "email": email,
         "operator_contact": services.settings.operator_contact,
+        "password_login": services.settings.oidc.password_login,
+        "provider": provider_link(dashboard, "/dashboard/sign-in/oidc", next_path),
     }
     response = render_template(dashboard, request, "sign_in/page.html", context, outcome)
     set_form_cookie(dashboard, response, binding)

@@ -1,0 +1,108 @@
+"""HTTP requests to the provider: no redirects, bounded time and size, TLS except on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from daybreak.credentials.strict_json import StrictDecoder
+from daybreak.domain.errors import ProviderUnavailable
+from daybreak.settings.text_forms import LOOPBACK_HOSTS
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx
+
+DEADLINE_SECONDS = 10.0
+MAXIMUM_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """A GET request, or a POST request if it has a form."""
+
+    url: str
+    form: Mapping[str, str] | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderResponse:
+    """Status and parsed JSON object of a response."""
+
+    status: int
+    document: dict[str, Any] = field(repr=False)
+
+
+def is_secure(url: object) -> bool:
+    """Return whether a URL uses https, or http on the loopback."""
+    if not isinstance(url, str):
+        return False
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK_HOSTS))
+
+
+async def send(request: ProviderRequest) -> ProviderResponse:
+    """Send a request and parse the response. Raises ProviderUnavailable."""
+    # Imported here, because only processes that sign users in send requests.
+    import httpx
+
+    address = request.url.partition("?")[0]
+    if not is_secure(request.url):
+        raise ProviderUnavailable(f"{address} is not an https URL")
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            status, body = await _exchange(request)
+    except TimeoutError:
+        raise ProviderUnavailable(f"{address} did not respond within {DEADLINE_SECONDS:g} seconds") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise ProviderUnavailable(f"{address} cannot be reached: {str(error) or type(error).__name__}") from None
+    try:
+        document = json.loads(body, cls=StrictDecoder)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise ProviderUnavailable(f"{address} responded with status {status} and no JSON object")
+    return ProviderResponse(status, document)
+
+
+async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
+    import httpx
+
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", **request.headers}
+    # A new client for each request: sign-ins are rare, and an idle connection may have been closed.
+    async with httpx.AsyncClient(
+        verify=_trusted_certificates(), follow_redirects=False, timeout=DEADLINE_SECONDS
+    ) as client:
+        method = "GET" if request.form is None else "POST"
+        async with client.stream(method, request.url, data=request.form, headers=headers) as response:
+            return response.status_code, await _read_body(response)
+
+
+async def _read_body(response: httpx.Response) -> bytes:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise ProviderUnavailable(f"{response.url.host} sent a compressed response, which was not requested")
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > MAXIMUM_BYTES:
+            raise ProviderUnavailable(f"{response.url.host} sent more than {MAXIMUM_BYTES:,} bytes")
+    return bytes(body)
+
+
+@cache
+def _trusted_certificates() -> ssl.SSLContext:
+    """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
+    import httpx
+
+    return httpx.create_ssl_context()

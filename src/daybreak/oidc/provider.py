@@ -1,0 +1,188 @@
+"""The provider of single sign-on, with its metadata and keys in memory."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import structlog
+
+from daybreak.credentials.id_token import Expected, IdToken, InvalidIdToken, UnknownKey, validate
+from daybreak.domain.errors import ProviderUnavailable
+from daybreak.oidc.http import ProviderRequest, send
+from daybreak.oidc.metadata import ProviderMetadata, metadata_url, parse_metadata
+from daybreak.settings import OidcSettings
+
+_log = structlog.get_logger("daybreak.oidc")
+# How long metadata and keys are used before they are fetched again.
+CACHE_LIFETIME = timedelta(hours=1)
+# Minimum time between two fetches because of unknown keys.
+KEY_REFRESH_INTERVAL = timedelta(seconds=30)
+CALLBACK_PATH = "/dashboard/sign-in/oidc/callback"
+
+
+class TokenRefused(Exception):
+    """The provider refused the authorization code, or sent an invalid ID token. `reason` is a short stable word."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationRequest:
+    """The values of one authorization request that the response and the tokens must match."""
+
+    state: str
+    nonce: str = field(repr=False)
+    code_verifier: str = field(repr=False)
+    reauthenticate: bool = False
+
+
+class Provider:
+    """The configured provider. One instance per process."""
+
+    def __init__(
+        self, settings: OidcSettings, client_secret: str, redirect_uri: str, clock: Callable[[], datetime]
+    ) -> None:
+        self.issuer = settings.issuer
+        self.redirect_uri = redirect_uri
+        self._settings = settings
+        self._client_secret = client_secret
+        self._clock = clock
+        self._metadata: ProviderMetadata | None = None
+        self._metadata_fetched_at: datetime | None = None
+        self._keys: Sequence[Mapping[str, Any]] = ()
+        self._keys_fetched_at: datetime | None = None
+        self._keys_refreshed_at: datetime | None = None
+
+    async def metadata(self) -> ProviderMetadata:
+        """Return the metadata, at most an hour old. Raises ProviderUnavailable."""
+        if self._metadata is None or self._is_outdated(self._metadata_fetched_at):
+            document = await _get(metadata_url(self.issuer))
+            self._metadata = parse_metadata(document, self.issuer)
+            self._metadata_fetched_at = self._clock()
+        return self._metadata
+
+    async def authorization_url(self, request: AuthorizationRequest) -> str:
+        """Return the URL at which the user signs in: authorization code flow with PKCE (RFC 7636).
+
+        Raises ProviderUnavailable.
+        """
+        endpoint = (await self.metadata()).authorization_endpoint
+        parameters = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": " ".join(self._settings.scopes),
+            "state": request.state,
+            "nonce": request.nonce,
+            "code_challenge": _base64url(hashlib.sha256(request.code_verifier.encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        if request.reauthenticate:
+            # Ask for the credentials even if the provider has a session, and state when they were entered.
+            parameters |= {"prompt": "login", "max_age": "0"}
+        return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(parameters)}"
+
+    async def redeem(self, code: str, request: AuthorizationRequest, *, wants_email: bool) -> IdToken:
+        """Exchange an authorization code for a validated ID token.
+
+        With `wants_email`, a missing email is read from the userinfo endpoint.
+        Raises TokenRefused, ProviderUnavailable.
+        """
+        metadata = await self.metadata()
+        response = await send(self._token_request(metadata, code, request.code_verifier))
+        if response.status != 200:
+            error = response.document.get("error")
+            _log.warning("oidc.token_refused", status=response.status, error=str(error)[:60])
+            # invalid_grant: the code has expired or was used. Other errors have their cause in the configuration.
+            raise TokenRefused("invalid_grant" if error == "invalid_grant" else "token_request_refused")
+        id_token, access_token = response.document.get("id_token"), response.document.get("access_token")
+        if not isinstance(id_token, str) or not isinstance(access_token, str):
+            raise TokenRefused("no_id_token")
+        try:
+            claims = await self._validate(id_token, access_token, request.nonce)
+        except InvalidIdToken as error:
+            _log.warning("oidc.id_token_refused", reason=error.reason)
+            raise TokenRefused(f"id_token_{error.reason}") from None
+        if wants_email and claims.email is None and metadata.userinfo_endpoint is not None:
+            return await self._with_userinfo(claims, metadata.userinfo_endpoint, access_token)
+        return claims
+
+    async def check(self) -> int:
+        """Fetch metadata and keys, and return the number of keys. Raises ProviderUnavailable."""
+        return len(await self._current_keys())
+
+    def _token_request(self, metadata: ProviderMetadata, code: str, code_verifier: str) -> ProviderRequest:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": code_verifier,
+        }
+        client_id = self._settings.client_id
+        if metadata.client_authentication == "client_secret_post":
+            form |= {"client_id": client_id, "client_secret": self._client_secret}
+            return ProviderRequest(metadata.token_endpoint, form)
+        # RFC 6749 §2.3.1: both parts are form-encoded before they are joined.
+        credentials = f"{quote_plus(client_id)}:{quote_plus(self._client_secret)}"
+        basic = base64.b64encode(credentials.encode()).decode()
+        return ProviderRequest(metadata.token_endpoint, form, {"Authorization": f"Basic {basic}"})
+
+    async def _validate(self, id_token: str, access_token: str, nonce: str) -> IdToken:
+        keys = await self._current_keys()
+        expected = Expected(self.issuer, self._settings.client_id, nonce, self._clock().timestamp())
+        try:
+            return validate(id_token, keys, expected, access_token=access_token)
+        except UnknownKey:
+            # The provider has rotated its keys since they were fetched.
+            if not self._may_refresh_keys():
+                raise
+        self._keys_refreshed_at = self._clock()
+        return validate(id_token, await self._fetch_keys(), expected, access_token=access_token)
+
+    async def _current_keys(self) -> Sequence[Mapping[str, Any]]:
+        return await self._fetch_keys() if self._is_outdated(self._keys_fetched_at) else self._keys
+
+    async def _fetch_keys(self) -> Sequence[Mapping[str, Any]]:
+        document = await _get((await self.metadata()).jwks_uri)
+        keys = document.get("keys")
+        if not isinstance(keys, list):
+            raise ProviderUnavailable("the key set of the provider has no keys")
+        self._keys = [key for key in keys if isinstance(key, dict)]
+        self._keys_fetched_at = self._clock()
+        return self._keys
+
+    async def _with_userinfo(self, claims: IdToken, endpoint: str, access_token: str) -> IdToken:
+        """Add the email of the userinfo endpoint (OpenID Connect Core 1.0 §5.3)."""
+        document = await _get(endpoint, {"Authorization": f"Bearer {access_token}"})
+        if document.get("sub") != claims.subject:
+            raise TokenRefused("userinfo_subject")
+        email = document.get("email")
+        return claims.with_email(
+            email if isinstance(email, str) and email else None, verified=document.get("email_verified") is True
+        )
+
+    def _is_outdated(self, fetched_at: datetime | None) -> bool:
+        return fetched_at is None or fetched_at + CACHE_LIFETIME <= self._clock()
+
+    def _may_refresh_keys(self) -> bool:
+        refreshed_at = self._keys_refreshed_at
+        return refreshed_at is None or refreshed_at + KEY_REFRESH_INTERVAL <= self._clock()
+
+
+async def _get(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    response = await send(ProviderRequest(url, headers=headers or {}))
+    if response.status != 200:
+        raise ProviderUnavailable(f"{url.partition('?')[0]} responded with status {response.status}")
+    return response.document
+
+
+def _base64url(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")

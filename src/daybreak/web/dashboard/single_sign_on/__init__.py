@@ -1,0 +1,1 @@
+"""Sign-in and reauthentication at the OpenID Connect provider."""

@@ -1,0 +1,111 @@
+"""Handlers of single sign-on: redirects to the provider, and its response."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from daybreak.access import identity_login, single_sign_on
+from daybreak.access.services import AccessServices
+from daybreak.access.sessions import ActiveSession
+from daybreak.access.single_sign_on import Redirection, VerifiedResponse
+from daybreak.domain.errors import InvalidRequest, Unauthenticated
+from daybreak.web.dashboard.browser_session import (
+    SecondFactorRequired,
+    device_id,
+    find_session,
+    load_session,
+    raise_if_ended,
+    replace_session_cookie,
+    session_id,
+)
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.forms import safe_redirect_path
+from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value, set_cookie_value
+from daybreak.web.dashboard.sign_in.handlers import continue_sign_in
+from daybreak.web.request_state import caller_of
+
+_COOKIE = "oidc"
+_PARAMETERS = ("state", "code", "iss", "error")
+
+
+async def start_sign_in(dashboard: DashboardContext, request: Request) -> Response:
+    """Redirect to the provider."""
+    next_path = safe_redirect_path(request.query_params.get("next"), fallback="")
+    if _is_cross_site(request):
+        # Another site must not start a sign-in without the user.
+        return redirect(dashboard, "/dashboard/sign-in")
+    resolved = await find_session(dashboard, request)
+    if resolved is not None and not resolved.session.awaiting_second_factor:
+        return redirect(dashboard, next_path or "/dashboard/")
+    return _redirect_to_provider(dashboard, await single_sign_on.begin(_access(dashboard), next_path=next_path))
+
+
+async def start_reauthentication(page: PageRequest) -> Response:
+    """Redirect to the provider, which asks for the credentials again."""
+    next_path = safe_redirect_path(page.request.query_params.get("next"), fallback=page.path("files"))
+    if _is_cross_site(page.request):
+        return redirect(page.dashboard, next_path)
+    begun = await single_sign_on.begin(_access(page.dashboard), next_path=next_path, active=page.active_session)
+    return _redirect_to_provider(page.dashboard, begun)
+
+
+async def receive_response(dashboard: DashboardContext, request: Request) -> Response:
+    """Check the response of the provider, and sign in or reauthenticate."""
+    access, caller = _access(dashboard), caller_of(request)
+    cookie = cookie_value(request, _COOKIE, secure=dashboard.secure)
+    verified = await single_sign_on.verify_response(access, cookie, _response_parameters(request), caller)
+    if verified.request.sid is not None:
+        response = await _reauthenticate(dashboard, request, verified)
+    else:
+        result = await identity_login.sign_in(
+            access,
+            verified,
+            caller,
+            device_id=device_id(dashboard, request),
+            held_sid=session_id(dashboard, request),
+        )
+        response = await continue_sign_in(dashboard, result, verified.request.next_path)
+    clear_cookie(response, _COOKIE, secure=dashboard.secure)
+    return response
+
+
+async def _reauthenticate(dashboard: DashboardContext, request: Request, verified: VerifiedResponse) -> Response:
+    client_id = verified.request.client_id
+    resolved = await load_session(dashboard, request, client_id)
+    if resolved.session.awaiting_second_factor:
+        raise SecondFactorRequired
+    active = ActiveSession(resolved.session, resolved.seat, client_id, resolved.session.device_id or "", resolved)
+    try:
+        session = await identity_login.reauthenticate(_access(dashboard), active, verified, caller_of(request))
+    except Unauthenticated as error:
+        raise_if_ended(error)
+        raise
+    response = redirect(dashboard, verified.request.next_path)
+    replace_session_cookie(dashboard, response, session)
+    return response
+
+
+def _redirect_to_provider(dashboard: DashboardContext, begun: Redirection) -> Response:
+    response = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
+    seconds = int(single_sign_on.REQUEST_LIFETIME.total_seconds())
+    set_cookie_value(response, _COOKIE, begun.cookie, secure=dashboard.secure, seconds=seconds)
+    return response
+
+
+def _response_parameters(request: Request) -> dict[str, str]:
+    """Return the parameters of the response. Raises InvalidRequest if one is repeated (RFC 6749 §3.1)."""
+    query = request.query_params
+    if any(len(query.getlist(name)) > 1 for name in _PARAMETERS):
+        raise InvalidRequest("The response of the provider contains a parameter twice. Sign in again.")
+    return {name: query[name] for name in _PARAMETERS if name in query}
+
+
+def _is_cross_site(request: Request) -> bool:
+    return request.headers.get("sec-fetch-site") == "cross-site"
+
+
+def _access(dashboard: DashboardContext) -> AccessServices:
+    return dashboard.services.access

@@ -1,0 +1,235 @@
+"""Single sign-on with a real provider, in a browser."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from tests.acceptance.conftest import new_installation
+from tests.acceptance.dashboard.conftest import ignore_failed_loads
+from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, VIC, seat_id, totp_code
+from tests.acceptance.service import DAYBREAKD, Service, serving
+from tests.parts.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
+from tests.parts.waiting import free_port
+
+BUTTON = "Sign in with Example ID"
+
+
+@dataclass(frozen=True)
+class SingleSignOn:
+    """A service and its provider."""
+
+    service: Service
+    provider: OidcProvider
+
+    def open(self, page: Page, user: str, *, path: str = "/dashboard/") -> None:
+        """Open a page, and sign in at the provider."""
+        page.goto(self.service.base_url + path)
+        page.get_by_role("link", name=BUTTON).click()
+        self.log_in(page, user)
+
+    def log_in(self, page: Page, user: str) -> None:
+        """Fill in the form of the provider."""
+        page.get_by_label("User").fill(user)
+        page.get_by_role("button", name="Log in").click()
+
+    def run(self, *arguments: str) -> str:
+        """Run `daybreakd` with the configuration of the service, and return its output."""
+        file = self.service.installation.folder / "daybreak.toml"
+        return subprocess.run(
+            [*DAYBREAKD, *arguments, "--config", file], check=True, capture_output=True, text=True
+        ).stdout
+
+    def events(self, action: str) -> list[AuditEvent]:
+        """Return the audit events of an action, newest first."""
+        state = self.service.installation.state()
+        try:
+            return state.read(lambda stores: stores.audit.read(AuditQuery(action=action, newest_first=True)))
+        finally:
+            state.close()
+
+
+def single_sign_on(folder: Path, **settings: Any) -> Iterator[SingleSignOn]:
+    """Run a service with a provider. `settings` are those of the section `oidc`."""
+    installation, port = new_installation(folder), free_port()
+    secret = installation.folder / "client-secret"
+    secret.touch(mode=0o600)
+    secret.write_text(CLIENT_SECRET + "\n")
+    values = {
+        "oidc.issuer": f"http://127.0.0.1:{port}",
+        "oidc.client_id": CLIENT_ID,
+        "oidc.client_secret_file": "client-secret",
+        "oidc.name": "Example ID",
+        **{f"oidc.{name}": value for name, value in settings.items()},
+    }
+    with (
+        serving(installation, workers=1, settings=values) as service,
+        oidc_provider(f"{service.base_url}/dashboard/sign-in/oidc/callback", port=port) as provider,
+    ):
+        yield SingleSignOn(service, provider)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SingleSignOn]:
+    """A service that matches seats by email and accepts passwords too."""
+    yield from single_sign_on(tmp_path_factory.mktemp("sso"))
+
+
+@pytest.fixture
+def sso(shared: SingleSignOn) -> SingleSignOn:
+    """The shared service, with the users of every test."""
+    shared.provider.set_users(
+        {
+            "maya": {"email": MAYA, "email_verified": True},
+            "other maya": {"email": MAYA, "email_verified": True},
+            "unverified": {"email": VIC, "email_verified": False},
+            "stranger": {"email": "stranger@example.org", "email_verified": True},
+            "drew": {"email": DREW, "email_verified": True},
+            "carl": {"email": CARL, "email_verified": True, "amr": ["pwd", "mfa"]},
+            "ivan": {"email": IVAN, "email_verified": True},
+        }
+    )
+    return shared
+
+
+def test_user_signs_in_and_returns_to_the_page(page: Page, sso: SingleSignOn) -> None:
+    sso.open(page, "maya", path=f"/dashboard/{NORTH}/activity?action=login")
+    page.wait_for_url(f"**/dashboard/{NORTH}/activity?action=login")
+    expect(page.get_by_role("heading", name="Activity")).to_be_visible()
+    event = sso.events("login")[0]
+    assert (event.result, event.seat_id) == ("ok", seat_id(MAYA))
+    assert event.details == {"kind": "dashboard", "method": "oidc", "provider": sso.provider.issuer}
+    log = sso.service.program.log()
+    assert "/dashboard/sign-in/oidc/callback" in log
+    assert "code=" not in log
+    assert "state=" not in log
+
+
+def test_moved_email_does_not_move_access(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+    page.context.clear_cookies()
+    sso.provider.set_users(
+        {
+            "maya": {"email": "stranger@example.org", "email_verified": False},
+            "other maya": {"email": MAYA, "email_verified": True},
+        }
+    )
+    sso.open(page, "other maya")
+    expect(page.get_by_role("heading", name="Sign-in refused")).to_be_visible()
+    assert sso.events("login")[0].result == "bound_to_another_user"
+    page.context.clear_cookies()
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+    ignore_failed_loads(console_messages, 403)
+
+
+@pytest.mark.parametrize(
+    ("user", "reason", "text"),
+    [
+        ("stranger", "no_seat", "has no access to this service"),
+        ("unverified", "email_unverified", "has not verified your email address"),
+        ("drew", "seat_disabled", "has no access to this service"),
+        ("ivan", "no_active_account", "None of your accounts is active"),
+    ],
+)
+def test_refused_user_gets_a_page_with_a_way_back(
+    user: str, reason: str, text: str, page: Page, sso: SingleSignOn, console_messages: list[str]
+) -> None:
+    sso.service.installation.change(lambda stores: stores.seats.set_disabled(seat_id(DREW), True))
+    sso.open(page, user, path="/dashboard/")
+    expect(page.get_by_text(text)).to_be_visible()
+    assert sso.events("login")[0].result == reason
+    page.get_by_role("link", name=re.compile("Back to sign-in|Sign in again")).click()
+    expect(page.get_by_role("link", name=BUTTON)).to_be_visible()
+    ignore_failed_loads(console_messages, 403)
+
+
+def test_canceled_sign_in_leads_back(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
+    page.goto(sso.service.base_url + "/dashboard/")
+    page.get_by_role("link", name=BUTTON).click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Example ID did not confirm the sign-in.")).to_be_visible()
+    assert sso.events("login")[0].result == "denied_by_provider"
+    ignore_failed_loads(console_messages, 403)
+
+
+def test_own_second_factor_is_asked(page: Page, sso: SingleSignOn) -> None:
+    sso.open(page, "carl")
+    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
+    page.goto(f"{sso.service.base_url}/dashboard/{NORTH}/files")
+    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
+    page.get_by_label("Six-digit code").fill(totp_code())
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_url("**/files")
+
+
+def test_rotated_key_is_fetched(page: Page, sso: SingleSignOn) -> None:
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+    sso.provider.rotate_keys()
+    page.context.clear_cookies()
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+
+
+def test_password_works_next_to_single_sign_on(page: Page, sso: SingleSignOn) -> None:
+    page.goto(sso.service.base_url + "/dashboard/")
+    page.get_by_label("Email").fill(VIC)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/files")
+
+
+def test_provider_confirms_before_secrets_change(page: Page, sso: SingleSignOn) -> None:
+    sso.open(page, "maya", path=f"/dashboard/{NORTH}/settings/security")
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
+    page.get_by_role("link", name="Confirm with Example ID").click()
+    # The provider has a session, and asks nevertheless.
+    sso.log_in(page, "maya")
+    page.wait_for_url(f"**/dashboard/{NORTH}/settings/security")
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_role("heading", name=re.compile("second factor", re.IGNORECASE))).to_be_visible()
+    assert page.locator("#manual-key").count() == 1
+    assert sso.events("reauthenticated")[0].details["method"] == "oidc"
+
+
+def test_another_user_cannot_confirm(page: Page, sso: SingleSignOn, console_messages: list[str]) -> None:
+    sso.open(page, "maya", path=f"/dashboard/{NORTH}/settings/security")
+    page.get_by_role("button", name="Set up").click()
+    page.get_by_role("link", name="Confirm with Example ID").click()
+    sso.log_in(page, "stranger")
+    expect(page.get_by_text("You signed in as another user.")).to_be_visible()
+    assert sso.events("reauthenticated")[0].result == "another_user"
+    ignore_failed_loads(console_messages, 403)
+
+
+@pytest.fixture(scope="module")
+def exclusive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SingleSignOn]:
+    """A service without passwords that matches seats by subject and trusts the provider's second factor."""
+    folder = tmp_path_factory.mktemp("exclusive")
+    yield from single_sign_on(folder, match="subject", password_login=False, trust_second_factor=True)
+
+
+def test_only_bound_users_sign_in_by_subject(page: Page, exclusive: SingleSignOn, console_messages: list[str]) -> None:
+    exclusive.provider.set_users({"maya": {"email": MAYA, "email_verified": True}})
+    exclusive.open(page, "maya")
+    expect(page.get_by_text("has no access to this service")).to_be_visible()
+    event = exclusive.events("login")[0]
+    assert (event.result, event.details["identity"]) == ("no_seat", "maya")
+    exclusive.run("seat", "bind", MAYA, "maya")
+    page.context.clear_cookies()
+    exclusive.open(page, "maya")
+    page.wait_for_url("**/files")
+    assert "maya" in exclusive.run("seat", "list")
+    exclusive.run("seat", "unbind", MAYA)
+    page.reload()
+    expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    ignore_failed_loads(console_messages, 403)

@@ -1,0 +1,509 @@
+"""Single sign-on with a scripted provider over HTTP: what the service refuses, and how seats are found."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from daybreak.access import identity_login, operators, single_sign_on
+from daybreak.access.login import SecondFactorPending, SessionStarted
+from daybreak.access.second_factor import complete_login
+from daybreak.access.services import AccessServices
+from daybreak.access.sessions import ActiveSession, active_session, reauthenticate, require_recent_password
+from daybreak.access.single_sign_on import SignInRefused
+from daybreak.credentials.sealed_text import seal
+from daybreak.domain.errors import Forbidden, NotFound, ProviderUnavailable, RateLimited
+from daybreak.domain.identity import Caller, Seat
+from daybreak.oidc.provider import KEY_REFRESH_INTERVAL, Provider
+from daybreak.settings import AccessSettings, OidcSettings, Rate
+from tests.configured import configured
+from tests.parts.scripted_provider import (
+    CLIENT_ID,
+    CLIENT_SECRET,
+    ScriptedProvider,
+    new_key,
+    scripted_provider,
+    unsigned,
+)
+from tests.parts.scripted_service import Reply
+from tests.unit.access.instance import ALPHA, CALLER, INES, OMAR, PASSWORD, ROSA, Instance, open_instance
+
+REDIRECT_URI = "https://data.example.org/dashboard/sign-in/oidc/callback"
+MFA = {"amr": ["pwd", "mfa"]}
+
+
+@dataclass
+class Setup:
+    """The access services with a provider. Their clock starts at the current time."""
+
+    instance: Instance
+    provider: ScriptedProvider
+    services: AccessServices
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings of the section `oidc`."""
+        changed = configured(self.services.settings, oidc=settings)
+        provider = Provider(changed.oidc, CLIENT_SECRET, REDIRECT_URI, self.services.clock)
+        self.services = replace_fields(self.services, settings=changed, provider=provider)
+
+    def begin(self, active: ActiveSession | None = None) -> single_sign_on.Redirection:
+        begun = single_sign_on.begin(self.services, next_path="/dashboard/next", active=active)
+        return self.instance.run(begun)
+
+    def respond(
+        self, cookie: str | None, parameters: dict[str, str], caller: Caller = CALLER
+    ) -> SessionStarted | SecondFactorPending:
+        """Receive a response of the provider, as the callback does."""
+
+        async def work() -> SessionStarted | SecondFactorPending:
+            verified = await single_sign_on.verify_response(self.services, cookie, parameters, caller)
+            assert verified.request.next_path == "/dashboard/next"
+            return await identity_login.sign_in(self.services, verified, caller, device_id=None)
+
+        return self.instance.run(work())
+
+    def sign_in(self, **claims: Any) -> SessionStarted | SecondFactorPending:
+        """Sign in as the user with these claims."""
+        self.provider.claims = claims
+        begun = self.begin()
+        return self.respond(begun.cookie, self.provider.authorize(begun.url))
+
+    def signed_in(self, **claims: Any) -> SessionStarted:
+        started = self.sign_in(**claims)
+        assert isinstance(started, SessionStarted)
+        return started
+
+    def refusal(self, **claims: Any) -> str:
+        """Return the reason for which the sign-in is refused, which the audit trail must contain."""
+        with pytest.raises(SignInRefused) as refused:
+            self.sign_in(**claims)
+        assert self.instance.audit("login")[-1].result == refused.value.reason
+        return refused.value.reason
+
+    def confirm(self, active: ActiveSession, **claims: Any) -> None:
+        """Reauthenticate a session at the provider."""
+        self.provider.claims = claims
+        begun = self.begin(active)
+
+        async def work() -> None:
+            parameters = self.provider.authorize(begun.url)
+            verified = await single_sign_on.verify_response(self.services, begun.cookie, parameters, CALLER)
+            await identity_login.reauthenticate(self.services, active, verified, CALLER)
+
+        self.instance.run(work())
+
+    def active(self, started: SessionStarted) -> ActiveSession:
+        return self.instance.run(active_session(self.services, started.token))
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Iterator[Setup]:
+    with open_instance(tmp_path) as instance, scripted_provider() as provider:
+        instance.now[0] = datetime.now(UTC)
+        settings = OidcSettings(
+            issuer=provider.issuer, client_id=CLIENT_ID, client_secret=SecretStr(CLIENT_SECRET), name="Idp"
+        )
+        made = Setup(instance, provider, instance.services)
+        made.services = replace_fields(
+            instance.services, settings=instance.services.settings.model_copy(update={"oidc": settings})
+        )
+        made.configure()
+        yield made
+
+
+def test_first_sign_in_binds_the_user_to_the_seat(setup: Setup) -> None:
+    started = setup.signed_in()
+    assert (started.seat_id, started.session.kind, started.session.amr) == (ROSA, "dashboard", ("sso",))
+    identities = setup.instance.state.read(lambda stores: stores.identities.list_for(ROSA))
+    assert [(each.issuer, each.subject) for each in identities] == [(setup.provider.issuer, "user-1")]
+    event = setup.instance.audit("login")[-1]
+    assert event.details == {"kind": "dashboard", "method": "oidc", "provider": setup.provider.issuer}
+    assert [event.result for event in setup.instance.audit("identity.bound")] == ["ok"]
+
+
+def test_bound_user_keeps_the_seat_when_the_email_changes(setup: Setup) -> None:
+    setup.signed_in()
+    assert setup.signed_in(email="omar@example.org", email_verified=False).seat_id == ROSA
+
+
+def test_bound_seat_cannot_be_taken_by_another_user(setup: Setup) -> None:
+    setup.signed_in()
+    assert setup.refusal(sub="user-2") == "bound_to_another_user"
+
+
+@pytest.mark.parametrize("verified", [False, None, "true", 1])
+def test_email_must_be_verified(verified: object, setup: Setup) -> None:
+    assert setup.refusal(email_verified=verified) == "email_unverified"
+    assert setup.instance.state.read(lambda stores: stores.identities.list_all()) == []
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"email": "nobody@example.org"}, "no_seat"),
+        ({"email": "rosa@example.org\x00"}, "no_email"),
+        ({"email": ["rosa@example.org"]}, "no_email"),
+        ({"email": "R\u017fa@example.org"}, "no_seat"),
+    ],
+)
+def test_unknown_email_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
+    setup.provider.userinfo = {"sub": "user-1"}
+    assert setup.refusal(**claims) == reason
+
+
+def test_email_equal_only_after_case_folding_is_refused(setup: Setup) -> None:
+    setup.instance.write(lambda stores: stores.directory.put_seats(Seat(ROSA, "strasse@example.org")))
+    assert setup.refusal(email="stra\u00dfe@example.org") == "no_seat"
+    assert setup.signed_in(email="STRASSE@example.org").seat_id == ROSA
+
+
+def test_disabled_seat_is_refused(setup: Setup) -> None:
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    assert setup.refusal() == "seat_disabled"
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, False))
+    setup.signed_in()
+    setup.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    assert setup.refusal() == "seat_disabled"
+
+
+def test_unbound_subject_is_refused_when_matching_by_subject(setup: Setup) -> None:
+    setup.configure(match="subject")
+    assert setup.refusal() == "no_seat"
+    assert setup.instance.audit("login")[-1].details["identity"] == "user-1"
+    setup.instance.write(
+        lambda stores: operators.bind_identity(
+            stores, setup.instance.seat(ROSA), setup.provider.issuer, "user-1", setup.instance.now[0], actor="operator"
+        )
+    )
+    assert setup.signed_in(email=None).seat_id == ROSA
+
+
+def test_same_subject_of_another_issuer_is_another_user(setup: Setup) -> None:
+    setup.configure(match="subject")
+    setup.instance.write(
+        lambda stores: operators.bind_identity(
+            stores,
+            setup.instance.seat(ROSA),
+            "https://other.example",
+            "user-1",
+            setup.instance.now[0],
+            actor="operator",
+        )
+    )
+    assert setup.refusal() == "no_seat"
+
+
+def test_unbinding_ends_the_sessions(setup: Setup) -> None:
+    started = setup.signed_in()
+    seat = setup.instance.seat(ROSA)
+    unbound = setup.instance.write(
+        lambda stores: operators.unbind_identities(stores, seat, setup.instance.now[0], actor="operator")
+    )
+    assert unbound == (1, 1)
+    with pytest.raises(Exception, match="This session has ended"):
+        setup.active(started)
+    assert setup.signed_in(sub="user-2").seat_id == ROSA
+
+
+def test_own_second_factor_is_required(setup: Setup) -> None:
+    seed = setup.instance.enrol_second_factor(OMAR)
+    pending = setup.sign_in(email="omar@example.org", **MFA)
+    assert isinstance(pending, SecondFactorPending)
+    code = setup.instance.code(seed)
+    started = setup.instance.run(complete_login(setup.services, pending.token, code, CALLER))
+    assert started.session.amr == ("sso", "otp")
+    required = setup.sign_in(sub="user-2", email="ines@example.org", **MFA)
+    assert isinstance(required, SecondFactorPending)
+    assert required.seat_id == INES
+
+
+@pytest.mark.parametrize("claims", [MFA, {"acr": "phr"}])
+def test_trusted_second_factor_of_the_provider_is_accepted(claims: dict[str, object], setup: Setup) -> None:
+    setup.configure(trust_second_factor=True)
+    started = setup.signed_in(email="ines@example.org", **claims)
+    assert started.session.amr == ("sso", "mfa")
+    setup.active(started)
+    assert isinstance(setup.sign_in(email="ines@example.org"), SecondFactorPending)
+
+
+def test_response_is_accepted_once(setup: Setup) -> None:
+    begun = setup.begin()
+    setup.respond(begun.cookie, setup.provider.authorize(begun.url))
+    again = setup.provider.authorize(begun.url)
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(begun.cookie, again)
+    assert refused.value.reason == "request_used"
+
+
+def test_code_is_accepted_once(setup: Setup) -> None:
+    begun = setup.begin()
+    first = setup.provider.authorize(begun.url)
+    setup.respond(begun.cookie, first)
+    other = setup.begin()
+    stolen = setup.provider.authorize(other.url) | {"code": first["code"]}
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(other.cookie, stolen)
+    assert refused.value.reason == "invalid_grant"
+
+
+def test_code_of_another_request_is_refused(setup: Setup) -> None:
+    # The attacker injects the victim's code into a different sign-in; the code challenge differs.
+    victim, attacker = setup.begin(), setup.begin()
+    injected = setup.provider.authorize(attacker.url) | {"code": setup.provider.authorize(victim.url)["code"]}
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(attacker.cookie, injected)
+    assert refused.value.reason == "invalid_grant"
+
+
+@pytest.mark.parametrize("cookie", [None, "", "x", "00000000.AAAA", "kid.", "."])
+def test_response_without_the_cookie_is_refused(cookie: str | None, setup: Setup) -> None:
+    parameters = setup.provider.authorize(setup.begin().url)
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(cookie, parameters)
+    assert refused.value.reason == "no_request"
+    assert "/token" not in setup.provider.requests
+
+
+def test_response_for_another_browser_is_refused(setup: Setup) -> None:
+    attacker, victim = setup.begin(), setup.begin()
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(victim.cookie, setup.provider.authorize(attacker.url))
+    assert refused.value.reason == "state_mismatch"
+    assert "/token" not in setup.provider.requests
+
+
+def test_cookie_for_another_purpose_is_refused(setup: Setup) -> None:
+    keyring = setup.services.keyring.current()
+    content = json.dumps({"state": "s", "nonce": "n", "code_verifier": "v", "next_path": "", "started_at": 0})
+    cookie = seal(content.encode(), purpose="csrf", keyring=keyring, random=setup.services.random)
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(cookie, {"state": "s", "code": "c"})
+    assert refused.value.reason == "no_request"
+
+
+def test_late_response_is_refused(setup: Setup) -> None:
+    begun = setup.begin()
+    setup.instance.advance(minutes=10)
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(begun.cookie, setup.provider.authorize(begun.url))
+    assert refused.value.reason == "request_expired"
+
+
+@pytest.mark.parametrize("issuer", ["https://other.example", "", None])
+def test_response_of_another_issuer_is_refused(issuer: str | None, setup: Setup) -> None:
+    begun = setup.begin()
+    parameters = setup.provider.authorize(begun.url)
+    parameters = parameters | {"iss": issuer} if issuer is not None else {**parameters}
+    if issuer is None:
+        del parameters["iss"]
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(begun.cookie, parameters)
+    assert refused.value.reason == "response_issuer"
+    assert "/token" not in setup.provider.requests
+
+
+def test_response_without_issuer_is_accepted_from_providers_that_send_none(setup: Setup) -> None:
+    setup.provider.metadata = {"authorization_response_iss_parameter_supported": None}
+    begun = setup.begin()
+    parameters = setup.provider.authorize(begun.url)
+    del parameters["iss"]
+    assert isinstance(setup.respond(begun.cookie, parameters), SessionStarted)
+    wrong = setup.begin()
+    with pytest.raises(SignInRefused):
+        setup.respond(wrong.cookie, setup.provider.authorize(wrong.url, iss="https://other.example"))
+
+
+def test_error_of_the_provider_is_refused(setup: Setup) -> None:
+    begun = setup.begin()
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(begun.cookie, setup.provider.authorize(begun.url, error="access_denied"))
+    assert refused.value.reason == "denied_by_provider"
+
+
+@pytest.mark.parametrize("code", ["", "x" * 5000, "a\nb", "\u00e9"])
+def test_malformed_code_is_refused(code: str, setup: Setup) -> None:
+    begun = setup.begin()
+    with pytest.raises(SignInRefused) as refused:
+        setup.respond(begun.cookie, setup.provider.authorize(begun.url, code=code))
+    assert refused.value.reason == "no_code"
+
+
+def _hs256(provider: ScriptedProvider) -> Callable[[dict[str, Any]], str]:
+    """Sign with HMAC and the public key as secret."""
+    import base64
+
+    def encode(part: bytes) -> str:
+        return base64.urlsafe_b64encode(part).decode().rstrip("=")
+
+    def sign(claims: dict[str, Any]) -> str:
+        header = encode(json.dumps({"alg": "HS256", "kid": "first"}).encode())
+        text = f"{header}.{encode(json.dumps(claims).encode())}"
+        secret = provider.keys[0].as_pem(private=False)
+        return f"{text}.{encode(hmac.digest(secret, text.encode(), hashlib.sha256))}"
+
+    return sign
+
+
+@pytest.mark.parametrize(
+    ("issue", "reason"),
+    [
+        (lambda _: unsigned, "id_token_algorithm"),
+        (_hs256, "id_token_algorithm"),
+        (lambda provider: lambda claims: provider.sign(claims, new_key("first")), "id_token_signature"),
+        (lambda provider: lambda claims: provider.sign(claims, new_key("other")), "id_token_unknown_key"),
+        (lambda _: lambda _claims: "not.a.token", "id_token_malformed"),
+    ],
+    ids=["none", "hs256", "forged", "unknown key", "malformed"],
+)
+def test_forged_id_token_is_refused(issue: Callable[..., Any], reason: str, setup: Setup) -> None:
+    setup.provider.issue = issue(setup.provider)
+    assert setup.refusal() == reason
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"iss": "https://other.example"}, "id_token_issuer"),
+        ({"aud": "another"}, "id_token_audience"),
+        ({"azp": "another"}, "id_token_authorized_party"),
+        ({"nonce": "another"}, "id_token_nonce"),
+        ({"exp": 1}, "id_token_expired"),
+        ({"at_hash": "another"}, "id_token_access_token_hash"),
+    ],
+)
+def test_id_token_with_wrong_claims_is_refused(claims: dict[str, object], reason: str, setup: Setup) -> None:
+    assert setup.refusal(**claims) == reason
+
+
+def test_rotated_key_is_fetched_once_per_interval(setup: Setup) -> None:
+    setup.signed_in()
+    setup.provider.keys = [new_key("second")]
+    setup.signed_in()
+    assert setup.provider.requests.count("/jwks") == 2
+    setup.provider.keys = [new_key("third")]
+    assert setup.refusal() == "id_token_unknown_key"
+    assert setup.provider.requests.count("/jwks") == 2
+    setup.instance.now[0] += KEY_REFRESH_INTERVAL
+    setup.signed_in()
+    assert setup.provider.requests.count("/jwks") == 3
+
+
+def test_removed_key_is_refused_after_an_hour(setup: Setup) -> None:
+    setup.signed_in()
+    old, setup.provider.keys = setup.provider.keys[0], [new_key("second")]
+    setup.provider.issue = lambda claims: setup.provider.sign(claims, old)
+    setup.signed_in()
+    setup.instance.advance(minutes=59)
+    setup.provider.claims = {}
+    setup.instance.advance(minutes=1)
+    now = int(setup.instance.now[0].timestamp())
+    assert setup.refusal(iat=now, exp=now + 60) == "id_token_unknown_key"
+
+
+def test_missing_email_is_read_from_userinfo(setup: Setup) -> None:
+    setup.provider.userinfo = {"sub": "user-1", "email": "rosa@example.org", "email_verified": True}
+    assert setup.signed_in(email=None, email_verified=None).seat_id == ROSA
+
+
+def test_userinfo_of_another_user_is_refused(setup: Setup) -> None:
+    setup.provider.userinfo = {"sub": "user-2", "email": "rosa@example.org", "email_verified": True}
+    assert setup.refusal(email=None) == "userinfo_subject"
+
+
+def test_unavailable_provider_is_reported_and_recorded(setup: Setup) -> None:
+    begun = setup.begin()
+    setup.provider.replies["/token"] = Reply(500, b"<html>")
+    with pytest.raises(ProviderUnavailable):
+        setup.respond(begun.cookie, setup.provider.authorize(begun.url))
+    assert setup.instance.audit("login")[-1].result == "provider_unavailable"
+
+
+def test_attempts_are_limited_per_address(setup: Setup) -> None:
+    access = AccessSettings().model_copy(update={"login_per_address": Rate(3, timedelta(minutes=5))})
+    setup.services = replace_fields(
+        setup.services, settings=setup.services.settings.model_copy(update={"access": access})
+    )
+    for _ in range(3):
+        with pytest.raises(SignInRefused):
+            setup.respond(None, {})
+    with pytest.raises(RateLimited):
+        setup.respond(None, {})
+    begun = setup.begin()
+    elsewhere = Caller("198.51.100.9")
+    assert isinstance(setup.respond(begun.cookie, setup.provider.authorize(begun.url), elsewhere), SessionStarted)
+
+
+def test_provider_session_is_no_recent_password(setup: Setup) -> None:
+    active = setup.active(setup.signed_in())
+    with pytest.raises(Forbidden):
+        require_recent_password(setup.services, active.session)
+    now = int(setup.instance.now[0].timestamp())
+    recent = setup.active(setup.signed_in(auth_time=now - 60))
+    require_recent_password(setup.services, recent.session)
+    old = setup.active(setup.signed_in(auth_time=now - 601))
+    with pytest.raises(Forbidden):
+        require_recent_password(setup.services, old.session)
+
+
+def test_reauthentication_requires_a_new_sign_in_of_the_same_user(setup: Setup) -> None:
+    active = setup.active(setup.signed_in())
+    now = int(setup.instance.now[0].timestamp())
+    for claims, reason in (
+        ({"auth_time": now - 61}, "not_reauthenticated"),
+        ({}, "not_reauthenticated"),
+        ({"auth_time": now, "sub": "user-2"}, "another_user"),
+    ):
+        with pytest.raises(SignInRefused) as refused:
+            setup.confirm(active, **claims)
+        assert refused.value.reason == reason
+        assert setup.instance.audit("reauthenticated")[-1].result == reason
+    assert "prompt=login" in setup.begin(active).url
+    assert "max_age=0" in setup.begin(active).url
+    setup.confirm(active, auth_time=now)
+    assert setup.instance.audit("reauthenticated")[-1].result == "ok"
+
+
+def test_reauthentication_of_another_session_is_refused(setup: Setup) -> None:
+    first, second = setup.active(setup.signed_in()), setup.active(setup.signed_in())
+    begun = setup.begin(first)
+    setup.provider.claims = {"auth_time": int(setup.instance.now[0].timestamp())}
+
+    async def work() -> None:
+        parameters = setup.provider.authorize(begun.url)
+        verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
+        await identity_login.reauthenticate(setup.services, second, verified, CALLER)
+
+    with pytest.raises(SignInRefused) as refused:
+        setup.instance.run(work())
+    assert refused.value.reason == "another_user"
+
+
+def test_password_is_refused_when_password_login_is_off(setup: Setup) -> None:
+    from daybreak.access.login import login
+
+    started = setup.instance.run(setup.instance.log_in())
+    setup.configure(password_login=False)
+    with pytest.raises(Forbidden) as refused:
+        setup.instance.run(login(setup.services, email="rosa@example.org", password=PASSWORD, caller=CALLER))
+    assert refused.value.code == "password_login_disabled"
+    active = setup.active(started)
+    with pytest.raises(Forbidden):
+        setup.instance.run(reauthenticate(setup.services, active, PASSWORD, CALLER))
+    assert active.client_id == ALPHA
+
+
+def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:
+    with pytest.raises(NotFound):
+        setup.instance.run(single_sign_on.begin(setup.instance.services, next_path=""))
+    with pytest.raises(NotFound):
+        setup.instance.run(single_sign_on.verify_response(setup.instance.services, "", {}, CALLER))
