@@ -199,6 +199,12 @@ def test_workflows_run_the_documented_commands() -> None:
     assert "- run: make test-random\n" in (folder / "nightly.yml").read_text(encoding="utf-8")
 
 
+def test_vulnerability_check_refuses_skipped_packages() -> None:
+    command = "bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock\n"
+    for name in (".github/workflows/nightly.yml", "docs/contributing/release.md"):
+        assert command in (ROOT / name).read_text(encoding="utf-8")
+
+
 def test_workflows_pin_actions_by_commit() -> None:
     used = [
         action
