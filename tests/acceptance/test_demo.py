@@ -7,16 +7,18 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
+from tests.parts.waiting import free_port, wait_until
 
 PATIENCE_SECONDS = 240
-DEMO = (sys.executable, "-m", "daybreak.cli.main", "demo")
+DAYBREAKD = (sys.executable, "-m", "daybreak.cli.main")
+DEMO = (*DAYBREAKD, "demo")
 SIZES = ("--leaders", "9", "--members", "600", "--messages", "2000")
 
 
@@ -79,6 +81,65 @@ def test_second_start_reuses_the_demo(folder: Path, tmp_path: Path) -> None:
     campaigns = json.loads(gzip.decompress((tmp_path / "campaigns.json.gz").read_bytes()))
     assert campaigns
     assert "CAMPAIGN_ID" in campaigns[0]
+
+
+@pytest.mark.parametrize("command", ["serve", "web"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"LISTEN": "0.0.0.0:{port}"},
+        {"LISTEN": "[::]:{port}"},
+        {"LISTEN": "127.0.0.1:{port}", "BASE_URL": "https://export.example.org"},
+        {"LISTEN": "127.0.0.1:{port}", "BASE_URL": "http://192.0.2.1:8400"},
+    ],
+)
+def test_demo_is_not_served_to_other_machines(folder: Path, command: str, settings: Mapping[str, str]) -> None:
+    (line,) = _refusal(folder / "daybreak.toml", command, settings)
+    setting = list(settings)[-1].lower()
+    assert line.startswith(f"daybreakd: {setting} = '")
+    assert "owner@demo.example" in line
+    assert "Set listen and base_url to 127.0.0.1" in line
+
+
+def test_copied_demo_is_not_served_to_other_machines(folder: Path, tmp_path: Path) -> None:
+    """The seats identify the demo, not the folder or the configuration."""
+    assert _run("init", str(tmp_path / "copy")).returncode == 0
+    source, target = (f"sqlite:///{path}" for path in (folder / "state.db", tmp_path / "copied.db"))
+    copied = _run("state", "copy", source, target)
+    assert copied.returncode == 0, copied.stderr
+    config = tmp_path / "copy" / "daybreak.toml"
+    (line,) = _refusal(config, "serve", {"LISTEN": "0.0.0.0:{port}", "STATE__URL": target})
+    assert line.startswith("daybreakd: listen = '0.0.0.0:")
+    environment = {"DAYBREAK_STATE__URL": target}
+    for name in ("owner", "analyst", "visitor", "careful", "operator"):
+        disabled = _run("seat", "disable", f"{name}@demo.example", "-c", str(folder / "daybreak.toml"), **environment)
+        assert disabled.returncode == 0, disabled.stderr
+    settings = {"LISTEN": "127.0.0.1:{port}", "BASE_URL": "https://export.example.org", "STATE__URL": target}
+    assert _refusal(config, "web", settings) == []
+
+
+def _refusal(config: Path, command: str, settings: Mapping[str, str]) -> list[str]:
+    """Return the error with which a service ends, no line if it starts."""
+    environment = {f"DAYBREAK_{name}": value.format(port=free_port()) for name, value in settings.items()}
+    with running([*DAYBREAKD, command, "--config", config], environment=environment) as service:
+        wait_until(
+            lambda: not service.alive() or "ready" in service.log(), PATIENCE_SECONDS, what="the end or the start"
+        )
+        if service.alive():
+            return []
+        assert service.process.returncode == 1
+        return [line for line in service.log().splitlines() if line.startswith("daybreakd: ")]
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*DAYBREAKD, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
 
 
 def test_folder_of_another_demo_is_refused(folder: Path) -> None:

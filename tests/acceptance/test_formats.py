@@ -25,7 +25,8 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.formats import FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.cli.main import run
-from daybreak.demo.directory import OWNER_EMAIL, make_directory
+from daybreak.demo.directory import make_directory
+from daybreak.demo.emails import OWNER_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS

@@ -20,7 +20,8 @@ import pytest
 
 from daybreak.bootstrap import now_utc, open_state
 from daybreak.cli.main import run
-from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory, make_directory
+from daybreak.demo.directory import DemoDirectory, make_directory
+from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState

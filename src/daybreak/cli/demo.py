@@ -148,7 +148,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     from daybreak.access import api_tokens, operators
     from daybreak.bootstrap import now_utc, open_keyring, open_state
     from daybreak.credentials import totp
-    from daybreak.demo.directory import OWNER_EMAIL
+    from daybreak.demo.emails import OWNER_EMAIL
     from daybreak.ports.state import Stores
 
     keyring, owner = open_keyring(settings), directory.seat(OWNER_EMAIL)
@@ -245,7 +245,7 @@ def _wait_until_ready(prepared: _PreparedDemo, service: "subprocess.Popen[bytes]
 
 def _print_welcome(prepared: _PreparedDemo) -> None:
     from daybreak.credentials.totp import manual_key
-    from daybreak.demo.directory import OWNER_EMAIL
+    from daybreak.demo.emails import OWNER_EMAIL
     from daybreak.web.http.curl import download_command, save_token_command
 
     base, owner = prepared.settings.base_url, prepared.directory.seat(OWNER_EMAIL)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daybreak.cli.demo_guard import require_local_demo
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
 from daybreak.cli.options import Config, settings_of
@@ -53,6 +54,7 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
         open_provider(settings)
         prepare_state(settings)
         address = claim_address(settings.listen)
+        require_local_demo(settings, address)
         hooks = hooks or ServerHooks()
         if folder is not None:
             metrics = _metrics_process(settings, folder)

@@ -15,7 +15,8 @@ import httpx
 
 from daybreak.catalogue.formats import FORMATS
 from daybreak.catalogue.resources import RESOURCES
-from daybreak.demo.directory import OWNER_EMAIL, VISITOR_EMAIL, DemoDirectory
+from daybreak.demo.directory import DemoDirectory
+from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.domain.errors import OperatorError
 from daybreak.export.sql import literal
 

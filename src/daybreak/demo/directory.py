@@ -10,14 +10,16 @@ from uuid import UUID
 
 import duckdb
 
+from daybreak.demo.emails import (
+    ANALYST_EMAIL,
+    CAREFUL_EMAIL,
+    DEMO_EMAILS,
+    OPERATOR_EMAIL,
+    OWNER_EMAIL,
+    VISITOR_EMAIL,
+)
 from daybreak.export.sql import literal
 
-OWNER_EMAIL = "owner@demo.example"
-ANALYST_EMAIL = "analyst@demo.example"
-VISITOR_EMAIL = "visitor@demo.example"
-CAREFUL_EMAIL = "careful@demo.example"
-OPERATOR_EMAIL = "operator@demo.example"
-_EMAILS = (OWNER_EMAIL, ANALYST_EMAIL, VISITOR_EMAIL, CAREFUL_EMAIL, OPERATOR_EMAIL)
 _SMALL_PLATFORM_LEADERS = 6
 _PASSWORD_WORDS = (
     "amber", "birch", "cobalt", "dune", "ember", "fjord", "grove", "harbor", "indigo", "juniper", "kelp", "lantern",
@@ -72,7 +74,7 @@ def make_directory(platform: Path, seed: int) -> DemoDirectory:
     """
     leaders = _leaders(platform)
     draw = random.Random(seed)  # noqa: S311 - the demo prints the passwords; they must be reproducible
-    seats = _seats(seed, [leader.leader_id for leader in leaders], {email: _password(draw) for email in _EMAILS})
+    seats = _seats(seed, [leader.leader_id for leader in leaders], {email: _password(draw) for email in DEMO_EMAILS})
     small = len(leaders) <= _SMALL_PLATFORM_LEADERS
     careful, inactive = (None, None) if small else (leaders[5].leader_id, leaders[6].leader_id)
     with_tokens = {leader.leader_id for leader in leaders[:5]}

@@ -6,14 +6,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.access.directory.document import read_directory
-from daybreak.demo.directory import (
-    ANALYST_EMAIL,
-    CAREFUL_EMAIL,
-    OPERATOR_EMAIL,
-    OWNER_EMAIL,
-    VISITOR_EMAIL,
-    make_directory,
-)
+from daybreak.demo.directory import make_directory
+from daybreak.demo.emails import ANALYST_EMAIL, CAREFUL_EMAIL, OPERATOR_EMAIL, OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 
