@@ -233,3 +233,10 @@ def test_only_bound_users_sign_in_by_subject(page: Page, exclusive: SingleSignOn
     page.reload()
     expect(page.get_by_text("Your session has ended.")).to_be_visible()
     ignore_failed_loads(console_messages, 403)
+
+
+def test_other_sites_cannot_start_a_sign_in(sso: SingleSignOn) -> None:
+    for site, target in (("cross-site", "/dashboard/sign-in"), ("same-origin", f"{sso.provider.issuer}/")):
+        found = sso.service.get("/dashboard/sign-in/oidc", headers={"Sec-Fetch-Site": site})
+        assert found.status_code == 303
+        assert found.headers["Location"].startswith(target), site
