@@ -20,6 +20,7 @@ ATTACKS = {
     "Dashboard: forged forms",
     "Dashboard: pages",
     "Dashboard: secrets",
+    "Demo in production",
     "Finding out which emails exist",
     "Forged Host",
     "Forged or foreign ID token",
