@@ -18,7 +18,7 @@ def limits() -> str:
     for title, about, rows in (
         ("Publication", "", _publication()),
         ("Lifetimes", "", _lifetimes()),
-        ("Rates", "Attempts over a limit get `429 rate_limited` with `Retry-After`.", _rates()),
+        ("Rates", "Requests over a limit get `429 rate_limited` with `Retry-After`.", _rates()),
         ("Requests", "", _requests()),
         ("Downloads", "", _downloads()),
         ("Names and secrets", "", _names()),
@@ -73,6 +73,8 @@ def _rates() -> list[Row]:
     from daybreak.access.throttle import MAX_KNOWN_DEVICES
 
     return [
+        _setting("Requests for links by one seat on one account", "access.link_rate"),
+        _setting("Downloads by one seat on one account; the parts of a download count once", "access.link_rate"),
         _setting("Login attempts for one seat from one address", "access.login_per_seat"),
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
         _setting("Login attempts from one network (IPv4: one /24, IPv6: one /48)", "access.login_per_network"),
@@ -113,7 +115,6 @@ def _downloads() -> list[Row]:
     return [
         ("Size of a file", "unlimited", ""),
         ("Duration of a download", "unlimited: a link is checked when the download starts", ""),
-        ("Requests with one link", "unlimited until it expires", ""),
         ("Ranges in one request", str(MAX_RANGES), FIXED),
         _setting(
             f"Files over {_size(INLINE_BYTES)} that one worker sends at the same time, then `503 busy`",

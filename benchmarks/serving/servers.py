@@ -146,7 +146,7 @@ def daybreak(
 
 
 def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
-    """Write the configuration. The total rate of logins is not limited, but the rate per client address is."""
+    """Write the configuration. The rates of logins and links are not limited, but logins of one address are."""
     chosen = {
         "base_url": f"http://127.0.0.1:{port}",
         "listen": f"127.0.0.1:{port}",
@@ -154,6 +154,8 @@ def configure(home: Home, port: int, settings: Mapping[str, object]) -> None:
         "source.location": str(home.folder / "platform"),
         "snapshot.schedule": False,
         "access.login_overall": "1000000/5m",
+        "access.login_per_network": "1000000/5m",
+        "access.link_rate": "1000000/1m",
         "metrics.listen": f"127.0.0.1:{free_port()}",
         "trusted_proxies": ["127.0.0.1/32"],
         **settings,

@@ -182,6 +182,7 @@ class WebProcess:
 def build(settings: Settings) -> WebProcess:
     """Build the services of one web process. Raises OperatorError that names the setting and the fix."""
     from daybreak.access.audit_trail import AuditBuffer
+    from daybreak.access.link_rate import LinkRate
     from daybreak.downloads import DownloadServices
     from daybreak.web.services import Services
 
@@ -199,6 +200,7 @@ def build(settings: Settings) -> WebProcess:
             state=state,
             keyring=keyring,
             audit_buffer=AuditBuffer(state),
+            link_rate=LinkRate(state, settings.access.link_rate, now_utc),
             clock=now_utc,
             random=os.urandom,
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,12 +11,14 @@ import msgspec
 
 from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require, session_fault, token_fault
+from daybreak.access.link_rate import LinkRate
 from daybreak.catalogue.download_paths import download_paths, file_names
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import InvalidLink, LinkTarget
+from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot
@@ -35,6 +37,7 @@ class DownloadServices:
     state: State
     keyring: KeyringFile
     audit_buffer: AuditBuffer
+    link_rate: LinkRate
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
 
@@ -114,15 +117,21 @@ async def issue_link(
 ) -> IssuedLink:
     """Issue a link to a file of the current snapshot, or of an earlier one that is kept. No two links are equal.
 
-    Raises Forbidden (the same for foreign and unknown accounts), NotFound(snapshot_not_ready) with the seconds to the
-    next publication, NotFound(file_gone) for a snapshot that is not kept.
+    Raises RateLimited, Forbidden (the same for foreign and unknown accounts), NotFound(snapshot_not_ready) with the
+    seconds to the next publication, NotFound(file_gone) for a snapshot that is not kept.
     """
     now = services.clock()
 
-    async def record(result: str, details: dict[str, object]) -> None:
-        event = EventOrigin.of(principal, now, caller).event("link.issued", result, {**details, "file": named.name})
-        await services.audit_buffer.record(event)
+    def event(result: str, details: dict[str, object]) -> AuditEvent:
+        return EventOrigin.of(principal, now, caller).event("link.issued", result, {**details, "file": named.name})
 
+    async def record(result: str, details: dict[str, object]) -> None:
+        await services.audit_buffer.record(event(result, details))
+
+    # Refused requests count too: each of them is recorded in the audit trail.
+    await services.link_rate.count(
+        "link", principal.seat.seat_id, principal.account.client_id, lambda: event("rate_limited", {})
+    )
     try:
         require(principal, "download", client_id)
         file = await _find_file(services, client_id, named, snapshot_id, now)
@@ -147,7 +156,7 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     """Return the file of a link after checking its signature, its expiry, and that its credential is still valid.
 
     Refusals of correctly signed links are recorded in the audit trail. Raises Forbidden (`invalid_link`,
-    `link_expired`, `link_revoked`), NotFound (`unknown_file`, `file_gone`).
+    `link_expired`, `link_revoked`), NotFound (`unknown_file`, `file_gone`), RateLimited.
     """
     now = services.clock()
     named = file_named(request.file_name, services.settings.snapshot.formats)
@@ -165,16 +174,30 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
         return OpenedFile(request.client_id, named, found, target.subject, seat)
     origin = EventOrigin(now, caller, seat, request.client_id, target.subject)
     details = {"file": named.name, "snapshot_id": request.snapshot_id}
-    await services.audit_buffer.record(origin.event("file.fetched", found.code, details))
+    await record_download(services, origin, "file.fetched", found.code, details)
     raise found
 
 
 async def record_fetch(services: DownloadServices, opened: OpenedFile, caller: Caller) -> None:
-    """Record in the audit trail that a file is sent. Must be called before the first byte. Raises Unavailable."""
+    """Record in the audit trail that a file is sent. Must be called before the first byte.
+
+    Raises RateLimited, Unavailable.
+    """
     file = opened.file
     origin = EventOrigin(services.clock(), caller, opened.seat, opened.client_id, opened.subject)
     details = {"file": opened.named.name, "snapshot_id": file.snapshot_id, "bytes": file.stored.bytes}
-    await services.audit_buffer.record(origin.event("file.fetched", "ok", details))
+    await record_download(services, origin, "file.fetched", "ok", details)
+
+
+async def record_download(
+    services: DownloadServices, origin: EventOrigin, action: str, result: str, details: Mapping[str, object]
+) -> None:
+    """Count a download, or its refusal, and record it in the audit trail. Raises RateLimited, Unavailable."""
+    owner = origin.seat.seat_id if origin.seat is not None else origin.subject or ""
+    await services.link_rate.count(
+        "download", owner, origin.client_id or "", lambda: origin.event(action, "rate_limited", details)
+    )
+    await services.audit_buffer.record(origin.event(action, result, details))
 
 
 async def manifest(services: DownloadServices, principal: Principal, client_id: str) -> Manifest:

@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 _MAX_ATTEMPTS = 5
 _FIRST_WAIT_SECONDS = 0.5
-_MAX_WAIT_SECONDS = 60.0
+# Longer than the one minute of the service's limit on links.
+_MAX_WAIT_SECONDS = 90.0
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 
@@ -85,13 +86,17 @@ class Connection:
         headers = {"Range": f"bytes={offset}-"} if offset else {}
         link = self._absolute(url)
         try:
-            with self._http.stream("GET", link, headers=headers, follow_redirects=True) as response:
-                if response.is_success:
-                    start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
-                    yield start, response.iter_raw()
-                    return
-                response.read()
-                raise _error_of(response)
+            for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+                with self._http.stream("GET", link, headers=headers, follow_redirects=True) as response:
+                    if response.is_success:
+                        start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
+                        yield start, response.iter_raw()
+                        return
+                    response.read()
+                wait = _retry_wait(response, attempts_left)
+                if wait is None:
+                    raise _error_of(response)
+                time.sleep(wait)
         except (httpx.RequestError, httpx.InvalidURL) as fault:
             raise Unreachable(f"The transfer was interrupted: {_text_of(fault)}.") from fault
 

@@ -63,7 +63,7 @@ Call = Callable[..., Any]
 @pytest.fixture(scope="module")
 def private_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service whose limits, accounts and files only these tests use."""
-    settings = {"access.login_per_seat": "8/5m"}
+    settings = {"access.login_per_seat": "8/5m", "access.link_rate": "200/1h"}
     with serving(new_installation(Path(tmp_path_factory.mktemp("contract"))), settings=settings, workers=1) as found:
         yield found
 
@@ -313,6 +313,17 @@ def exceed_rates(service: Service) -> None:
     until_limited(lambda: calls["sendSecondFactor"](token=pending))
     calls["beginSecondFactor"](token=enrolling)
     until_limited(lambda: calls["confirmSecondFactor"](token=enrolling))
+    files = service.token(FREYA, FOREIGN)
+    link = service.link(files, FOREIGN)
+
+    def until_refused(send: Call, allowed: int) -> None:
+        statuses = [send().status_code for _ in range(202)]
+        assert set(statuses) <= {allowed, 429}
+        assert statuses[-1] == 429
+
+    until_refused(lambda: service.request_file(files, FOREIGN), 302)
+    until_refused(lambda: service.get(link), 200)
+    until_refused(lambda: service.get(f"/download/v1/audit/{FOREIGN}", token=files), 200)
 
 
 def claims_of(service: Service, token: str) -> Claims:

@@ -15,6 +15,7 @@ from msgspec.structs import replace as changed_to
 from daybreak import downloads
 from daybreak.access import api_tokens, operators, sessions
 from daybreak.access.audit_trail import AuditBuffer
+from daybreak.access.link_rate import LinkRate
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
@@ -58,6 +59,7 @@ def services(instance: Instance) -> DownloadServices:
         state=instance.state,
         keyring=instance.services.keyring,
         audit_buffer=AuditBuffer(instance.state),
+        link_rate=LinkRate(instance.state, DEFAULTS.access.link_rate, instance.services.clock),
         clock=instance.services.clock,
         random=secrets.token_bytes,
     )

@@ -212,13 +212,14 @@ class ThrottleRule:
 class ThrottleStore(Protocol):
     """Attempt counters, shared by all workers and nodes."""
 
-    def count(self, rules: Sequence[ThrottleRule], now: datetime) -> ThrottleRule | None:
-        """Count one attempt against every rule, atomically. Returns the exceeded rule, None when allowed.
+    def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> ThrottleRule | None:
+        """Count attempts against every rule, atomically. Returns the exceeded rule, None when all are allowed.
 
-        A refused attempt is not counted.
+        Refused attempts are not counted.
         """
 
-    def retry_after_seconds(self, rule: ThrottleRule, now: datetime) -> int: ...
+    def retry_after_seconds(self, rule: ThrottleRule, now: datetime, *, attempts: int = 1) -> int:
+        """Return the time until that many attempts are allowed."""
 
     def clear(self, key: str) -> None: ...
 

@@ -255,6 +255,11 @@ class AccessSettings(Section):
         le=timedelta(hours=12),
         description="Lifetime of a signed link.",
     )
+    link_rate: RateLimit = Field(
+        default=Rate(1200, timedelta(minutes=1)),
+        description="Links that one seat may request on one account, with all its sessions and API tokens. The same "
+        "limit applies to the downloads of the seat on the account.",
+    )
     login_per_seat: RateLimit = Field(
         default=Rate(10, timedelta(minutes=5)), description="Login attempts for one seat from one address."
     )

@@ -69,9 +69,9 @@ def _in_window(rule: ThrottleRule, hits: _Hits, now_us: int) -> _Hits:
     return [hit for hit in hits if now_us - window_us < hit[0] <= latest]
 
 
-def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int) -> int:
-    """Return the microseconds until the next attempt is allowed, 0 for now."""
-    excess = sum(count for _, count in counted) - rule.limit
+def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int, attempts: int) -> int:
+    """Return the microseconds until that many attempts are allowed, 0 for now."""
+    excess = sum(count for _, count in counted) + attempts - 1 - rule.limit
     wait = 0
     for at_us, count in counted:
         if excess < 0:
@@ -87,7 +87,7 @@ class SqlThrottle:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def count(self, rules: Sequence[ThrottleRule], now: datetime) -> ThrottleRule | None:
+    def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> ThrottleRule | None:
         if not rules:
             return None
         # The same order in every transaction, so that two never deadlock.
@@ -98,14 +98,14 @@ class SqlThrottle:
         changes = []
         for rule in ordered:
             counted = _in_window(rule, stored[rule.key, rule.window_seconds], now_us)
-            wait_us = _wait_us(rule, counted, now_us)
+            wait_us = _wait_us(rule, counted, now_us, attempts)
             if wait_us > 0 and (longest is None or wait_us > longest[0]):
                 longest = (wait_us, rule)
             slot = _slot(rule, now_us)
             if counted and counted[-1][0] == slot:
-                counted[-1][1] += 1
+                counted[-1][1] += attempts
             else:
-                counted.append([slot, 1])
+                counted.append([slot, attempts])
             over_at = _EPOCH + timedelta(microseconds=slot + rule.window_seconds * _SECOND)
             changes.append(
                 {"k": rule.key, "w": rule.window_seconds, "new_hits": sorted(counted), "new_over_at": over_at}
@@ -119,14 +119,14 @@ class SqlThrottle:
         self._connection.execute(_COUNT, changes)
         return None
 
-    def retry_after_seconds(self, rule: ThrottleRule, now: datetime) -> int:
+    def retry_after_seconds(self, rule: ThrottleRule, now: datetime, *, attempts: int = 1) -> int:
         hits = self._connection.execute(
             sa.select(throttle.c.hits).where(
                 throttle.c.key == rule.key, throttle.c.window_seconds == rule.window_seconds
             )
         ).scalar()
         now_us = _microseconds(now)
-        wait_us = _wait_us(rule, _in_window(rule, hits or [], now_us), now_us)
+        wait_us = _wait_us(rule, _in_window(rule, hits or [], now_us), now_us, attempts)
         return max(1, -(-wait_us // _SECOND)) if wait_us else 0
 
     def clear(self, key: str) -> None:

@@ -68,6 +68,20 @@ def test_retries_of_a_busy_service_end(service: ScriptedService, connection: Con
     assert len(service.requests) == 5
 
 
+def test_retry_after_of_a_rate_limit_is_waited_for(
+    service: ScriptedService, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("daybreak_client.connection.time.sleep", waits.append)
+    limited = Reply(429, {"code": "rate_limited", "detail": "Too many links."}, {"Retry-After": "62"})
+    answers = iter([limited, Reply(200, {"data": 7}), limited, Reply(200, b"octets")])
+    service.script = lambda _: next(answers)
+    assert connection.request("GET", "/x", dict) == {"data": 7}
+    with connection.download("/link", 0) as (_, content):
+        assert b"".join(content) == b"octets"
+    assert waits == [62, 62]
+
+
 def test_long_retry_after_fails_immediately(service: ScriptedService, connection: Connection) -> None:
     service.script = lambda _: Reply(429, {"code": "rate_limited", "detail": "Too many."}, {"Retry-After": "290"})
     with pytest.raises(Unreachable, match=r"Too many\. Try again in 290 seconds"):

@@ -16,6 +16,7 @@ from daybreak.access.authorization import readable_audit_seat, require
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
+from daybreak.downloads import record_download
 from daybreak.ports.state import Stores
 from daybreak.web.api import examples
 from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
@@ -63,6 +64,7 @@ READ_AUDIT = Operation(
     parameters=(CLIENT_ID, SINCE, UNTIL, ACTION),
     body=None,
     response=ResponseType("One event per line.", AuditLine, ("application/x-ndjson",)),
+    problems=("rate_limited",),
 )
 
 
@@ -101,7 +103,7 @@ async def _record_export(request: Request, services: Services, principal: Princi
         parameters = ((parameter.name, parameter.read(request)) for parameter in (SINCE, UNTIL, ACTION))
         details = {"format": "ndjson", "filter": {name: value for name, value in parameters if value}}
         origin = EventOrigin.of(principal, services.clock(), caller_of(request))
-        await services.downloads.audit_buffer.record(origin.event("audit.exported", "ok", details))
+        await record_download(services.downloads, origin, "audit.exported", "ok", details)
 
 
 async def _pages(services: Services, query: AuditQuery) -> AsyncIterator[bytes]:

@@ -49,7 +49,7 @@ REQUEST_FILE = Operation(
         status=302,
         headers=(Header("Location", "The link.", examples.LINK),),
     ),
-    problems=("unknown_file", "snapshot_not_ready"),
+    problems=("unknown_file", "snapshot_not_ready", "rate_limited"),
 )
 
 

@@ -60,6 +60,7 @@ _PROBLEMS = (
     "link_revoked",
     "unknown_file",
     "file_gone",
+    "rate_limited",
     "state_unavailable",
     "busy",
     "files_unavailable",

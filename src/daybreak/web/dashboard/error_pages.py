@@ -23,7 +23,6 @@ from daybreak.web.request_state import request_id_of
 _HEADINGS: Mapping[str, str] = {
     "cross_site": "Form rejected",
     "not_found": "Page not found",
-    "rate_limited": "Too many attempts",
     "state_unavailable": "Temporarily unavailable",
     "unsupported_media_type": "Form rejected",
 }

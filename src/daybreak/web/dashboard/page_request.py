@@ -18,6 +18,7 @@ from daybreak.access.authorization import account_fault, has_second_factor, not_
 from daybreak.access.sessions import ActiveSession, principal_of
 from daybreak.domain.errors import Forbidden, InvalidRequest
 from daybreak.domain.identity import Caller, GrantedAccount, Principal, ResolvedSession, Seat, Session, is_id
+from daybreak.downloads import record_download
 from daybreak.web.dashboard.browser_session import SecondFactorRequired, load_session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import read_verified_form
@@ -60,9 +61,9 @@ class PageRequest:
         return principal_of(self.active_session, self.dashboard.second_factor_policy)
 
     async def record(self, action: str, details: Mapping[str, object]) -> None:
-        """Record a successful action on the account in the audit trail."""
-        event = EventOrigin.of(self.principal, self.now, self.caller).event(action, "ok", details)
-        await self.dashboard.services.downloads.audit_buffer.record(event)
+        """Record that data of the account is sent. It counts as a download. Raises RateLimited."""
+        origin = EventOrigin.of(self.principal, self.now, self.caller)
+        await record_download(self.dashboard.services.downloads, origin, action, "ok", details)
 
     def path(self, path: str) -> str:
         """Return the path of a page on this account, for redirects."""

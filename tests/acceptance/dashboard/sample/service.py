@@ -17,6 +17,7 @@ from pathlib import Path
 from daybreak import downloads
 from daybreak.access.audit_trail import AuditBuffer
 from daybreak.access.hashing import PasswordHashing
+from daybreak.access.link_rate import LinkRate
 from daybreak.access.services import AccessServices
 from daybreak.credentials import keyring
 from daybreak.filestore.local_disk import LocalDisk
@@ -63,6 +64,7 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         state,
         ring,
         AuditBuffer(state),
+        LinkRate(state, settings.access.link_rate, clock),
         clock,
         os.urandom,
     )

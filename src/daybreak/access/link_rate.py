@@ -1,0 +1,115 @@
+"""Rate limit on links and on the downloads that they start, for each seat and account, shared by all workers.
+
+A write to the state database for each link would be many times slower than the link. A worker therefore takes permits
+in blocks of one fortieth of the limit. Its first block in a window is not counted until it takes a second one, so that
+a seat with few links causes no write.
+
+The limit holds for all workers and nodes together, except that each worker may add two blocks, 5 % of the limit: an
+uncounted one, and the rest of one from before the window. A block that another worker has not used up makes the limit
+lower by as much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import RateLimited
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import State, Stores
+from daybreak.settings import Rate
+
+Counted = Literal["link", "download"]
+_BLOCKS = 40
+
+
+@dataclass(slots=True)
+class _Permits:
+    """Permits of this worker for one seat and account. `uncounted` permits are not in the state database.
+
+    At `renewal_at` the worker may take another block without counting it.
+    """
+
+    left: int
+    uncounted: int
+    renewal_at: datetime
+    refused_until: datetime | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class LinkRate:
+    """Counter of links and downloads, one per worker. `rate` limits each of both."""
+
+    def __init__(self, state: State, rate: Rate, clock: Callable[[], datetime]) -> None:
+        self._state = state
+        self._rate = rate
+        self._clock = clock
+        self._block = max(1, rate.attempts // _BLOCKS)
+        # In the order of `renewal_at`.
+        self._permits: dict[str, _Permits] = {}
+
+    async def count(self, counted: Counted, seat_id: str, client_id: str, refusal: Callable[[], AuditEvent]) -> None:
+        """Count a link, or a download, of a seat on an account. Raises RateLimited, Unavailable.
+
+        `refusal` returns the audit event of a refusal, which is recorded once per window.
+        """
+        key, now = f"{counted}:{seat_id}:{client_id}", self._clock()
+        permits = self._permits_of(key, now)
+        if permits.left == 0:
+            # One request of the worker takes the next block, and the others wait for it.
+            async with permits.lock:
+                if permits.left == 0:
+                    await self._take_block(counted, key, permits, refusal)
+        permits.left -= 1
+
+    def _permits_of(self, key: str, now: datetime) -> _Permits:
+        """Return the permits of a key, renewed if their window is over. Forget those of earlier windows."""
+        permits = self._permits.get(key)
+        # The clock may have been set back.
+        if permits is not None and now < permits.renewal_at <= now + self._rate.window:
+            return permits
+        while self._permits:
+            oldest = next(iter(self._permits))
+            if now < self._permits[oldest].renewal_at:
+                break
+            del self._permits[oldest]
+        permits = self._permits[key] = _Permits(self._block, self._block, now + self._rate.window)
+        return permits
+
+    async def _take_block(
+        self, counted: Counted, key: str, permits: _Permits, refusal: Callable[[], AuditEvent]
+    ) -> None:
+        now = self._clock()
+        if permits.refused_until is not None and now < permits.refused_until:
+            raise self._limited(counted, permits.refused_until - now)
+        window_seconds = self._rate.window_seconds
+        rule = ThrottleRule(f"{key}:{window_seconds}", self._rate.attempts, window_seconds)
+        recorded = ThrottleRule(f"{key}:refused:{window_seconds}", 1, window_seconds)
+        attempts = permits.uncounted + self._block
+
+        def take(stores: Stores) -> int | None:
+            if stores.throttle.count([rule], now, attempts=attempts) is None:
+                return None
+            if stores.throttle.count([recorded], now) is None:
+                stores.audit.append(refusal())
+            return stores.throttle.retry_after_seconds(rule, now, attempts=attempts)
+
+        wait_seconds = await self._state.awrite(take)
+        if wait_seconds is not None:
+            wait = timedelta(seconds=max(1, wait_seconds))
+            permits.refused_until = now + wait
+            raise self._limited(counted, wait)
+        permits.left, permits.uncounted = self._block, 0
+
+    def _limited(self, counted: Counted, wait: timedelta) -> RateLimited:
+        return RateLimited(
+            f"Too many {counted}s. Wait and try again.",
+            retry_after_seconds=math.ceil(wait.total_seconds()),
+            limit=self._rate.attempts,
+            window_seconds=self._rate.window_seconds,
+        )

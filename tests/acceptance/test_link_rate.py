@@ -1,0 +1,110 @@
+"""Rate limit on links and downloads, with two workers: its responses, and the audit trail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import requests
+
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak_client import Daybreak
+from tests.acceptance.installation import FOREIGN, FREYA, MAYA, NORTH, SOUTH, Installation
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.acceptance.test_second_factor_policy import signed_in_browser
+
+LIMIT = 12
+# Each worker may issue one block more, or have one block left.
+WORKERS = 2
+RANGE = range(LIMIT - WORKERS, LIMIT + WORKERS + 1)
+
+
+def test_links_of_a_seat_on_an_account_are_limited(make_installation: Callable[[], Installation]) -> None:
+    installation = make_installation()
+    with serving(installation, workers=WORKERS, settings={"access.link_rate": f"{LIMIT}/1h"}) as service:
+        secret, _ = installation.create_token(MAYA, NORTH)
+        statuses = Counter(service.request_file(secret, NORTH).status_code for _ in range(60))
+        assert statuses.keys() == {302, 429}
+        assert statuses[302] in RANGE
+        refused = service.request_file(secret, NORTH, "members.csv.gz")
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        assert refused.headers["Content-Type"] == "application/problem+json"
+        assert 1 <= int(refused.headers["Retry-After"]) <= 3700
+        assert refused.headers["RateLimit-Limit"] == str(LIMIT)
+        # Requests for the account of another Leader count too, because they are recorded.
+        assert service.request_file(secret, FOREIGN).status_code == 429
+        # Every credential of the seat on the account shares the limit.
+        other, _ = installation.create_token(MAYA, NORTH)
+        assert service.request_file(other, NORTH).status_code == 429
+        assert service.request_file(service.token(MAYA, NORTH), NORTH).status_code == 429
+        with signed_in_browser(service, MAYA) as browser:
+            page = download(service, browser, f"/dashboard/{NORTH}/files/campaigns/csv")
+            assert (page.status_code, page.headers["Content-Type"]) == (429, "text/html; charset=utf-8")
+            assert "Too many" in page.text
+        # Other accounts and seats have their own.
+        assert service.request_file(service.token(MAYA, SOUTH), SOUTH).status_code == 302
+        assert service.request_file(service.token(FREYA), FOREIGN).status_code == 302
+    links = Counter(event.result for event in events(installation, "link.issued") if event.client_id == NORTH)
+    assert links == {"ok": statuses[302], "rate_limited": 1}
+
+
+def test_downloads_of_a_seat_on_an_account_are_limited(make_installation: Callable[[], Installation]) -> None:
+    installation = make_installation()
+    with serving(installation, workers=WORKERS, settings={"access.link_rate": f"{LIMIT}/1h"}) as service:
+        secret, token_id = installation.create_token(MAYA, NORTH)
+        link, revoked = service.link(secret, NORTH), service.link(secret, NORTH)
+        # Neither is recorded in the audit trail.
+        assert {service.request("HEAD", link).status_code for _ in range(3 * LIMIT)} == {200}
+        etag = service.request("HEAD", link).headers["ETag"]
+        unchanged = {service.get(link, headers={"If-None-Match": etag}).status_code for _ in range(3 * LIMIT)}
+        assert unchanged == {304}
+        # Each worker counts the parts of a download once.
+        parts = {service.get(link, headers={"Range": f"bytes={at}-{at}"}).status_code for at in range(3 * LIMIT)}
+        assert parts == {206}
+        statuses = Counter(service.get(link).status_code for _ in range(40))
+        assert statuses.keys() == {200, 429}
+        refused = service.get(link)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+        assert "Retry-After" in refused.headers
+        # Refused links count too, because they are recorded.
+        installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
+        assert service.get(revoked).status_code == 429
+    fetched = Counter(event.result for event in events(installation, "file.fetched"))
+    assert fetched["rate_limited"] == 1
+    assert fetched.keys() == {"ok", "rate_limited"}
+    assert fetched["ok"] in RANGE
+
+
+def test_dashboard_downloads_are_limited(make_installation: Callable[[], Installation]) -> None:
+    settings = {"access.link_rate": f"{LIMIT}/1h"}
+    installation = make_installation()
+    with serving(installation, settings=settings) as service, signed_in_browser(service, MAYA) as browser:
+        path = f"/dashboard/{NORTH}/files/campaigns/spreadsheet-safe.csv"
+        statuses = Counter(download(service, browser, path).status_code for _ in range(30))
+        assert statuses.keys() == {200, 429}
+        assert statuses[200] in RANGE
+    assert len(events(installation, "file.fetched")) == statuses[200] + 1
+
+
+def test_client_waits_for_the_limit(make_installation: Callable[[], Installation], tmp_path: Path) -> None:
+    installation = make_installation()
+    with serving(installation, settings={"access.link_rate": "3/2s"}) as service:
+        secret, _ = installation.create_token(MAYA, NORTH)
+        with Daybreak(service.address, secret) as daybreak:
+            result = daybreak.account(NORTH).fetch(tmp_path / "files")
+    assert len(result.downloaded) == 9
+    assert "rate_limited" in {event.result for event in events(installation, "link.issued")}
+
+
+def download(service: Service, browser: requests.Session, path: str) -> requests.Response:
+    return browser.get(service.address + path, timeout=PATIENCE_SECONDS, allow_redirects=False)
+
+
+def events(installation: Installation, action: str) -> list[AuditEvent]:
+    state = installation.state()
+    try:
+        return state.read(lambda stores: stores.audit.read(AuditQuery(action=action, limit=500)))
+    finally:
+        state.close()
