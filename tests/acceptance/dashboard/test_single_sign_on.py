@@ -1,19 +1,23 @@
 """Single sign-on with a real provider, in a browser."""
 
+import os
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests
 from playwright.sync_api import Page, expect
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
-from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, VIC, seat_id, totp_code
+from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, TWIN, VAULT, VIC, seat_id, totp_code
 from tests.acceptance.service import DAYBREAKD, Service, serving
 from tests.parts.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
 from tests.parts.waiting import free_port
@@ -39,11 +43,15 @@ class SingleSignOn:
         page.get_by_label("User").fill(user)
         page.get_by_role("button", name="Log in").click()
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, check: bool = True, environment: Mapping[str, str] | None = None) -> str:
         """Run `daybreakd` with the configuration of the service, and return its output."""
         file = self.service.installation.folder / "daybreak.toml"
         return subprocess.run(
-            [*DAYBREAKD, *arguments, "--config", file], check=True, capture_output=True, text=True
+            [*DAYBREAKD, *arguments, "--config", file],
+            check=check,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **(environment or {})},
         ).stdout
 
     def events(self, action: str) -> list[AuditEvent]:
@@ -211,6 +219,75 @@ def test_another_user_cannot_confirm(page: Page, sso: SingleSignOn, console_mess
     ignore_failed_loads(console_messages, 403)
 
 
+def test_sign_in_page_is_accessible_and_works_with_the_keyboard(
+    open_page: Callable[..., Page], sso: SingleSignOn, project_folder: Path
+) -> None:
+    # Without transitions, axe measures final colors.
+    page = open_page(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
+    page.goto(sso.service.base_url + "/dashboard/")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        violations = page.evaluate("() => axe.run().then(done => done.violations.map(each => each.id))")
+        assert violations == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name=BUTTON)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("User")).to_be_visible()
+
+
+def test_cookie_of_the_request_is_private_and_short(page: Page, sso: SingleSignOn) -> None:
+    page.goto(sso.service.base_url + "/dashboard/")
+    page.get_by_role("link", name=BUTTON).click()
+    expect(page.get_by_label("User")).to_be_visible()
+    (cookie,) = [each for each in page.context.cookies() if each["name"] == "daybreak-oidc"]
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Lax", "/")
+    assert 0 < cookie["expires"] - time.time() <= 600
+    sso.log_in(page, "maya")
+    page.wait_for_url("**/files")
+    assert [each for each in page.context.cookies() if each["name"] == "daybreak-oidc"] == []
+
+
+def test_other_sites_cannot_start_a_sign_in(sso: SingleSignOn) -> None:
+    address = f"{sso.service.base_url}/dashboard/sign-in/oidc"
+    own = {"Sec-Fetch-Site": "same-origin"}
+    started = requests.get(address, headers=own, allow_redirects=False, timeout=60)
+    assert (started.status_code, started.headers["Location"].partition("?")[0]) == (303, f"{sso.provider.issuer}/auth")
+    refused = requests.get(address, headers={"Sec-Fetch-Site": "cross-site"}, allow_redirects=False, timeout=60)
+    assert (refused.status_code, refused.headers["Location"]) == (303, "/dashboard/sign-in")
+    assert "Set-Cookie" not in refused.headers
+    outside = requests.get(f"{address}?next=//evil.example/", allow_redirects=False, timeout=60)
+    assert "evil" not in outside.headers["Location"]
+
+
+def test_secrets_are_not_in_log_and_state_database(page: Page, sso: SingleSignOn) -> None:
+    received: list[str] = []
+    page.on("request", lambda request: received.append(request.url))
+    sso.open(page, "maya")
+    page.wait_for_url("**/files")
+    (callback,) = [url for url in received if "/callback?" in url]
+    (request,) = [url for url in received if url.startswith(f"{sso.provider.issuer}/auth?")]
+    values = [parse_qs(urlsplit(callback).query)["code"][0], parse_qs(urlsplit(request).query)["nonce"][0]]
+    folder = sso.service.installation.folder
+    stored = b"".join(file.read_bytes() for file in folder.glob("state.db*"))
+    for value in [*values, CLIENT_SECRET]:
+        assert value not in sso.service.program.log()
+        assert value.encode() not in stored
+
+
+def test_doctor_checks_the_provider(sso: SingleSignOn) -> None:
+    found = sso.run("doctor", check=False)
+    assert f"ok    single sign-on: {sso.provider.issuer}, 1 keys; register the redirect URI" in found
+    assert f"{sso.service.base_url}/dashboard/sign-in/oidc/callback" in found
+    other = sso.run("doctor", check=False, environment={"DAYBREAK_OIDC__ISSUER": f"{sso.provider.issuer}/"})
+    assert "FAULT single sign-on: oidc.issuer: the provider names itself" in other
+    port = free_port()
+    down = sso.run("doctor", check=False, environment={"DAYBREAK_OIDC__ISSUER": f"http://127.0.0.1:{port}"})
+    assert f"FAULT single sign-on: oidc.issuer: http://127.0.0.1:{port}/" in down
+
+
 @pytest.fixture(scope="module")
 def exclusive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SingleSignOn]:
     """A service without passwords that matches seats by subject and trusts the provider's second factor."""
@@ -235,8 +312,26 @@ def test_only_bound_users_sign_in_by_subject(page: Page, exclusive: SingleSignOn
     ignore_failed_loads(console_messages, 403)
 
 
-def test_other_sites_cannot_start_a_sign_in(sso: SingleSignOn) -> None:
-    for site, target in (("cross-site", "/dashboard/sign-in"), ("same-origin", f"{sso.provider.issuer}/")):
-        found = sso.service.get("/dashboard/sign-in/oidc", headers={"Sec-Fetch-Site": site})
-        assert found.status_code == 303
-        assert found.headers["Location"].startswith(target), site
+def test_passwords_are_refused_where_single_sign_on_replaces_them(page: Page, exclusive: SingleSignOn) -> None:
+    refused = exclusive.service.log_in(MAYA)
+    assert (refused.status_code, refused.json()["code"]) == (403, "password_login_disabled")
+    assert exclusive.service.log_in("stranger@example.org").json()["code"] == "password_login_disabled"
+    page.goto(exclusive.service.base_url + "/dashboard/")
+    expect(page.get_by_role("link", name=BUTTON)).to_be_visible()
+    expect(page.get_by_label("Password")).to_have_count(0)
+
+
+def test_trusted_second_factor_is_accepted(page: Page, exclusive: SingleSignOn) -> None:
+    exclusive.provider.set_users({"carl": {"amr": ["pwd", "mfa"]}, "twin": {}})
+    exclusive.run("seat", "bind", CARL, "carl")
+    exclusive.open(page, "carl", path=f"/dashboard/{VAULT}/settings/security")
+    page.wait_for_url(f"**/dashboard/{VAULT}/settings/security")
+    expect(page.get_by_role("heading", name="Security")).to_be_visible()
+    expect(page.get_by_role("heading", name="Password", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Set up again").click()
+    expect(page.get_by_role("heading", name="Confirm your identity")).to_be_visible()
+    expect(page.get_by_label("Password")).to_have_count(0)
+    exclusive.run("seat", "bind", TWIN, "twin")
+    page.context.clear_cookies()
+    exclusive.open(page, "twin")
+    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()

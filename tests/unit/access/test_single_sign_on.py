@@ -22,7 +22,14 @@ from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, active_session, reauthenticate, require_recent_password
 from daybreak.access.single_sign_on import SignInRefused
 from daybreak.credentials.sealed_text import seal
-from daybreak.domain.errors import Forbidden, NotFound, ProviderUnavailable, RateLimited
+from daybreak.domain.errors import (
+    Forbidden,
+    NotFound,
+    OperatorError,
+    ProviderUnavailable,
+    RateLimited,
+    Unauthenticated,
+)
 from daybreak.domain.identity import Caller, Seat
 from daybreak.oidc.provider import KEY_REFRESH_INTERVAL, Provider
 from daybreak.settings import AccessSettings, OidcSettings, Rate
@@ -210,7 +217,7 @@ def test_unbinding_ends_the_sessions(setup: Setup) -> None:
         lambda stores: operators.unbind_identities(stores, seat, setup.instance.now[0], actor="operator")
     )
     assert unbound == (1, 1)
-    with pytest.raises(Exception, match="This session has ended"):
+    with pytest.raises(Unauthenticated):
         setup.active(started)
     assert setup.signed_in(sub="user-2").seat_id == ROSA
 
@@ -500,6 +507,37 @@ def test_password_is_refused_when_password_login_is_off(setup: Setup) -> None:
     with pytest.raises(Forbidden):
         setup.instance.run(reauthenticate(setup.services, active, PASSWORD, CALLER))
     assert active.client_id == ALPHA
+
+
+def test_sign_in_ends_the_session_that_the_browser_held(setup: Setup) -> None:
+    held = setup.signed_in()
+    begun = setup.begin()
+
+    async def work() -> SessionStarted | SecondFactorPending:
+        parameters = setup.provider.authorize(begun.url)
+        verified = await single_sign_on.verify_response(setup.services, begun.cookie, parameters, CALLER)
+        return await identity_login.sign_in(setup.services, verified, CALLER, device_id=None, held_sid=held.session.sid)
+
+    setup.instance.run(work())
+    with pytest.raises(Unauthenticated):
+        setup.active(held)
+
+
+@pytest.mark.parametrize("bound", [("rosa", "user-2"), ("omar", "user-1")])
+def test_operator_cannot_bind_twice(bound: tuple[str, str], setup: Setup) -> None:
+    setup.signed_in()
+    seat_id, subject = ROSA if bound[0] == "rosa" else OMAR, bound[1]
+    with pytest.raises(OperatorError, match="is bound to"):
+        setup.instance.write(
+            lambda stores: operators.bind_identity(
+                stores,
+                setup.instance.seat(seat_id),
+                setup.provider.issuer,
+                subject,
+                setup.instance.now[0],
+                actor="operator",
+            )
+        )
 
 
 def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:
