@@ -62,6 +62,37 @@ def test_https_requests_get_hsts_and_links_with_the_base_url(proxied: Service) -
         assert proxied.get(sent_path, headers=HTTPS).status_code == 200
 
 
+def test_every_https_response_has_hsts(proxied: Service) -> None:
+    found = proxied.log_in(FREYA, headers=HTTPS)
+    token, client_id = found.json()["token"], found.json()["client_id"]
+    link = proxied.request_file(token, client_id, headers=HTTPS)
+    path = link.headers["Location"].removeprefix(BASE_URL)
+    json_type = {"Content-Type": "application/json", **HTTPS}
+    for status, response in (
+        (200, found),
+        (302, link),
+        (200, proxied.get(path, headers=HTTPS)),
+        (206, proxied.get(path, headers={"Range": "bytes=0-9", **HTTPS})),
+        (304, proxied.get(path, headers={"If-None-Match": "*", **HTTPS})),
+        (416, proxied.get(path, headers={"Range": "bytes=99999999-", **HTTPS})),
+        (200, proxied.get("/docs", headers=HTTPS)),
+        (303, proxied.get("/dashboard/", headers=HTTPS)),
+        (400, proxied.request("POST", f"{AUTH}/login", data=b"{", headers=json_type)),
+        (400, proxied.get("/healthz", headers={"Host": "a b", **HTTPS})),
+        (401, proxied.request_file("x", client_id, headers=HTTPS)),
+        (403, proxied.get(f"{path}0", headers=HTTPS)),
+        (404, proxied.get("/nowhere", headers=HTTPS)),
+        (404, proxied.get("/dashboard/static/0/style.css", headers=HTTPS)),
+        (405, proxied.request("TRACE", "/healthz", headers=HTTPS)),
+        (413, proxied.request("POST", f"{AUTH}/login", data=b" " * 17_000, headers=json_type)),
+        (414, proxied.get("/" + "a" * 9_000, headers=HTTPS)),
+        (431, proxied.get("/", headers={"X-Long": "a" * 65_600, **HTTPS})),
+    ):
+        assert response.status_code == status, (response.request.url, response.text)
+        assert response.headers["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains", status
+        assert "frame-ancestors 'none'" in response.headers["Content-Security-Policy"], status
+
+
 def test_metrics_are_not_visible_through_a_proxy(proxied: Service) -> None:
     """Metrics have a separate listener, so the address of the client does not matter."""
     for path in ("/metrics", "/metrics/", "/data/metrics", "/data/metrics?name[]=up", "//metrics"):

@@ -337,6 +337,19 @@ def test_ending_sessions_requires_the_password(browser: Browser, service_with_se
         assert other.get(security).status_code == 200
 
 
+def test_sign_out_clears_what_the_browser_has_stored(browser: Browser) -> None:
+    security = f"/dashboard/{NORTH}/settings/security"
+    for path in ("/dashboard/sign-out", f"{security}/sign-out-everywhere"):
+        signed_in = browser.sign_in(OLGA)
+        page = browser.get(security)
+        assert "Clear-Site-Data" not in {*signed_in.headers, *page.headers}
+        found = browser.post(path, {"csrf": form_token(page)})
+        assert found.status_code == 303, path
+        assert found.headers["Clear-Site-Data"] == '"cache", "storage"', path
+        assert found.headers["Cache-Control"] == "no-store", path
+        assert browser.get(security).headers["Location"].startswith("/dashboard/sign-in"), path
+
+
 def _age_authentication(stores: Stores) -> None:
     for session, _ in stores.sessions.list_open(seat_id(OLGA), datetime.now(UTC)):
         stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))

@@ -135,8 +135,14 @@ def test_required_setup_shows_recovery_codes_once(page: Page, service: Service, 
 def test_sign_out_ends_the_session(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
     cookies = page.context.cookies()
+    page.evaluate("localStorage.setItem('kept', 'x')")
     page.get_by_role("button", name="Sign out").first.click()
     expect(page.get_by_text("Signed out.")).to_be_visible()
+    assert page.evaluate("localStorage.getItem('kept')") is None
+    (device,) = [cookie for cookie in page.context.cookies() if cookie["name"] == "daybreak-device"]
+    assert device in cookies, "the device has to stay known"
+    page.go_back()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     # The old cookie no longer works.
     page.context.add_cookies([{**cookie} for cookie in cookies])  # type: ignore[typeddict-item]
     page.goto(service.account(directory.NORTHLIGHT))

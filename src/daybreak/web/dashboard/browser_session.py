@@ -102,9 +102,13 @@ def replace_session_cookie(dashboard: DashboardContext, response: Response, sess
     set_session_cookie(dashboard, response, session.sid, remaining.total_seconds())
 
 
-def clear_session_cookie(dashboard: DashboardContext, response: Response) -> None:
-    """Clear the session cookie."""
+def clear_session(dashboard: DashboardContext, response: Response) -> None:
+    """Clear the session cookie, and what the browser has stored of the pages.
+
+    `"cache"` includes pages that the Back button would show. The device cookie stays: it identifies a known device.
+    """
     clear_cookie(response, "session", secure=dashboard.secure)
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
 def _read(dashboard: DashboardContext, request: Request, kind: str) -> str | None:

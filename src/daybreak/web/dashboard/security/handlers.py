@@ -17,7 +17,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.web.dashboard.browser_session import clear_session_cookie, raise_if_ended, replace_session_cookie
+from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
 from daybreak.web.dashboard.form_ids import claim_form
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
@@ -136,7 +136,7 @@ async def sign_out_everywhere(page: PageRequest) -> Response:
         return prompt_or_raise(page, error, _PATH)
     await sessions.logout(access, page.active_session, page.caller)
     response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")
-    clear_session_cookie(page.dashboard, response)
+    clear_session(page.dashboard, response)
     return response
 
 

@@ -15,7 +15,7 @@ from daybreak.domain.identity import MAX_EMAIL_LENGTH
 from daybreak.web.dashboard.account_selection import default_account_id
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
-    clear_session_cookie,
+    clear_session,
     device_id,
     find_session,
     form_binding,
@@ -116,7 +116,7 @@ async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
         signed_in = sessions.ActiveSession(session, resolved.seat, "", session.device_id or "", resolved)
         await sessions.logout(dashboard.services.access, signed_in, caller_of(request))
     response = redirect(dashboard, "/dashboard/sign-in?ended=out")
-    clear_session_cookie(dashboard, response)
+    clear_session(dashboard, response)
     return response
 
 
