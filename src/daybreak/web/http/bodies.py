@@ -53,7 +53,8 @@ def parse_json(body: bytes, shape: type[T]) -> T:
     body = body.removeprefix(BOM_UTF8)
     _check_depth(body)
     try:
-        return msgspec.json.decode(body, type=shape)
+        # Decoded first: msgspec does not check the encoding of fields that it ignores (RFC 8259 §8.1 requires UTF-8).
+        return msgspec.json.decode(body.decode(), type=shape)
     except msgspec.ValidationError as fault:
         raise _field_fault(str(fault)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

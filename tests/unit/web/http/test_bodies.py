@@ -1,6 +1,7 @@
 """Parsing of JSON bodies, and errors that name the invalid field."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -74,9 +75,19 @@ FIELDS = st.fixed_dictionaries(
 NESTED = st.integers(10, 20).map(lambda depth: "[" * depth + "]" * depth)
 
 
+class Members(dict[str, Any]):
+    """JSON object with its repeated members."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.values_sent = [value for _, value in pairs]
+        # Raises UnicodeEncodeError for a lone surrogate, which the standard library accepts.
+        json.dumps(pairs, ensure_ascii=False).encode()
+
+
 def depth_of(value: object) -> int:
-    if isinstance(value, dict | list):
-        inner = value.values() if isinstance(value, dict) else value
+    if isinstance(value, Members | list):
+        inner = value.values_sent if isinstance(value, Members) else value
         return 1 + max(map(depth_of, inner), default=0)
     return 0
 
@@ -84,10 +95,10 @@ def depth_of(value: object) -> int:
 def reference(body: bytes) -> LoginRequest | None:
     """Parse with the standard library; None when the body must be refused."""
     try:
-        value = json.loads(body.decode().removeprefix("\ufeff"), parse_constant=reject)
+        value = json.loads(body.decode().removeprefix("\ufeff"), parse_constant=reject, object_pairs_hook=Members)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or depth_of(value) > MAX_DEPTH:
+    if not isinstance(value, Members) or depth_of(value) > MAX_DEPTH:
         return None
     email, password = value.get("email"), value.get("password")
     return LoginRequest(email, password) if isinstance(email, str) and isinstance(password, str) else None
@@ -110,6 +121,21 @@ def parsed(body: bytes) -> LoginRequest | None:
 def test_any_json_agrees_with_the_standard_library(value: object, ascii_only: bool) -> None:
     body = json.dumps(value, ensure_ascii=ascii_only).encode()
     assert parsed(body) == reference(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"email": "", "password": "\udfff"}',
+        rb'{"email": "", "password": "", "more": {"\ud800": 1}}',
+        b'{"email": "", "password": "", "\x80": 1}',
+        b'{"email": "", "password": "", "more": ["\xff"]}',
+    ],
+)
+def test_text_that_is_not_unicode_is_refused_anywhere(body: bytes) -> None:
+    """Also in fields that are ignored. Found by the test below."""
+    assert parsed(body) is None
+    assert reference(body) is None
 
 
 @given(FIELDS, NESTED, st.data())
