@@ -22,6 +22,7 @@ ATTACKS = {
     "Dashboard: secrets",
     "Demo in production",
     "Finding out which emails exist",
+    "Flood of links and downloads",
     "Forged Host",
     "Forged or foreign ID token",
     "Forged headers of a proxy",
