@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
+from datetime import UTC, datetime, timedelta
 
 import cbor2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -145,3 +150,48 @@ def test_credential_ids_in_another_alphabet_are_invalid() -> None:
     for credential_id in ("", "a+b/", "a=", "ä", "a" * 1365, base64.b64encode(bytes(3)).decode() + "\n"):
         with pytest.raises(InvalidPasskeyResponse):
             passkeys.claimed_credential_id(json.dumps({"id": credential_id}))
+
+
+def test_long_credential_id_is_invalid() -> None:
+    for length, valid in ((1023, True), (1024, False)):
+        key = SoftwareAuthenticator(ORIGIN, PARTY.host, credential_id=bytes(length))
+        response = key.create(encode(CHALLENGE))
+        if valid:
+            assert passkeys.verify_creation(PARTY, response, challenge=CHALLENGE).credential_id == encode(bytes(length))
+        else:
+            with pytest.raises(InvalidPasskeyResponse):
+                passkeys.verify_creation(PARTY, response, challenge=CHALLENGE)
+
+
+def test_attestation_with_a_certificate_is_invalid() -> None:
+    name = x509.Name(
+        [
+            x509.NameAttribute(x509.NameOID.COUNTRY_NAME, "US"),
+            x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "Maker"),
+            x509.NameAttribute(x509.NameOID.ORGANIZATIONAL_UNIT_NAME, "Authenticator Attestation"),
+            x509.NameAttribute(x509.NameOID.COMMON_NAME, "Key"),
+        ]
+    )
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(KEY.private_key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=36500))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(KEY.private_key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.DER)
+    )
+    response = json.loads(KEY.create(encode(CHALLENGE)))["response"]
+    client_data, attestation = (
+        base64.urlsafe_b64decode(response[part] + "==") for part in ("clientDataJSON", "attestationObject")
+    )
+    signed = cbor2.loads(attestation)["authData"] + hashlib.sha256(client_data).digest()
+    statement = {"alg": -7, "sig": KEY.private_key.sign(signed, ec.ECDSA(hashes.SHA256()))}
+    for fields, valid in (({}, True), ({"x5c": [certificate]}, False)):
+        attested = KEY.create(encode(CHALLENGE), attestation={"fmt": "packed", "attStmt": {**statement, **fields}})
+        with contextlib.nullcontext() if valid else pytest.raises(InvalidPasskeyResponse):
+            passkeys.verify_creation(PARTY, attested, challenge=CHALLENGE)
