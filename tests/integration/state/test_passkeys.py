@@ -1,6 +1,9 @@
 """Passkeys and their challenges."""
 
 import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -8,7 +11,7 @@ from msgspec.structs import replace
 from daybreak.domain.identity import Passkey
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database
-from tests.integration.state.values import MINUTE, NOW, SEAT, seat, session, two_accounts, uuid
+from tests.integration.state.values import MINUTE, NOW, PATIENT_SECONDS, SEAT, seat, session, two_accounts, uuid
 
 OTHER = seat(0x52)
 SID = uuid(7)
@@ -107,15 +110,21 @@ def test_expired_challenge_is_not_returned(state: Database) -> None:
         assert state.write(lambda stores, it=age: stores.passkeys.take_challenge(SID, NOW + it)) == expected  # type: ignore[misc]
 
 
-def test_parallel_callers_take_a_challenge_once(state: Database) -> None:
+def test_parallel_transactions_take_a_challenge_once(
+    migrated_postgresql_url: str, open_database: Callable[[str], Database]
+) -> None:
+    # SQLite runs one write transaction at a time.
+    state, count = open_database(migrated_postgresql_url), 6
     state.write(fill)
+    barrier = threading.Barrier(count, timeout=PATIENT_SECONDS)
 
-    async def take_ten() -> list[str | None]:
-        try:
-            await state.awrite(lambda stores: stores.passkeys.set_challenge(SID, "0a", NOW + MINUTE))
-            takes = (state.awrite(lambda stores: stores.passkeys.take_challenge(SID, NOW)) for _ in range(10))
-            return list(await asyncio.gather(*takes))
-        finally:
-            await state.aclose()
+    def take(stores: Stores) -> str | None:
+        assert stores.seats.by_id(SEAT.seat_id) is not None
+        barrier.wait()
+        return stores.passkeys.take_challenge(SID, NOW)
 
-    assert sorted(asyncio.run(take_ten()), key=str) == ["0a", *[None] * 9]
+    with ThreadPoolExecutor(count) as pool:
+        for _ in range(10):
+            state.write(lambda stores: stores.passkeys.set_challenge(SID, "0a", NOW + MINUTE))
+            taken = list(pool.map(lambda _: state.write(take), range(count)))
+            assert sorted(taken, key=str) == ["0a", *[None] * (count - 1)]
