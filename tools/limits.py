@@ -62,6 +62,7 @@ def _lifetimes() -> list[Row]:
         ("Code of an authenticator app", _seconds(STEP_SECONDS), FIXED),
         ("Challenge of a passkey", _span(CHALLENGE_LIFETIME), FIXED),
         ("Password confirmation before a sensitive action", _span(REAUTHENTICATION_LIFETIME), FIXED),
+        _setting("Dashboard session without activity", "access.dashboard_idle"),
         _setting("Download link", "access.link_lifetime"),
         ("URL of a bucket that a link redirects to", _seconds(STORE_URL_SECONDS), FIXED),
         ("API token", "until its expiry date, or until it is revoked", "chosen at its creation"),

@@ -277,9 +277,13 @@ def _credential_of(
         session = stores.sessions.resolve(credential_id, target.client_id)
         if session is None:
             return None, False
-        policy = services.settings.access.require_second_factor
-        fault = session_fault(session, now) or account_fault(
-            session.account, session.grant, session.session, policy, REQUIREMENTS["download"]
+        settings = services.settings.access
+        fault = session_fault(session, now, dashboard_idle=settings.dashboard_idle) or account_fault(
+            session.account,
+            session.grant,
+            session.session,
+            settings.require_second_factor,
+            REQUIREMENTS["download"],
         )
         return session.seat, fault is None
     token = stores.api_tokens.resolve_by_id(credential_id)

@@ -2,17 +2,21 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 import pytest
+import requests
 
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from tests.acceptance.conftest import new_installation
-from tests.acceptance.installation import CARL, GUESS, MAYA, NORTH, SOUTH, totp_code
+from tests.acceptance.installation import CARL, GUESS, MAYA, NORTH, SOUTH, seat_id, totp_code
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
+from tests.acceptance.test_pending_login import browser_with_pending_login
 from tests.parts.moved_clock import MovedClock
 from tests.parts.waiting import wait_until
 
@@ -26,7 +30,9 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, M
     folder = Path(tmp_path_factory.mktemp("clock"))
     clock = MovedClock(folder / "offset")
     clock.move("+0")
-    with serving(new_installation(folder), environment=clock.environment) as service:
+    # Operator pages open without a second factor, whose codes depend on the clock.
+    settings = {"access.operator_second_factor": False}
+    with serving(new_installation(folder), environment=clock.environment, settings=settings) as service:
         yield service, clock
 
 
@@ -64,6 +70,50 @@ def test_links_expire_in_15_minutes_and_sessions_in_7_days(moved: tuple[Service,
     assert service.log_in(MAYA).status_code == 200
     clock.move("+0")
     wait_until(lambda: service.request_file(token, NORTH).status_code == 302, what="the clock to be reset")
+
+
+def test_dashboard_session_ends_after_eight_hours_without_activity(moved: tuple[Service, MovedClock]) -> None:
+    service, clock = moved
+    files, progress = f"{NORTH}/files", "operator/runs-progress"
+    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), True))
+    token = service.token(MAYA, NORTH)
+    active, polling = (browser_with_pending_login(service, MAYA, files) for _ in range(2))
+
+    def send(browser: requests.Session, path: str, method: str = "GET") -> requests.Response:
+        return browser.request(
+            method, f"{service.address}/dashboard/{path}", data={}, allow_redirects=False, timeout=PATIENCE_SECONDS
+        )
+
+    def is_recorded() -> bool:
+        opened = state.read(lambda stores: stores.sessions.list_open(seat_id(MAYA), started))
+        return any(session.kind == "dashboard" and session.last_used_at > started for session, _ in opened)
+
+    with closing(service.installation.state()) as state, active, polling:
+        started = datetime.now(UTC) + timedelta(hours=4)
+        clock.move("+5h")
+        assert [send(active, files).status_code, send(polling, progress).status_code] == [200, 200]
+        wait_until(is_recorded, what="the record of the activity")
+        clock.move("+481m")
+        assert send(active, files).status_code == 200
+        for path, method, ended in (
+            (progress, "GET", "idle"),
+            (files, "GET", "idle"),
+            (f"{NORTH}/settings/tokens/new", "POST", "idle-form"),
+        ):
+            found = send(polling, path, method)
+            assert found.status_code == 303, path
+            assert found.headers["Location"].endswith(f"ended={ended}"), path
+            shown = polling.get(f"{service.address}{found.headers['Location']}", timeout=PATIENCE_SECONDS)
+            assert "You were signed out after 8 hours without activity." in shown.text
+        assert service.request_file(token, NORTH).status_code == 302, "API sessions have no such limit"
+        (event,) = state.read(lambda stores: stores.audit.read(AuditQuery(action="session.ended")))
+        assert (event.actor, event.seat_id, event.details["reason"]) == ("service", seat_id(MAYA), "idle")
+        sid = str(event.subject).removeprefix("session:")
+        resolved = state.read(lambda stores: stores.sessions.resolve(sid, None))
+        assert resolved is not None
+        assert resolved.session.end_reason == "idle"
+    service.installation.change(lambda stores: stores.seats.set_operator(seat_id(MAYA), False))
+    clock.move("+0")
 
 
 def test_slow_guessing_stops_at_20_an_hour_and_50_a_day(moved: tuple[Service, MovedClock]) -> None:

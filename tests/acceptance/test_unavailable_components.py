@@ -3,6 +3,8 @@
 import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ import requests
 
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, Installation
-from tests.acceptance.service import Service, serving
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_dashboard_posts import Browser
 from tests.acceptance.test_headers import check_headers
+from tests.acceptance.test_pending_login import browser_with_pending_login
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.waiting import wait_until
 
@@ -130,6 +133,30 @@ def test_locked_state_database_is_503_and_never_401(private_service: Service) ->
     finally:
         connection.close()
     assert private_service.log_in(MAYA).status_code == 200
+
+
+def test_pages_open_while_activity_cannot_be_recorded(private_service: Service) -> None:
+    page = f"{private_service.address}/dashboard/{NORTH}/files"
+    state = private_service.installation.folder / "state.db"
+    with (
+        browser_with_pending_login(private_service, MAYA, f"{NORTH}/files") as browser,
+        closing(sqlite3.connect(state, isolation_level=None)) as connection,
+    ):
+        two_minutes_ago = f"{datetime.now(UTC) - timedelta(minutes=2):%Y-%m-%dT%H:%M:%S.%fZ}"
+        connection.execute("UPDATE sessions SET last_seen_at = ?", (two_minutes_ago,))
+
+        def recorded() -> int:
+            newer = "SELECT count(*) FROM sessions WHERE last_seen_at > ?"
+            (count,) = connection.execute(newer, (two_minutes_ago,)).fetchone()
+            return int(count)
+
+        connection.execute("BEGIN IMMEDIATE")
+        for _ in range(3):
+            assert browser.get(page, allow_redirects=False, timeout=PATIENCE_SECONDS).status_code == 200
+        assert recorded() == 0
+        connection.execute("ROLLBACK")
+        assert browser.get(page, allow_redirects=False, timeout=PATIENCE_SECONDS).status_code == 200
+        wait_until(recorded, what="the record of the activity")
 
 
 def test_service_recovers_after_a_postgresql_outage(

@@ -6,7 +6,7 @@ Session tokens, API tokens and links are checked here on each request, against r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
@@ -75,15 +75,22 @@ def readable_audit_seat(principal: Principal) -> str | None:
     return None if principal.grant.manages_account else principal.seat.seat_id
 
 
-def session_fault(resolved: ResolvedSession | None, now: datetime) -> RequestError | None:
+def session_fault(resolved: ResolvedSession | None, now: datetime, *, dashboard_idle: timedelta) -> RequestError | None:
     """Return why a session is invalid, None if it is valid. Its account is not checked."""
     if resolved is None or resolved.session.ended_at is not None or resolved.seat.disabled:
         return Unauthenticated("This session has ended. Sign in again.", code="session_ended")
     if resolved.session.expires_at <= now:
         return Unauthenticated("This session has expired. Sign in again.", code="session_ended")
+    if is_idle(resolved.session, now, dashboard_idle=dashboard_idle):
+        return Unauthenticated("This session ended without activity. Sign in again.", code="session_ended")
     if resolved.session.awaiting_second_factor:
         return Forbidden("This login needs a second factor. Send its code first.", code="second_factor_required")
     return None
+
+
+def is_idle(session: Session, now: datetime, *, dashboard_idle: timedelta) -> bool:
+    """Whether a dashboard session has ended because it was not used. API sessions have no such limit."""
+    return session.kind == "dashboard" and session.last_used_at + dashboard_idle <= now
 
 
 def account_fault(

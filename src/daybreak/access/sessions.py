@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.authorization import account_fault, session_fault
+from daybreak.access.authorization import account_fault, is_idle, session_fault
 from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
@@ -115,7 +115,7 @@ async def active_session(services: AccessServices, token: str) -> ActiveSession:
     # A pending login is resolved as well, so that it is refused with second_factor_required.
     claims = _decode(services, token, now, "session+jwt", "mfa+jwt")
     resolved = await services.state.aread(lambda stores: stores.sessions.resolve(claims.sid, claims.client_id))
-    fault = session_fault(resolved, now)
+    fault = session_fault(resolved, now, dashboard_idle=services.settings.access.dashboard_idle)
     if fault is not None:
         raise fault
     client_id, device_id = claims.client_id, claims.device_id
@@ -196,7 +196,7 @@ async def switch(services: AccessServices, active: ActiveSession, client_id: str
         # Text that is not an id never reaches the database.
         known_id = client_id if is_id(client_id) else None
         resolved = stores.sessions.resolve(active.session.sid, known_id)
-        fault = session_fault(resolved, now)
+        fault = session_fault(resolved, now, dashboard_idle=services.settings.access.dashboard_idle)
         if fault is None and resolved is not None:
             policy = services.settings.access.require_second_factor
             fault = account_fault(resolved.account, resolved.grant, resolved.session, policy)
@@ -229,7 +229,9 @@ async def logout(services: AccessServices, active: ActiveSession, caller: Caller
 async def list_open(services: AccessServices, active: ActiveSession) -> list[tuple[Session, Device | None]]:
     """Return the seat's open sessions with the devices they were started on."""
     now = services.clock()
-    return await services.state.aread(lambda stores: stores.sessions.list_open(active.seat.seat_id, now))
+    found = await services.state.aread(lambda stores: stores.sessions.list_open(active.seat.seat_id, now))
+    limit = services.settings.access.dashboard_idle
+    return [(session, device) for session, device in found if not is_idle(session, now, dashboard_idle=limit)]
 
 
 async def end_one(services: AccessServices, active: ActiveSession, sid: str, caller: Caller) -> bool:

@@ -166,6 +166,11 @@ class Session(msgspec.Struct, frozen=True):
     reauthenticated_at: datetime | None = None
     last_seen_at: datetime | None = None
 
+    @property
+    def last_used_at(self) -> datetime:
+        """The last recorded activity; the start of a session without any."""
+        return self.last_seen_at or self.started_at
+
 
 class Passkey(msgspec.Struct, frozen=True):
     """A passkey of a seat. `credential_id` and `public_key` (COSE, RFC 9052 §7) are base64url text without padding.

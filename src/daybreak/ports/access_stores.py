@@ -107,6 +107,12 @@ class SessionStore(Protocol):
     def end_every(self, now: datetime, reason: str) -> dict[str, int]:
         """End every session that has not expired, and return the number for each seat that had any."""
 
+    def end_unused(self, sid: str, now: datetime, reason: str, *, since: datetime) -> bool:
+        """End a session, unless it had ended or was used after `since`. Returns whether it was ended."""
+
+    def record_activity(self, sid: str, now: datetime, *, not_after: datetime) -> None:
+        """Set the last use, unless the session was used after `not_after`."""
+
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]: ...
 
     def mark_reauthenticated(self, sid: str, now: datetime) -> None: ...

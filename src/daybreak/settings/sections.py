@@ -249,6 +249,12 @@ class AccessSettings(Section):
     session_lifetime: Duration = Field(
         default=timedelta(days=7), ge=timedelta(minutes=5), le=timedelta(days=90), description="Lifetime of a login."
     )
+    dashboard_idle: Duration = Field(
+        default=timedelta(hours=8),
+        ge=timedelta(minutes=5),
+        le=timedelta(days=90),
+        description="Time without activity after which a session of the dashboard ends. API sessions are not affected.",
+    )
     link_lifetime: Duration = Field(
         default=timedelta(minutes=15),
         ge=timedelta(seconds=30),

@@ -22,6 +22,7 @@ _RESOLVE = PreparedRead(
 )
 _WIDTH = len(SESSION_COLUMNS)
 _START = sa.insert(sessions)
+_LAST_USED = sa.func.coalesce(sessions.c.last_seen_at, sessions.c.started_at)
 _END_OPEN = sa.update(sessions).where(sessions.c.ended_at.is_(None))
 _OTHERS = devices.alias("others")
 # The device, unless its last login was before the enrolment, and the number of devices with a later login.
@@ -96,6 +97,15 @@ class SqlSessions:
     def end_every(self, now: datetime, reason: str) -> dict[str, int]:
         statement = _END_OPEN.where(sessions.c.expires_at > now).values(ended_at=now, end_reason=reason)
         return dict(Counter(self._connection.scalars(statement.returning(sessions.c.seat_id))))
+
+    def end_unused(self, sid: str, now: datetime, reason: str, *, since: datetime) -> bool:
+        statement = _END_OPEN.where(sessions.c.sid == sid, since >= _LAST_USED)
+        return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount == 1
+
+    def record_activity(self, sid: str, now: datetime, *, not_after: datetime) -> None:
+        self._connection.execute(
+            sa.update(sessions).where(sessions.c.sid == sid, not_after >= _LAST_USED).values(last_seen_at=now)
+        )
 
     def list_open(self, seat_id: str, now: datetime) -> list[tuple[Session, Device | None]]:
         rows = self._connection.execute(

@@ -1,6 +1,6 @@
 """Sessions and devices."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from daybreak.domain.identity import Device, Grant
 from daybreak.ports.state import Stores
@@ -114,6 +114,29 @@ def test_every_open_session_ends_and_is_counted(state: Database) -> None:
         found = state.read(lambda stores, number=number: stores.sessions.resolve(uuid(number), None))  # type: ignore[misc]
         assert found is not None
         assert found.session.end_reason == reason
+
+
+def test_activity_is_recorded_and_unused_session_ends(state: Database) -> None:
+    state.write(two_accounts)
+    state.write(lambda stores: stores.sessions.start(session(1, SEAT.seat_id)))
+
+    def last_used(stores: Stores) -> datetime:
+        found = stores.sessions.resolve(uuid(1), None)
+        assert found is not None
+        return found.session.last_used_at
+
+    def record(stores: Stores, at: datetime) -> datetime:
+        stores.sessions.record_activity(uuid(1), at, not_after=at - MINUTE)
+        return last_used(stores)
+
+    def end(stores: Stores, since: datetime) -> bool:
+        return stores.sessions.end_unused(uuid(1), NOW + 9 * MINUTE, "idle", since=since)
+
+    assert state.write(lambda stores: record(stores, NOW + MINUTE / 2)) == NOW
+    assert state.write(lambda stores: record(stores, NOW + 2 * MINUTE)) == NOW + 2 * MINUTE
+    assert state.write(lambda stores: record(stores, NOW + 2.5 * MINUTE)) == NOW + 2 * MINUTE
+    assert not state.write(lambda stores: end(stores, NOW + MINUTE))
+    assert [state.write(lambda stores: end(stores, NOW + 2 * MINUTE)) for _ in range(2)] == [True, False]
 
 
 def test_open_sessions_are_listed_with_their_devices(state: Database) -> None:

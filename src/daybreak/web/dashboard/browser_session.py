@@ -5,23 +5,25 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from daybreak.access.authorization import session_fault
+from daybreak.access.authorization import is_idle, session_fault
 from daybreak.access.login import SessionStarted
+from daybreak.access.session_activity import IDLE, end_idle
 from daybreak.domain.errors import DaybreakError, Unauthenticated
 from daybreak.domain.identity import ResolvedSession, Session
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.session_cookie import FORM_COOKIE_SECONDS, clear_cookie, read_cookie, set_cookie
-from daybreak.web.request_state import record_subject
+from daybreak.web.request_state import caller_of, record_subject
 
 _DEVICE_COOKIE_SECONDS = 365 * 86400
 
 
 class SignInRequired(Exception):
-    """The request has no session (`had_session` is false), or one that has ended."""
+    """The request has no session (`had_session` is false), or one that has ended, `idle` if without activity."""
 
-    def __init__(self, *, had_session: bool) -> None:
+    def __init__(self, *, had_session: bool, idle: bool = False) -> None:
         super().__init__("sign in")
         self.had_session = had_session
+        self.idle = idle
 
 
 class SecondFactorRequired(Exception):
@@ -48,9 +50,16 @@ async def load_session(dashboard: DashboardContext, request: Request, client_id:
     if sid is None:
         raise SignInRequired(had_session=False)
     resolved = await dashboard.services.state.aread(lambda stores: stores.sessions.resolve(sid, client_id))
-    fault = session_fault(resolved, dashboard.services.clock())
-    if resolved is None or isinstance(fault, Unauthenticated) or resolved.session.kind != "dashboard":
+    now, limit = dashboard.services.clock(), dashboard.services.settings.access.dashboard_idle
+    fault = session_fault(resolved, now, dashboard_idle=limit)
+    if resolved is None or resolved.session.kind != "dashboard":
         raise SignInRequired(had_session=True)
+    if isinstance(fault, Unauthenticated):
+        session = resolved.session
+        idle = session.ended_at is None and is_idle(session, now, dashboard_idle=limit)
+        if idle:
+            await end_idle(dashboard.services.access, resolved, caller_of(request), now)
+        raise SignInRequired(had_session=True, idle=idle or session.end_reason == IDLE)
     record_subject(request, f"session:{sid}")
     return resolved
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import urlencode
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daybreak.access.session_activity import is_recorded, record_activity
 from daybreak.domain.errors import DaybreakError, RequestError
 from daybreak.web.dashboard import csrf
 from daybreak.web.dashboard.browser_session import AlreadySignedIn, SecondFactorRequired, SignInRequired
@@ -46,8 +48,11 @@ def account_page(
     return handler
 
 
-def operator_page(dashboard: DashboardContext, handle: PageHandler) -> Handler:
-    """Wrap a handler for an operator page, which belongs to no account."""
+def operator_page(dashboard: DashboardContext, handle: PageHandler, *, is_activity: bool = True) -> Handler:
+    """Wrap a handler for an operator page, which belongs to no account.
+
+    `is_activity` is false for a partial that pages request at intervals, which must not keep an idle session open.
+    """
 
     async def handle_as_operator(page: PageRequest) -> Response:
         require_operator(page)
@@ -55,7 +60,7 @@ def operator_page(dashboard: DashboardContext, handle: PageHandler) -> Handler:
 
     async def handler(request: Request) -> Response:
         try:
-            return await _handle_page(dashboard, request, "", handle_as_operator)
+            return await _handle_page(dashboard, request, "", handle_as_operator, is_activity=is_activity)
         except SignInRequired as required:
             return await _redirect_to_sign_in(dashboard, request, required, "/dashboard/operator/runs", ())
 
@@ -70,8 +75,9 @@ def public_page(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
             return await handle(dashboard, request)
         except AlreadySignedIn:
             return redirect(dashboard, "/dashboard/", request)
-        except SignInRequired:
-            return redirect(dashboard, "/dashboard/sign-in?ended=yes", request)
+        except SignInRequired as required:
+            ended = "idle" if required.idle else "yes"
+            return redirect(dashboard, f"/dashboard/sign-in?ended={ended}", request)
         except SecondFactorRequired:
             return redirect(dashboard, "/dashboard/second-factor", request)
         except DaybreakError as error:
@@ -80,11 +86,18 @@ def public_page(dashboard: DashboardContext, handle: PublicHandler) -> Handler:
     return handler
 
 
-async def _handle_page(dashboard: DashboardContext, request: Request, client_id: str, handle: PageHandler) -> Response:
+async def _handle_page(
+    dashboard: DashboardContext, request: Request, client_id: str, handle: PageHandler, *, is_activity: bool = True
+) -> Response:
     page: PageRequest | None = None
     try:
         page = await load_page_request(dashboard, request, client_id)
-        return await handle(page)
+        response = await handle(page)
+        if is_activity and not is_recorded(page.session, page.now):
+            # Written after the response is sent, which must not wait for a busy state database.
+            access = dashboard.services.access
+            response.background = BackgroundTask(record_activity, access, page.session, page.now)
+        return response
     except SecondFactorRequired:
         return redirect(dashboard, "/dashboard/second-factor", request)
     except DaybreakError as error:
@@ -103,7 +116,7 @@ async def _redirect_to_sign_in(
         # A partial is not a page to return to.
         query = {"next": url} if not is_partial(request) else {}
         if required.had_session:
-            query["ended"] = "yes"
+            query["ended"] = "idle" if required.idle else "yes"
         return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
     kept = {"done": "nothing-saved"}
     if kept_fields and csrf.is_same_origin(request, dashboard.services.settings.base_url):
@@ -112,5 +125,5 @@ async def _redirect_to_sign_in(
         except RequestError:
             form = {}
         kept.update({name: form[name][:_MAXIMUM_KEPT_LENGTH] for name in kept_fields if form.get(name)})
-    query = {"next": f"{return_to}?{urlencode(kept)}", "ended": "form"}
+    query = {"next": f"{return_to}?{urlencode(kept)}", "ended": "idle-form" if required.idle else "form"}
     return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)

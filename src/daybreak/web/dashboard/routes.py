@@ -77,7 +77,7 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
     return [
         Route(_OPERATOR, page(runs.open_operator_start)),
         Route(f"{_OPERATOR}/runs", page(runs.list_runs)),
-        Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress)),
+        Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress, is_activity=False)),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}", page(runs.show_run)),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}/decide", page(runs.decide_on_run), methods=["POST"]),
         Route(f"{_OPERATOR}/freshness", page(freshness.show_freshness)),

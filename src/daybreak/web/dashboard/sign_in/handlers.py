@@ -12,6 +12,7 @@ from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import MAX_EMAIL_LENGTH
+from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.dashboard.account_selection import default_account_id
 from daybreak.web.dashboard.browser_session import (
     SecondFactorRequired,
@@ -39,7 +40,7 @@ _ENDED_MESSAGES = {
     "everywhere": Flash("good", "Signed out everywhere."),
     "out": Flash("good", "Signed out."),
 }
-"""Messages by the value of the query parameter `ended`."""
+"""Messages by the value of the query parameter `ended`. `_ended_message` adds those of idle sessions."""
 
 
 async def open_start_page(dashboard: DashboardContext, request: Request) -> Response:
@@ -68,7 +69,7 @@ async def show_sign_in_form(dashboard: DashboardContext, request: Request) -> Re
         resolved = await find_session(dashboard, request)
         if resolved is not None and not resolved.session.awaiting_second_factor:
             return redirect(dashboard, next_path or "/dashboard/")
-    flash = _ENDED_MESSAGES.get(parameters.get("ended", ""))
+    flash = _ended_message(dashboard, parameters.get("ended", ""))
     return _sign_in_page(dashboard, request, next_path=next_path, outcome=PageOutcome(flash=flash))
 
 
@@ -118,6 +119,15 @@ async def sign_out(dashboard: DashboardContext, request: Request) -> Response:
     response = redirect(dashboard, "/dashboard/sign-in?ended=out")
     clear_session(dashboard, response)
     return response
+
+
+def _ended_message(dashboard: DashboardContext, ended: str) -> Flash | None:
+    """Return the message of the query parameter `ended`."""
+    if not ended.startswith("idle"):
+        return _ENDED_MESSAGES.get(ended)
+    limit = duration_in_words(dashboard.services.settings.access.dashboard_idle)
+    text = "Nothing was saved. Sign in to return to the form." if ended == "idle-form" else "Sign in again."
+    return Flash("warn", f"You were signed out after {limit} without activity.", text)
 
 
 async def _continue_with_second_factor(
