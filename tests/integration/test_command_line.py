@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from daybreak.demo.directory import DemoDirectory, make_directory
 from daybreak.demo.emails import OWNER_EMAIL, VISITOR_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
+from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.settings import load_settings
 
@@ -312,6 +314,33 @@ def test_tokens_are_created_listed_and_revoked(
     assert "data_export" in refused
     assert "no access" in command("token", "create", "--seat", visitor.email, "--account", owner.client_ids[-1], code=1)
     assert "--leaked" in command("token", "revoke", code=2)
+
+
+def test_expiring_tokens_are_listed_soonest_first(installation: tuple[Path, DemoDirectory], command: Command) -> None:
+    folder, directory = installation
+    owner = directory.seat(OWNER_EMAIL)
+    account = ("--seat", owner.email, "--account", owner.client_ids[1])
+    for name, expires in (("later", "13d"), ("soon", "2d"), ("next year", "300d"), ("revoked", "3d")):
+        command("token", "create", *account, "--name", name, "--expires", expires)
+    command("token", "create", *account, "--name", "without expiry")
+    past = now_utc() - timedelta(days=1)
+    expired = ApiToken(str(uuid.uuid4()), "0a" * 32, owner.seat_id, owner.client_ids[1], "expired", "0a0a", past, past)
+    with closing(open_state(load_settings(folder / "daybreak.toml", {}))) as state:
+        state.write(lambda stores: stores.api_tokens.add(expired))
+    ids = {token["name"]: token["token_id"] for token in json.loads(command("token", "list", *account, "--json"))}
+    command("token", "revoke", ids["revoked"])
+    listed = json.loads(command("token", "list", *account, "--expiring", "14d", "--json"))
+    assert [token["name"] for token in listed] == ["soon", "later"]
+    assert listed[0].keys() == json.loads(command("token", "list", "--json"))[0].keys()
+    header, *rows = lines(command("token", "list", *account, "--expiring", "14d"))
+    shown = [dict(zip(header, row, strict=True)) for row in rows]
+    assert [(row["NAME"], row["SEAT"], row["ACCOUNT"]) for row in shown] == [
+        (name, owner.email, owner.client_ids[1]) for name in ("soon", "later")
+    ]
+    assert all(row["EXPIRES (UTC)"] for row in shown)
+    assert "--expiring" in command("token", "list", "--expiring", "soon", code=2)
+    for token_id in ids.values():
+        command("token", "revoke", token_id)
 
 
 def test_seats_are_managed_from_the_command_line(

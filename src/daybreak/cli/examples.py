@@ -56,6 +56,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "daybreakd token create --seat ana@example.org \\\n    --account 7d909222-adf5-4547-93e0-e8f60c50f980",
         ),
         ("List the tokens of a seat, with their last use", "daybreakd token list --seat ana@example.org"),
+        ("List the tokens that expire within two weeks", "daybreakd token list --expiring 14d"),
         ("Revoke tokens in a file that became public", "daybreakd token revoke --leaked public.log"),
     ),
     "keys": (

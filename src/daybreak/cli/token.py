@@ -72,6 +72,9 @@ def list_(
     *,
     seat: Annotated[str | None, Parameter(help="Only tokens of this seat (email).")] = None,
     account: Annotated[str | None, Parameter(help="Only tokens on this account (client_id).")] = None,
+    expiring: Annotated[
+        str | None, Parameter(help="Only live tokens that expire within this time, such as 14d, soonest first.")
+    ] = None,
     config: Config = None,
     json: AsJson = False,
 ) -> None:
@@ -79,6 +82,8 @@ def list_(
     from daybreak.access.operators import find_seat
     from daybreak.bootstrap import now_utc, open_state
 
+    now = now_utc()
+    until = parse_expiry(expiring, "--expiring", now) if expiring is not None else None
     client_id = parse_client_id(account, "--account") if account is not None else None
     with closing(open_state(settings_of(config))) as state:
         tokens = state.read(
@@ -87,7 +92,8 @@ def list_(
                 seat_id=find_seat(stores, seat).seat_id if seat is not None else None,
             )
         )
-    now = now_utc()
+    if until is not None:
+        tokens = _expiring(tokens, now, until)
     if json:
         print_json([_as_json(token, now) for token in tokens])
         return
@@ -133,6 +139,15 @@ def revoke(
             )
         )
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
+
+
+def _expiring(tokens: "list[ApiToken]", now: "datetime", until: "datetime") -> "list[ApiToken]":
+    """Return the live tokens that expire by that instant, soonest first."""
+    dated = [
+        (token.expires_at, token) for token in tokens if token.expires_at is not None and token.expires_at <= until
+    ]
+    live = [(at, token) for at, token in dated if _state_of(token, now) == "live"]
+    return [token for _, token in sorted(live, key=lambda each: each[0])]
 
 
 def _state_of(token: "ApiToken", now: "datetime") -> str:
