@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from daybreak.cli.logs import configure_logging
 from daybreak.cli.migrate import prepare_state
 from daybreak.cli.options import Config, settings_of
-from daybreak.cli.web import PRIVATE_UMASK
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def _run(settings: "Settings", parent: int | None) -> None:
     from daybreak.bootstrap import open_state, run_context, this_node
     from daybreak.snapshots.builder import run_builder
 
-    os.umask(PRIVATE_UMASK)
     with closing(open_state(settings)) as state:
         context = run_context(settings, state)
         if parent is not None:

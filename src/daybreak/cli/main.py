@@ -28,6 +28,8 @@ STANDARD_OUTPUT = "standard output"
 # Most objects of a command live until it ends. Python's default of 700 objects between collections takes 5 % of the
 # time of a short command.
 _OBJECTS_BETWEEN_COLLECTIONS = 10_000
+# Files, folders and sockets of the service are private, whatever the umask of the shell or of the service manager.
+PRIVATE_UMASK = 0o077
 _EXIT_CODES = {"settings_fault": WRONG_USE, "wrong_use": WRONG_USE, "run_stopped": INTERRUPTED}
 
 VERBS: tuple[tuple[str, str, str], ...] = (
@@ -71,6 +73,7 @@ def make_app() -> App:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the verb and end the process with its exit code."""
+    os.umask(PRIVATE_UMASK)
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     _set_up_streams()
     code = run(sys.argv[1:] if arguments is None else arguments)

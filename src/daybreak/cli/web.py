@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from daybreak.web.listener import ListenAddress
     from daybreak.web.server import ServerHooks
 
-PRIVATE_UMASK = 0o077
-
 
 def web(*, config: Config = None) -> None:
     """Serve the HTTP API and the dashboard until SIGTERM or Ctrl-C. `daybreakd builder` builds the files."""
@@ -42,7 +40,6 @@ def run_web(settings: "Settings", hooks: "ServerHooks | None" = None) -> None:
         OperatorError: the keyring, the state database or the address cannot be used.
         SystemExit: workers died.
     """
-    os.umask(PRIVATE_UMASK)
     with _metrics_folder(settings) as folder:
         # Imported after the folder is known, and once for all workers.
         import daybreak.web.app  # noqa: F401

@@ -83,7 +83,7 @@ def _workspace(folder: Path) -> Iterator[Path]:
     """Create an empty folder for temporary files, and remove it at the end."""
     workspace = folder / ".making"
     shutil.rmtree(workspace, ignore_errors=True)
-    workspace.mkdir()
+    workspace.mkdir(0o700)
     try:
         yield workspace
     finally:

@@ -24,6 +24,8 @@ ENGINE_TYPES = {
 """The engine's type for each type of the catalogue."""
 
 
+# Spilled rows are readable by their owner only. The umask of the process limits the files.
+_PRIVATE_FOLDER = 0o700
 # Share of the builder's memory for the engine. The rest is for text that is being compressed and written.
 ENGINE_MEMORY_SHARE = 0.64
 
@@ -34,7 +36,7 @@ def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.Du
     Raises OperatorError when the folder cannot be created.
     """
     try:
-        temp_dir.mkdir(parents=True, exist_ok=True)
+        temp_dir.mkdir(_PRIVATE_FOLDER, parents=True, exist_ok=True)
     except OSError as error:
         raise OperatorError(
             f"Cannot create the folder {temp_dir} for temporary files: {error.strerror}. Set snapshot.temp_dir."
