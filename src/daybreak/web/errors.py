@@ -15,7 +15,7 @@ from daybreak.web.api.links import LINK_ROUTE
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
 from daybreak.web.http.problems import MethodNotAllowed, problem_response
-from daybreak.web.request_state import request_id_of
+from daybreak.web.request_state import record_refusal, request_id_of
 
 
 def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:
@@ -48,6 +48,7 @@ class _ExceptionHandlers:
         return self._response(request, error)
 
     def _response(self, request: Request, error: DaybreakError) -> Response:
+        record_refusal(request.scope, error.code)
         path: str = request.scope["path"]
         if request.method in {"GET", "HEAD"} and path.startswith("/dashboard/"):
             return error_page(self._dashboard, request, error, None)

@@ -64,3 +64,8 @@ def record_subject(request: Request, subject: str, client_id: str = "") -> None:
     """Record the credential and the account of a request for the access log."""
     request.state.subject = subject
     request.state.client_id = client_id
+
+
+def record_refusal(scope: Scope, code: str) -> None:
+    """Record the error code of a refused request for the access log."""
+    state_of(scope)["code"] = code

@@ -60,7 +60,7 @@ def error_page(
         "actions": _actions(dashboard, request, error, page),
         "history_url": f"{dashboard.root}/dashboard/" if request.method == "POST" else "",
     }
-    outcome = PageOutcome(problem.status, error_headers(error))
+    outcome = PageOutcome(problem.status, error_headers(error), code=error.code)
     if page is not None:
         return render_page(page, "layout/error.html", "", context, outcome)
     return render_template(dashboard, request, "layout/standalone_error.html", context, outcome)

@@ -21,12 +21,13 @@ class Flash:
 
 @dataclass(frozen=True, slots=True)
 class PageOutcome:
-    """Status code, extra headers, flash message, and error messages by form field."""
+    """Status code, extra headers, flash message, error messages by form field, and the error code for the log."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     flash: Flash | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
 
 
 SUCCESS = PageOutcome()
@@ -68,10 +69,10 @@ def rejected(error: DaybreakError, field_name: str) -> PageOutcome:
     status, headers = status_of(error), error_headers(error)
     if isinstance(error, InvalidRequest):
         message = error.faults[0].detail if error.faults else error.message
-        return PageOutcome(status, headers, errors={field_name: message})
+        return PageOutcome(status, headers, errors={field_name: message}, code=error.code)
     if isinstance(error, Unauthenticated):
-        return PageOutcome(status, headers, errors={field_name: error.message})
-    return PageOutcome(status, headers, flash=_error_flash(error))
+        return PageOutcome(status, headers, errors={field_name: error.message}, code=error.code)
+    return PageOutcome(status, headers, flash=_error_flash(error), code=error.code)
 
 
 def invalid_field(field_name: str, message: str) -> PageOutcome:

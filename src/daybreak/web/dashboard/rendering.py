@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.http.negotiation import accepts_gzip
+from daybreak.web.request_state import record_refusal
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -40,6 +41,8 @@ def render_template(
             **context,
         }
     )
+    if outcome.code:
+        record_refusal(request.scope, outcome.code)
     body = text.encode()
     headers = {
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,

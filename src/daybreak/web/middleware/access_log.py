@@ -57,6 +57,8 @@ class AccessLogMiddleware:
                 user_agent=user_agent_of(scope)[:_USER_AGENT_CHARACTERS],
                 subject=state.get("subject", ""),
                 client_id=state.get("client_id", ""),
+                # Why the request was refused, such as `not_your_account`, `invalid_token` or `cross_site`.
+                code=state.get("code", ""),
             )
 
 

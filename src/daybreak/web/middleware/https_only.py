@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.domain.errors import Forbidden
 from daybreak.web.http.problems import problem_response
-from daybreak.web.request_state import client_of, request_id_of
+from daybreak.web.request_state import client_of, record_refusal, request_id_of
 
 # Used by health checks on the same machine.
 _PLAIN_HTTP_PATHS = frozenset({"/healthz", "/readyz"})
@@ -31,6 +31,7 @@ class HttpsOnlyMiddleware:
             "read it.",
             code="https_required",
         )
+        record_refusal(scope, error.code)
         response = problem_response(error, request_id=request_id_of(scope), base_url=self._base_url)
         await response(scope, receive, send)
 

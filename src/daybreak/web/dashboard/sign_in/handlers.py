@@ -78,7 +78,7 @@ async def sign_in(dashboard: DashboardContext, request: Request) -> Response:
     binding = form_binding(dashboard, request)
     if binding is None:
         # The form cookie expires after an hour, or the browser rejects cookies.
-        return _sign_in_page(dashboard, request, outcome=PageOutcome(403, flash=_COOKIES_NEEDED))
+        return _sign_in_page(dashboard, request, outcome=PageOutcome(403, flash=_COOKIES_NEEDED, code="cross_site"))
     form = await read_verified_form(dashboard, request, binding)
     email, next_path = form.get("email", "")[:MAX_EMAIL_LENGTH], safe_redirect_path(form.get("next"), fallback="")
     try:
