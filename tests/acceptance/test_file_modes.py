@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -54,12 +55,10 @@ def test_files_and_folders_are_private(tmp_path: Path, umask: int, sizes: Platfo
         names = wait_until(lambda: processes(service.pid, at_least=5), PATIENCE_SECONDS, what="all processes")
         assert {umask_of(pid) for pid in names} == {0o077}
         seen |= modes(folder)
-        metrics_folders = [
-            path for path in Path("/dev/shm").glob("daybreak-metrics-*") if path.stat().st_uid == os.geteuid()
-        ]
+        metrics_folders = {path for pid in names for path in mapped_metrics(pid)}
         assert metrics_folders
         for path in metrics_folders:
-            seen |= {path: path.stat().st_mode} | modes(path)
+            seen |= modes(path)
     assert {folder, file, folder / "keyring.json", folder / "state.db", folder / "files"} <= seen.keys()
     assert {path: oct(mode) for path, mode in seen.items() if mode & 0o077} == {}
 
@@ -98,3 +97,9 @@ def processes(parent: int, *, at_least: int) -> list[int]:
 def umask_of(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("Umask")).split()[1], 8)
+
+
+def mapped_metrics(pid: int) -> set[Path]:
+    """Return the folder of the metrics that a process has mapped into its memory."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return {Path(found).parent for found in re.findall(r"(/\S*/daybreak-metrics-\S+)$", maps, re.MULTILINE)}
