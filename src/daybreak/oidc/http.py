@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 10.0
 MAXIMUM_BYTES = 256 * 1024
+# Requests of one process at the same time. More sign-ins than that do not wait for a slow provider.
+MAXIMUM_CONCURRENT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,27 @@ class ProviderResponse:
 
     status: int
     document: dict[str, Any] = field(repr=False)
+
+
+class _RequestSlots:
+    """The requests in progress."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Count a request while it is in progress. Raises ProviderUnavailable if too many are."""
+        if self.taken >= MAXIMUM_CONCURRENT:
+            raise ProviderUnavailable(f"{MAXIMUM_CONCURRENT} requests to the provider are in progress")
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
+slots = _RequestSlots()
 
 
 def is_secure(url: object) -> bool:
@@ -81,12 +105,12 @@ async def _exchange(request: ProviderRequest) -> tuple[int, bytes]:
 
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", **request.headers}
     # A new client for each request: sign-ins are rare, and an idle connection may have been closed.
-    async with httpx.AsyncClient(
-        verify=_trusted_certificates(), follow_redirects=False, timeout=DEADLINE_SECONDS
-    ) as client:
-        method = "GET" if request.form is None else "POST"
-        async with client.stream(method, request.url, data=request.form, headers=headers) as response:
-            return response.status_code, await _read_body(response)
+    certificates = _trusted_certificates()
+    with slots.take():
+        async with httpx.AsyncClient(verify=certificates, follow_redirects=False, timeout=DEADLINE_SECONDS) as client:
+            method = "GET" if request.form is None else "POST"
+            async with client.stream(method, request.url, data=request.form, headers=headers) as response:
+                return response.status_code, await _read_body(response)
 
 
 async def _read_body(response: httpx.Response) -> bytes:

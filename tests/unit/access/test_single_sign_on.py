@@ -222,6 +222,15 @@ def test_unbinding_ends_the_sessions(setup: Setup) -> None:
     assert setup.signed_in(sub="user-2").seat_id == ROSA
 
 
+def test_reset_of_the_second_factor_keeps_the_binding(setup: Setup) -> None:
+    setup.signed_in()
+    seat = setup.instance.seat(ROSA)
+    setup.instance.write(
+        lambda stores: operators.reset_second_factor(stores, seat, setup.instance.now[0], actor="operator")
+    )
+    assert len(setup.instance.state.read(lambda stores: stores.identities.list_for(ROSA))) == 1
+
+
 def test_own_second_factor_is_required(setup: Setup) -> None:
     seed = setup.instance.enrol_second_factor(OMAR)
     pending = setup.sign_in(email="omar@example.org", **MFA)

@@ -235,6 +235,10 @@ def test_altered_token_is_refused(change: Callable[[str], str]) -> None:
     reason_of(change(sign(CLAIMS)))
 
 
+def test_long_token_is_refused_despite_a_valid_signature() -> None:
+    assert reason_of(sign({**CLAIMS, "groups": "x" * 32_000})) == "too_long"
+
+
 @given(st.text(max_size=200))
 def test_any_text_is_refused_with_a_reason(text: str) -> None:
     reason_of(text)

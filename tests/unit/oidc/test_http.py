@@ -88,6 +88,25 @@ def test_slow_response_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did not respond within" in refused.value.detail
 
 
+def test_requests_in_progress_are_limited() -> None:
+    async def work(port: int) -> None:
+        request = ProviderRequest(f"http://127.0.0.1:{port}/")
+        waiting = [asyncio.create_task(send(request)) for _ in range(http.MAXIMUM_CONCURRENT)]
+        await asyncio.sleep(0)
+        assert http.slots.taken == http.MAXIMUM_CONCURRENT
+        with pytest.raises(ProviderUnavailable) as refused:
+            await send(request)
+        assert "in progress" in refused.value.detail
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    # The server accepts connections and never responds.
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=50)) as server:
+        asyncio.run(work(server.getsockname()[1]))
+    assert http.slots.taken == 0
+
+
 def test_closed_port_is_reported(service: ScriptedService) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
