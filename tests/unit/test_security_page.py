@@ -55,6 +55,7 @@ ATTACKS = {
     "Stale password, session or link",
     "Stolen state database",
     "Taking a seat with its email",
+    "Unattended dashboard",
     "Using up recovery codes",
     "Using up the limit of all logins",
     "Weak secrets",
