@@ -352,7 +352,7 @@ def test_seats_are_managed_from_the_command_line(
     by_email = {line[0]: line[1:5] for line in lines(command("seat", "list"))[1:]}
     assert by_email[email] == ["live", "set", "off", "no"]
     (listed,) = [seat for seat in json.loads(command("seat", "list", "--json")) if seat["email"] == email]
-    assert listed.keys() == {"seat_id", "email", "disabled", "password", "second_factor", "operator"}
+    assert listed.keys() == {"seat_id", "email", "disabled", "password", "second_factor", "operator", "identities"}
     monkeypatch.setattr("sys.stdin", io.StringIO("aaaaaaaaaaaa\n"))
     assert "different characters" in command("seat", "set-password", email, code=1)
     breached = tmp_path / "breached.txt"
@@ -445,7 +445,8 @@ def test_errors_name_the_cause_and_the_fix(
     assert "FAULT clock: not checked, see state database\n" in doctor
     checks = [json.loads(line) for line in command("doctor", "--json", code=1).splitlines()]
     assert [check["check"] for check in checks if not check["ok"]] == ["state database", "clock", "freshness"]
-    assert "file is not a database" in checks[3]["detail"]
+    (failed,) = [check for check in checks if check["check"] == "state database"]
+    assert "file is not a database" in failed["detail"]
     monkeypatch.setenv("DAYBREAK_STATE__URL", f"sqlite:///{tmp_path}/unmounted/state.db")
     assert "unmounted/state.db does not exist or is empty. Check state.url" in command("serve", code=1)
     assert not (tmp_path / "unmounted").exists()
