@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
@@ -74,3 +76,13 @@ def test_end_of_an_unused_session_is_recorded_once(instance: Instance) -> None:
     assert resolve(instance, sid).session.end_reason == "idle"
     (event,) = instance.audit("session.ended")
     assert (event.actor, event.subject, event.details) == ("service", f"session:{sid}", {"reason": "idle"})
+
+
+def test_locked_state_database_is_tolerated(instance: Instance) -> None:
+    resolved = resolve(instance, instance.run(instance.log_in(kind="dashboard")).session.sid)
+    instance.advance(hours=8)
+    with closing(sqlite3.connect(instance.path / "state.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        instance.run(session_activity.record_activity(instance.services, resolved.session, instance.now[0]))
+        instance.run(session_activity.end_idle(instance.services, resolved, CALLER, instance.now[0]))
+    assert resolve(instance, resolved.session.sid) == resolved
