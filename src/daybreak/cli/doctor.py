@@ -23,8 +23,8 @@ _MIN_FREE_BYTES = 1_000_000_000
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder and clock. Exit code 1 if a check fails. With
-    --json each check is one JSON line.
+    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on and clock. Exit code 1 if a
+    check fails. With --json each check is one JSON line.
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -34,12 +34,12 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
     checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
         ("addresses", _addresses),
         ("keyring", _keyring),
-        ("single sign-on", _single_sign_on),
         ("state database", _state),
         ("file store", _files),
         ("source", _source),
         ("disk", _disk),
         ("encoder", _encoder),
+        ("single sign-on", _single_sign_on),
         ("clock", _clock),
         ("freshness", _freshness),
     )
