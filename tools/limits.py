@@ -74,8 +74,8 @@ def _rates() -> list[Row]:
     from daybreak.access.throttle import MAX_KNOWN_DEVICES
 
     return [
-        _setting("Requests for links by one seat on one account", "access.link_rate"),
-        _setting("Downloads by one seat on one account; the parts of a download count once", "access.link_rate"),
+        _setting("Requests for links with one session or API token", "access.link_rate"),
+        _setting("Downloads with one session or API token; the parts of a download count once", "access.link_rate"),
         _setting("Login attempts for one seat from one address", "access.login_per_seat"),
         _setting("Login attempts from one address (IPv6: one /64)", "access.login_per_address"),
         _setting("Login attempts from one network (IPv4: one /24, IPv6: one /48)", "access.login_per_network"),

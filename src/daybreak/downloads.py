@@ -129,9 +129,7 @@ async def issue_link(
         await services.audit_buffer.record(event(result, details))
 
     # Refused requests count too: each of them is recorded in the audit trail.
-    await services.link_rate.count(
-        "link", principal.seat.seat_id, principal.account.client_id, lambda: event("rate_limited", {})
-    )
+    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
     try:
         require(principal, "download", client_id)
         file = await _find_file(services, client_id, named, snapshot_id, now)
@@ -193,9 +191,8 @@ async def record_download(
     services: DownloadServices, origin: EventOrigin, action: str, result: str, details: Mapping[str, object]
 ) -> None:
     """Count a download, or its refusal, and record it in the audit trail. Raises RateLimited, Unavailable."""
-    owner = origin.seat.seat_id if origin.seat is not None else origin.subject or ""
     await services.link_rate.count(
-        "download", owner, origin.client_id or "", lambda: origin.event(action, "rate_limited", details)
+        "download", origin.subject or "", lambda: origin.event(action, "rate_limited", details)
     )
     await services.audit_buffer.record(origin.event(action, result, details))
 

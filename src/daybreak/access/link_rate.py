@@ -1,10 +1,10 @@
-"""Rate limit on links and on the downloads that they start, for each seat and account, shared by all workers.
+"""Rate limit on links and on the downloads that they start, for each credential, shared by all workers.
 
 A write to the state database for each link would be many times slower than the link. A worker therefore takes permits
 in blocks of one fortieth of the limit. Its first block in a window is not counted until it takes a second one, so that
-a seat with few links causes no write.
+a credential with few links causes no write. A limit below 80 is exact: each link is counted.
 
-The limit holds for all workers and nodes together, except that each worker may add two blocks, 5 % of the limit: an
+Other limits hold for all workers and nodes together, except that each worker may add two blocks, 5 % of the limit: an
 uncounted one, and the rest of one from before the window. A block that another worker has not used up makes the limit
 lower by as much.
 """
@@ -30,7 +30,7 @@ _BLOCKS = 40
 
 @dataclass(slots=True)
 class _Permits:
-    """Permits of this worker for one seat and account. `uncounted` permits are not in the state database.
+    """Permits of this worker for one credential. `uncounted` permits are not in the state database.
 
     At `renewal_at` the worker may take another block without counting it.
     """
@@ -50,15 +50,16 @@ class LinkRate:
         self._rate = rate
         self._clock = clock
         self._block = max(1, rate.attempts // _BLOCKS)
+        self._uncounted = self._block if self._block > 1 else 0
         # In the order of `renewal_at`.
         self._permits: dict[str, _Permits] = {}
 
-    async def count(self, counted: Counted, seat_id: str, client_id: str, refusal: Callable[[], AuditEvent]) -> None:
-        """Count a link, or a download, of a seat on an account. Raises RateLimited, Unavailable.
+    async def count(self, counted: Counted, subject: str, refusal: Callable[[], AuditEvent]) -> None:
+        """Count a link, or a download, of the credential `subject`. Raises RateLimited, Unavailable.
 
         `refusal` returns the audit event of a refusal, which is recorded once per window.
         """
-        key, now = f"{counted}:{seat_id}:{client_id}", self._clock()
+        key, now = f"{counted}:{subject}", self._clock()
         permits = self._permits_of(key, now)
         if permits.left == 0:
             # One request of the worker takes the next block, and the others wait for it.
@@ -78,7 +79,7 @@ class LinkRate:
             if now < self._permits[oldest].renewal_at:
                 break
             del self._permits[oldest]
-        permits = self._permits[key] = _Permits(self._block, self._block, now + self._rate.window)
+        permits = self._permits[key] = _Permits(self._uncounted, self._uncounted, now + self._rate.window)
         return permits
 
     async def _take_block(

@@ -263,8 +263,7 @@ class AccessSettings(Section):
     )
     link_rate: RateLimit = Field(
         default=Rate(1200, timedelta(minutes=1)),
-        description="Links that one seat may request on one account, with all its sessions and API tokens. The same "
-        "limit applies to the downloads of the seat on the account.",
+        description="Links that one session or API token may request. The same limit applies to its downloads.",
     )
     login_per_seat: RateLimit = Field(
         default=Rate(10, timedelta(minutes=5)), description="Login attempts for one seat from one address."

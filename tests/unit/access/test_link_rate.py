@@ -12,7 +12,7 @@ from daybreak.access.link_rate import LinkRate
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import RateLimited
 from daybreak.settings import Rate
-from tests.unit.access.instance import ALPHA, BRAVO, CALLER, OMAR, ROSA, Instance
+from tests.unit.access.instance import ALPHA, CALLER, ROSA, Instance
 
 MINUTE = timedelta(minutes=1)
 
@@ -21,15 +21,15 @@ def worker(instance: Instance, attempts: int = 1200) -> LinkRate:
     return LinkRate(instance.state, Rate(attempts, MINUTE), instance.services.clock)
 
 
-def request(instance: Instance, link_rate: LinkRate, seat_id: str = ROSA, client_id: str = ALPHA) -> RateLimited | None:
+def request(instance: Instance, link_rate: LinkRate, subject: str = "token:one") -> RateLimited | None:
     """Request a link and return the refusal."""
 
     def refusal() -> AuditEvent:
-        origin = EventOrigin(instance.now[0], CALLER, instance.seat(seat_id), client_id)
+        origin = EventOrigin(instance.now[0], CALLER, instance.seat(ROSA), ALPHA)
         return origin.event("link.issued", "rate_limited")
 
     try:
-        instance.run(link_rate.count("link", seat_id, client_id, refusal))
+        instance.run(link_rate.count("link", subject, refusal))
     except RateLimited as error:
         return error
     return None
@@ -77,12 +77,16 @@ def test_limit_holds_in_any_window(instance: Instance) -> None:
     assert sum(60 <= at < 120 for at in times) > 100, "the rate is not much lower than the limit"
 
 
-def test_seats_and_accounts_are_limited_separately(instance: Instance) -> None:
+def test_credentials_are_limited_separately(instance: Instance) -> None:
     link_rate = worker(instance, 5)
     assert issued(instance, link_rate) == 5
-    for seat_id, client_id in ((ROSA, BRAVO), (OMAR, ALPHA)):
-        assert request(instance, link_rate, seat_id, client_id) is None
-    instance.run(link_rate.count("download", ROSA, ALPHA, pytest.fail))
+    assert request(instance, link_rate, "token:two") is None
+    instance.run(link_rate.count("download", "token:one", pytest.fail))
+
+
+def test_low_limit_is_exact(instance: Instance) -> None:
+    workers = [worker(instance, 79) for _ in range(4)]
+    assert issued(instance, *workers) == 79
 
 
 def test_refusals_are_recorded_once_per_window(instance: Instance) -> None:
@@ -116,7 +120,7 @@ def test_parallel_requests_take_one_block(instance: Instance, monkeypatch: pytes
     link_rate = worker(instance)
 
     async def requests() -> None:
-        await asyncio.gather(*(link_rate.count("link", ROSA, ALPHA, pytest.fail) for _ in range(60)))
+        await asyncio.gather(*(link_rate.count("link", "token:one", pytest.fail) for _ in range(60)))
 
     instance.run(requests())
     assert len(writes) == 1
@@ -133,7 +137,7 @@ def test_clock_that_is_set_back_does_not_extend_a_delay(instance: Instance) -> N
 def test_permits_of_earlier_windows_are_forgotten(instance: Instance) -> None:
     link_rate = worker(instance)
     for number in range(100):
-        instance.run(link_rate.count("link", f"seat {number}", ALPHA, pytest.fail))
+        instance.run(link_rate.count("link", f"token:{number}", pytest.fail))
     instance.advance(seconds=60)
     assert request(instance, link_rate) is None
     assert len(link_rate._permits) == 1
