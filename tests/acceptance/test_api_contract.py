@@ -115,6 +115,7 @@ def test_every_described_response_occurs(private_service: Service) -> None:
         send_wrong_bodies,
         send_wrong_heads,
         exceed_rates,
+        send_passwords_where_they_are_refused,
     ):
         scenario(private_service)
     missing = {
@@ -124,6 +125,26 @@ def test_every_described_response_occurs(private_service: Service) -> None:
     }
     assert missing == set()
     assert {outcome for _, outcome in contract.occurred} >= ANY_PATH
+
+
+def send_passwords_where_they_are_refused(service: Service) -> None:
+    """Send passwords to another node of the installation, with single sign-on only."""
+    settings = {
+        "base_url": service.base_url,
+        "oidc.issuer": "https://login.example.org",
+        "oidc.client_id": "daybreak",
+        "oidc.client_secret": "a secret",
+        "oidc.password_login": False,
+    }
+    service.installation.reset_attempts()
+    token = service.token(MAYA)
+    with serving(service.installation, workers=1, settings=settings) as other:
+        assert other.log_in(MAYA).json()["code"] == "password_login_disabled"
+        refused = other.request("POST", f"{AUTH}/reauthenticate", token=token, json={"password": PASSWORD})
+        assert refused.json()["code"] == "password_login_disabled"
+        assert service.contract is not None
+        assert other.contract is not None
+        service.contract.occurred |= other.contract.occurred
 
 
 def operations(service: Service) -> dict[str, Call]:
