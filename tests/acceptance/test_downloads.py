@@ -85,6 +85,7 @@ def test_every_path_returns_its_file(service: Service, north: str, resource: str
     assert digest.hexdigest() == data["sha256"]
     assert found.headers["Repr-Digest"] == f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"
     assert found.headers["X-Row-Count"] == str(data["rows"])
+    assert found.headers["X-Snapshot-Version"] == str(data["version"])
     assert found.headers["Vary"] == "Accept, Accept-Encoding"
     assert parsedate_to_datetime(found.headers["Last-Modified"]) == datetime.fromisoformat(
         data["published_at"]
@@ -164,6 +165,7 @@ def test_manifest_lists_every_file_and_freshness(service: Service, north: str) -
         for file in entry["files"]:
             issued = service.get(file["path"], token=north).json()["data"]
             assert (issued["sha256"], issued["bytes"], issued["rows"]) == (file["sha256"], file["bytes"], entry["rows"])
+            assert issued["version"] == data["version"]
     assert service.get(f"/download/v1/files/{SOUTH}", token=north).status_code == 403
     denied = service.get(f"/download/v1/files/{NORTH}", token=service.token(VIC))
     assert denied.status_code == 403

@@ -116,9 +116,9 @@ def list_(
         print_json([_as_json(each) for each in runs])
         return
     print_table(
-        ("SNAPSHOT", "STATE", "AS OF (UTC)", "PUBLISHED (UTC)", "TOOK", "ROWS", "FILES", "SIZE"),
+        ("SNAPSHOT", "STATE", "VERSION", "AS OF (UTC)", "PUBLISHED (UTC)", "TOOK", "ROWS", "FILES", "SIZE"),
         (_row(each, now) for each in runs),
-        numbers=frozenset({"TOOK", "ROWS", "FILES", "SIZE"}),
+        numbers=frozenset({"VERSION", "TOOK", "ROWS", "FILES", "SIZE"}),
     )
     _print_failure(runs, now)
     status = f"Late: {fresh.reason}" if fresh.late else "Fresh."
@@ -143,6 +143,7 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
         ("started", format_instant(snapshot.started_at)),
         ("finished", format_instant(snapshot.finished_at)),
         ("published", format_instant(snapshot.published_at)),
+        ("version", snapshot.version),
         ("builder", snapshot.builder),
         ("accepted because", snapshot.accepted_reason),
         ("failure", snapshot.failure),
@@ -321,7 +322,9 @@ def _row(each: "Snapshot", now: "datetime") -> tuple[object, ...]:
         figures = (f"{count(report, 'rows'):,}", f"{count(report, 'files'):,}", size)
     duration = "" if took is None else format_seconds(took)
     state = "lapsed" if each.lapsed(now) else each.state
-    return each.snapshot_id, state, format_instant(each.as_of), format_instant(each.published_at), duration, *figures
+    version = "" if each.version is None else each.version
+    times = format_instant(each.as_of), format_instant(each.published_at)
+    return each.snapshot_id, state, version, *times, duration, *figures
 
 
 def _as_json(each: "Snapshot") -> dict[str, object]:

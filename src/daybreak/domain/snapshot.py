@@ -30,6 +30,7 @@ class Snapshot:
 
     `day` is the UTC date of the publication that it is for, None for a manual run. `fence` is the fencing token of the
     builder that owns the run. `report` is the run report as JSON values: rows per resource, durations, findings.
+    `version` is the number of the publication, which grows by one each time; None before the publication.
     """
 
     snapshot_id: str
@@ -47,6 +48,7 @@ class Snapshot:
     progress: Mapping[str, object] = field(default_factory=dict)
     report: Mapping[str, object] = field(default_factory=dict)
     accepted_reason: str | None = None
+    version: int | None = None
 
     def is_ahead_of(self, now: datetime) -> bool:
         """Whether `as_of` is in the future, by more than the clocks of two machines may differ."""
@@ -91,6 +93,7 @@ class CurrentFile(msgspec.Struct, frozen=True):
     snapshot_id: str
     as_of: datetime
     published_at: datetime
+    version: int
     resource: str
     format: str
     rows: int

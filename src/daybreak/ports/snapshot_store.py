@@ -57,8 +57,10 @@ class SnapshotStore(Protocol):
         *,
         accepted_reason: str | None = None,
     ) -> None:
-        """Publish a snapshot. Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published
-        one, is not complete, or is held without a reason.
+        """Publish a snapshot under the next version.
+
+        Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published one, is not complete,
+        or is held without a reason.
         """
 
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:

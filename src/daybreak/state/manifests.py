@@ -28,6 +28,7 @@ _FILE_COLUMNS = (
     snapshots.c.snapshot_id,
     snapshots.c.as_of,
     snapshots.c.published_at,
+    snapshots.c.version,
     _own.c.rows,
     _own.c.formats,
     _shared.c.rows,
@@ -107,7 +108,7 @@ class SqlManifests:
             row = _FILE.first(self._connection, client_id=client_id, resource=resource, snapshot_id=snapshot_id)
         if row is None:
             return None
-        found_id, as_of, published_at, rows, formats, shared_rows, shared_formats = row
+        found_id, as_of, published_at, version, rows, formats, shared_rows, shared_formats = row
         if formats is None:
             rows, formats = shared_rows, shared_formats
         stored = None if formats is None else _FORMATS.decode(formats).get(format)
@@ -117,6 +118,7 @@ class SqlManifests:
             snapshot_id=found_id,
             as_of=instant_of(as_of),
             published_at=instant_of(published_at),
+            version=version,
             resource=resource,
             format=format,
             rows=rows,

@@ -211,8 +211,11 @@ snapshots = sa.Table(
     sa.Column("report", Json, nullable=False),
     sa.Column("accepted_reason", sa.Text),
     sa.Column("files_stand", sa.Boolean, nullable=False),
+    # Number of the publication, NULL for runs that were not published.
+    sa.Column("version", sa.BigInteger),
     # At most one run per day that has not failed: the index of the migration excludes failed runs.
     sa.Index("uq_snapshots_day", "day", unique=True),
+    sa.Index("uq_snapshots_version", "version", unique=True),
 )
 
 snapshot_leaders = sa.Table(

@@ -29,6 +29,7 @@ _COLUMNS = (
     snapshots.c.progress,
     snapshots.c.report,
     snapshots.c.accepted_reason,
+    snapshots.c.version,
 )
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
@@ -50,7 +51,7 @@ class SqlSnapshots(SqlManifests):
         if self._is_claimed(snapshot.day, now):
             return None
         # The update locks the counter, so that concurrent claims continue one at a time.
-        fence = self._next_fence()
+        fence = self._count("fence")
         if self._is_claimed(snapshot.day, now):
             return None
         self._connection.execute(
@@ -61,7 +62,7 @@ class SqlSnapshots(SqlManifests):
         return self._begin(snapshot, fence, now, lease_seconds)
 
     def begin_manual(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot:
-        return self._begin(snapshot, self._next_fence(), now, lease_seconds)
+        return self._begin(snapshot, self._count("fence"), now, lease_seconds)
 
     def renew(
         self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: Mapping[str, object]
@@ -118,7 +119,13 @@ class SqlSnapshots(SqlManifests):
                     f"one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC). Run a new snapshot."
                 )
             self._change(served.snapshot_id, state=SnapshotState.RETIRED)
-        self._change(snapshot_id, state=SnapshotState.PUBLISHED, published_at=now, accepted_reason=accepted_reason)
+        self._change(
+            snapshot_id,
+            state=SnapshotState.PUBLISHED,
+            published_at=now,
+            accepted_reason=accepted_reason,
+            version=self._count("version"),
+        )
         self._connection.execute(sa.update(current_snapshot).values(snapshot_id=snapshot_id, moved_at=now))
 
     def _check_publishable(self, snapshot: Snapshot, fence: int | None, accepted_reason: str | None) -> None:
@@ -202,14 +209,15 @@ class SqlSnapshots(SqlManifests):
             return False
         return row.state != SnapshotState.BUILDING or row.lease_until is None or row.lease_until >= now
 
-    def _next_fence(self) -> int:
-        fence: int = self._connection.execute(
+    def _count(self, name: str) -> int:
+        """Increment a counter and return its new value. The counter stays locked until the transaction ends."""
+        value: int = self._connection.execute(
             sa.update(counters)
-            .where(counters.c.name == "fence")
+            .where(counters.c.name == name)
             .values(value=counters.c.value + 1)
             .returning(counters.c.value)
         ).scalar_one()
-        return fence
+        return value
 
     def _begin(self, snapshot: Snapshot, fence: int, now: datetime, lease_seconds: int) -> Snapshot:
         self._connection.execute(

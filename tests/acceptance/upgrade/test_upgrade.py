@@ -178,6 +178,7 @@ def test_new_run_reuses_unchanged_files(upgraded: Upgraded) -> None:
     newest, recorded = json.loads(upgraded.daybreakd("snapshot", "list", "--json"))
     assert (newest["state"], recorded["state"]) == ("published", "retired")
     assert newest["report"]["carried_from"] == recorded["snapshot_id"]
+    assert (recorded["version"], newest["version"]) == (1, 2)
     assert newest["report"]["files_carried"] > 0
     login = upgraded.client.log_in(OWNER, upgraded.recorded["passwords"][OWNER]).json()["token"]
     after: dict[str, str] = {}

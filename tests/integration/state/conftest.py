@@ -45,7 +45,7 @@ def migrated_postgresql_url(postgresql_server: PostgreSQLServer, migrated_postgr
         connection.execute("SET session_replication_role = replica")
         names = sql.SQL(", ").join(sql.Identifier(table.name) for table in metadata.sorted_tables)
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
-        connection.execute("INSERT INTO counters (name, value) VALUES ('fence', 0)")
+        connection.execute("INSERT INTO counters (name, value) VALUES ('fence', 0), ('version', 0)")
         connection.execute("INSERT INTO current_snapshot (slot) VALUES (1)")
         connection.execute("INSERT INTO audit_retention (slot) VALUES (1)")
     return postgresql_server.url(migrated_postgresql)

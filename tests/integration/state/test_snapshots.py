@@ -145,6 +145,25 @@ def test_publication_retires_the_previous_snapshot(state: Database) -> None:
     ]
 
 
+def test_versions_grow_by_one_for_each_publication(state: Database) -> None:
+    for number in (1, 2, 3, 4):
+        state.write(lambda stores, number=number: complete_run(stores, number))  # type: ignore[misc]
+
+    def publish_and_fail(stores: Stores) -> None:
+        stores.snapshots.publish(uuid(1), None, NOW)
+        raise Conflict("failed")
+
+    with pytest.raises(Conflict, match="failed"):
+        state.write(publish_and_fail)
+    for number in (1, 3, 4):
+        publish(state, run(number))
+    versions = {one.snapshot_id: one.version for one in state.read(lambda stores: stores.snapshots.recent())}
+    assert versions == {uuid(1): 1, uuid(2): None, uuid(3): 2, uuid(4): 3}
+    file = state.read(lambda stores: stores.snapshots.file(uuid(3), uuid(1), "members", "csv"))
+    assert file is not None
+    assert file.version == 2
+
+
 def test_only_newer_complete_snapshots_are_published(state: Database) -> None:
     state.write(lambda stores: complete_run(stores, 1))
     state.write(lambda stores: complete_run(stores, 2, as_of=NOW - timedelta(seconds=1)))

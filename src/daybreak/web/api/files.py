@@ -119,6 +119,7 @@ def _link_result(issued: IssuedLink) -> LinkResult:
             url=issued.url,
             expires_at=issued.expires_at,
             snapshot_id=file.snapshot_id,
+            version=file.version,
             as_of=file.as_of,
             published_at=file.published_at,
             resource=file.resource,

@@ -43,6 +43,7 @@ _UNCHANGED_HEADERS = (
     Header("Repr-Digest", "SHA-256 of the file (RFC 9530).", "sha-256=:n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg=:"),
     Header("X-Row-Count", "Number of rows, without the header.", "1204"),
     Header("X-Snapshot-Id", "Snapshot of the file.", examples.SNAPSHOT_ID),
+    Header("X-Snapshot-Version", "Version of the snapshot.", "48"),
 )
 _HEADERS = (*_UNCHANGED_HEADERS, Header("Content-Disposition", "File name.", 'attachment; filename="campaigns.csv.gz"'))
 _LOCATION = Header("Location", "URL of the file in the object store.", "https://bucket.example.org/...")

@@ -43,6 +43,7 @@ class ManifestData(msgspec.Struct, frozen=True):
 
     client_id: Annotated[str, uuid("The account.", examples.CLIENT_ID)]
     snapshot_id: Annotated[str, uuid("The snapshot.", examples.SNAPSHOT_ID)]
+    version: Annotated[int, field("Number of the publication. It grows by one each time.", 48)]
     as_of: Annotated[datetime, field("Instant that the data describes.", examples.AS_OF)]
     published_at: Annotated[datetime, field("When the snapshot was published.", examples.PUBLISHED_AT)]
     next_expected_at: Annotated[datetime, field("When the next snapshot is due.", "2026-11-25T04:00:00Z")]
@@ -62,10 +63,12 @@ def manifest_view(client_id: str, manifest: Manifest, formats: Sequence[str]) ->
     by_name = {entry.resource: entry for entry in manifest.entries}
     snapshot, freshness = manifest.snapshot, manifest.freshness
     assert snapshot.published_at is not None  # the current snapshot is published
+    assert snapshot.version is not None
     return ManifestView(
         ManifestData(
             client_id=client_id,
             snapshot_id=snapshot.snapshot_id,
+            version=snapshot.version,
             as_of=snapshot.as_of,
             published_at=snapshot.published_at,
             next_expected_at=freshness.next_expected_at,

@@ -144,6 +144,7 @@ class LinkView(msgspec.Struct, frozen=True):
     url: Annotated[str, field("Signed link, as in `Location`.", examples.LINK)]
     expires_at: Annotated[datetime, field("When the link stops working.", "2026-11-24T08:45:00Z")]
     snapshot_id: Annotated[str, uuid("Snapshot of the file.", examples.SNAPSHOT_ID)]
+    version: Annotated[int, field("Version of the snapshot.", 48)]
     as_of: Annotated[datetime, field("Instant that the data describes.", examples.AS_OF)]
     published_at: Annotated[datetime, field("When the snapshot was published.", examples.PUBLISHED_AT)]
     resource: Annotated[str, field("Resource in the file.", "campaigns")]

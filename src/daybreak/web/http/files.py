@@ -60,6 +60,7 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
         "repr-digest": f"sha-256=:{digest}:",
         "x-row-count": str(file.rows),
         "x-snapshot-id": file.snapshot_id,
+        "x-snapshot-version": str(file.version),
         "cache-control": "private, no-cache, no-transform",
     }
     if representation.content_encoding is not None:

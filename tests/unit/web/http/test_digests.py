@@ -34,7 +34,7 @@ def guard() -> Iterator[DigestGuard]:
 
 def stored(content: bytes = CONTENT) -> CurrentFile:
     digest = hashlib.sha256(content).hexdigest()
-    return CurrentFile("s", AT, AT, "members", "csv", 7, StoredFormat(len(content), digest, 1, digest, "key"))
+    return CurrentFile("s", AT, AT, 1, "members", "csv", 7, StoredFormat(len(content), digest, 1, digest, "key"))
 
 
 def check(guard: DigestGuard, path: Path, file: CurrentFile) -> None:

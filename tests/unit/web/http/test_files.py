@@ -10,8 +10,8 @@ from daybreak.web.http.files import FileAnswer, Segment, file_answer, file_heade
 from daybreak.web.http.negotiation import Representation
 
 AT = datetime(2026, 11, 22, 4, tzinfo=UTC)
-FILE = CurrentFile("s", AT, AT, "members", "csv", 7, StoredFormat(1000, "ab" * 32, 1, "cd" * 32, "key"))
-OTHER = CurrentFile("s", AT, AT, "members", "csv", 7, StoredFormat(1000, "ef" * 32, 1, "cd" * 32, "key"))
+FILE = CurrentFile("s", AT, AT, 1, "members", "csv", 7, StoredFormat(1000, "ab" * 32, 1, "cd" * 32, "key"))
+OTHER = CurrentFile("s", AT, AT, 1, "members", "csv", 7, StoredFormat(1000, "ef" * 32, 1, "cd" * 32, "key"))
 AS_FILE = Representation("application/gzip", None, "members.csv.gz", "f", varies=True)
 AS_TEXT = Representation("text/csv", "gzip", "members.csv", "c", varies=True)
 
