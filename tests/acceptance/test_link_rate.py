@@ -50,7 +50,7 @@ def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], I
     installation = make_installation()
     with serving(installation, workers=WORKERS, settings={"access.link_rate": f"{LIMIT}/1h"}) as service:
         secret, token_id = installation.create_token(MAYA, NORTH)
-        link, revoked = service.link(secret, NORTH), service.link(secret, NORTH)
+        link, unused, revoked = (service.link(secret, NORTH) for _ in range(3))
         # Neither is recorded in the audit trail.
         assert {service.request("HEAD", link).status_code for _ in range(3 * LIMIT)} == {200}
         etag = service.request("HEAD", link).headers["ETag"]
@@ -64,6 +64,10 @@ def test_downloads_of_a_credential_are_limited(make_installation: Callable[[], I
         refused = service.get(link)
         assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
         assert "Retry-After" in refused.headers
+        # A download that is not recorded is not served, in parts either. Other units than bytes are ignored.
+        for requested in ("bytes=1-", "bytes=0-", "bytes=-9", "lines=1-"):
+            limited = {service.get(unused, headers={"Range": requested}).status_code for _ in range(3 * WORKERS)}
+            assert limited == {429}, requested
         # Refused links count too, because they are recorded.
         installation.change(lambda stores: stores.api_tokens.revoke(token_id, datetime.now(UTC), "test"))
         assert service.get(revoked).status_code == 429

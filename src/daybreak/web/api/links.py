@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from io import FileIO
 from typing import Literal
 from urllib.parse import quote
@@ -12,7 +12,6 @@ from urllib.parse import quote
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
 
 from daybreak import downloads
 from daybreak.domain.errors import FileStoreError, Forbidden, Unavailable
@@ -21,9 +20,11 @@ from daybreak.downloads import OpenedFile
 from daybreak.web.api.files import require_plain_path
 from daybreak.web.api.link_operation import STORE_URL_SECONDS, link_operation
 from daybreak.web.api.operation import ApiRoute
+from daybreak.web.api.partial_downloads import PartialDownloads
 from daybreak.web.http.digests import DigestGuard
 from daybreak.web.http.files import VARY, FileAnswer, file_answer, file_headers
 from daybreak.web.http.negotiation import Representation, choose, stored_representation
+from daybreak.web.http.ranges import parse_ranges
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of, record_subject, request_id_of
 from daybreak.web.services import Services
@@ -42,7 +43,6 @@ ACCELERATED_LOCATION = "/daybreak-files/"
 # Smaller bodies are sent in one piece, and do not count as transfers.
 INLINE_BYTES = 64 * 1024
 _MAX_QUERY_CHARACTERS = 1024
-_MAX_PARTIAL_DOWNLOADS = 4096
 _log = structlog.get_logger("daybreak.web")
 
 
@@ -58,7 +58,7 @@ class _LinkEndpoint:
         self._services = services
         self._guard = guard
         self._transfers = TransferLimit(services.settings.files.max_transfers)
-        self._partial_downloads = _PartialDownloads()
+        self._partial_downloads = PartialDownloads()
 
     async def fetch(self, request: Request) -> Response:
         require_plain_path(request)
@@ -99,14 +99,14 @@ class _LinkEndpoint:
             headers = _merged_headers(request)
             answer = file_answer(opened.file, representation, headers, method=request.method)
             if self._is_accelerated(answer, headers):
-                await self._record(request, opened, answer.status)
+                await self._record(request, opened, answer.length)
                 return _accelerated(opened.file, representation)
             if answer.length <= INLINE_BYTES:
                 body = _read(file, answer, opened.file.stored.key)
-                await self._record(request, opened, answer.status)
+                await self._record(request, opened, answer.length)
                 return Response(body, answer.status, answer.headers)
             resources.enter_context(self._transfers.transfer())
-            await self._record(request, opened, answer.status)
+            await self._record(request, opened, answer.length)
             # From here on, the response owns the file and its transfer slot.
             return FileTransfer(answer, file_pieces(file, answer.segments), resources.pop_all())
 
@@ -119,14 +119,14 @@ class _LinkEndpoint:
             redirect = await self._store_redirect(request, opened)
             if representation.varies:
                 redirect.headers["Vary"] = VARY
-            await self._record(request, opened, redirect.status_code)
+            await self._record(request, opened, _requested_bytes(request, opened))
             return redirect
         answer = file_answer(opened.file, representation, _merged_headers(request), method=request.method)
         with ExitStack() as resources:
             if answer.length > INLINE_BYTES:
                 resources.enter_context(self._transfers.transfer())
             pieces = await with_first_piece(store_pieces(self._services.files, opened.file.stored.key, answer.segments))
-            await self._record(request, opened, answer.status)
+            await self._record(request, opened, answer.length)
             return FileTransfer(answer, pieces, resources.pop_all())
 
     def _is_accelerated(self, answer: FileAnswer, headers: Mapping[str, str]) -> bool:
@@ -140,14 +140,17 @@ class _LinkEndpoint:
             and not {"if-match", "if-unmodified-since"} & headers.keys()
         )
 
-    async def _record(self, request: Request, opened: OpenedFile, status: int) -> None:
+    async def _record(self, request: Request, opened: OpenedFile, sent_bytes: int) -> None:
         """Record a download in the audit trail before it starts. The parts of one download are recorded once."""
-        if request.method != "GET" or status == 304:
+        if request.method != "GET" or sent_bytes == 0:
             return
-        caller = caller_of(request)
-        if "range" in request.headers and self._partial_downloads.is_known(request.scope, caller.address):
+        caller, file_bytes = caller_of(request), opened.file.stored.bytes
+        record = partial(downloads.record_fetch, self._services.downloads, opened, caller)
+        if sent_bytes >= file_bytes:
+            await record()
             return
-        await downloads.record_fetch(self._services.downloads, opened, caller)
+        key = (request.scope["raw_path"], request.scope["query_string"], caller.address)
+        await self._partial_downloads.record(key, record, part_bytes=sent_bytes, file_bytes=file_bytes)
 
     async def _store_redirect(self, request: Request, opened: OpenedFile) -> Response:
         method: Literal["GET", "HEAD"] = "HEAD" if request.method == "HEAD" else "GET"
@@ -158,21 +161,11 @@ class _LinkEndpoint:
         return Response(status_code=302, headers={"Location": url})
 
 
-class _PartialDownloads:
-    """Most recent partial downloads, by link and client address."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[bytes, bytes, str], None] = OrderedDict()
-
-    def is_known(self, scope: Scope, address: str) -> bool:
-        """Return whether an earlier part was requested, and record this request."""
-        download = (scope["raw_path"], scope["query_string"], address)
-        if download in self._known:
-            return True
-        self._known[download] = None
-        if len(self._known) > _MAX_PARTIAL_DOWNLOADS:
-            self._known.popitem(last=False)
-        return False
+def _requested_bytes(request: Request, opened: OpenedFile) -> int:
+    """Return how many bytes of the file the store sends if the client repeats its Range header there."""
+    size = opened.file.stored.bytes
+    ranges = parse_ranges(request.headers.get("range", ""), size)
+    return sum(span.length for span in ranges) if isinstance(ranges, tuple) else size
 
 
 def _accelerated(file: CurrentFile, representation: Representation) -> Response:
