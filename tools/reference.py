@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tools.limits import limits
 from tools.reference_text import (
     CLIENT,
+    CLIENT_VARIABLES,
     COLUMNS,
     COMMANDS,
     CONFIGURATION,
@@ -84,10 +85,15 @@ def command_line() -> str:
 def client() -> str:
     """Return the page of the command `daybreak` and the package `daybreak_client`."""
     import daybreak_client
-    from daybreak_client.command import EXAMPLES, VARIABLES, app
+    from daybreak_client.command.application import make_app
+    from daybreak_client.command.help_text import EXAMPLES, VARIABLES
+    from daybreak_client.errors import EXIT_CODES
 
+    app = make_app()
     parts = [
         CLIENT,
+        table(("Exit code", "Meaning"), ((str(code), meaning) for code, meaning in EXIT_CODES.items())),
+        CLIENT_VARIABLES,
         table(("Variable", "Meaning"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
     ]
     parts.append("## Commands\n")

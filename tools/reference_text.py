@@ -49,15 +49,14 @@ CLIENT = """\
 This page is for consumers. It lists the commands of `daybreak`, the client, and the classes of its Python package.
 [Fetch files every day](../how-to/fetch-every-day.md) shows how to use them.
 
-| Exit code | Meaning |
-|---|---|
-| 0 | success |
-| 1 | failure |
-| 2 | invalid use |
-| 130 | interrupted |
+## Exit codes
+"""
 
-Errors are one message on standard error. Output to a pipe is plain: tab-separated lines, or JSON with `--json`.
-`NO_COLOR` turns colors off.
+CLIENT_VARIABLES = """\
+With `--all-accounts`, the exit code is that of the first account that failed.
+
+Errors are one message on standard error. Output to a pipe is plain: tab-separated lines with numbers without
+separators, or JSON with `--json`. `NO_COLOR` turns colors off.
 
 ## Environment variables
 """

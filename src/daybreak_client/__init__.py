@@ -3,7 +3,7 @@
 The command `daybreak` is built on it; see `daybreak --help`.
 """
 
-from daybreak_client.errors import ClientError, Damaged, NotPublished, Refused, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, Damaged, Late, NotPublished, Refused, Unreachable, WrongUse
 from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, Daybreak, FetchResult
 
@@ -14,6 +14,7 @@ __all__ = [
     "Damaged",
     "Daybreak",
     "FetchResult",
+    "Late",
     "NotPublished",
     "PublishedFile",
     "PublishedSnapshot",

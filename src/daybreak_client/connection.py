@@ -24,6 +24,12 @@ _FIRST_WAIT_SECONDS = 0.5
 _MAX_WAIT_SECONDS = 90.0
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
+# What to do about a refusal, where the service's own text describes requests of its API.
+_WAYS_OUT = {
+    "wrong_context": "This token is for another of your accounts. Select that account with --account or "
+    "DAYBREAK_ACCOUNT, or use a token of this account.",
+    "session_required": "Sign in with `daybreak login`, with email and password: an API token cannot do this.",
+}
 
 
 class Connection:
@@ -162,7 +168,7 @@ def _error_of(response: httpx.Response) -> ClientError:
         code, detail = problem["code"], problem["detail"]
         request_id = problem.get("request_id", "")
     except (ValueError, TypeError, KeyError):
-        text = f"{response.url.host} returned {response.status_code} {response.reason_phrase}"
+        text = f"{response.url.host} returned {response.status_code} {response.reason_phrase}".strip()
         if response.status_code in _TRANSIENT_STATUSES or response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return Unreachable(f"{text}. Try again later.")
         return WrongUse(f"{text}. Check the URL of the service.")
@@ -173,7 +179,8 @@ def _error_of(response: httpx.Response) -> ClientError:
         )
     if response.status_code in _TRANSIENT_STATUSES:
         return Unreachable(detail if retry_after is None else f"{detail} Try again in {retry_after:.0f} seconds.")
-    return Refused(detail, code=code, status=response.status_code, request_id=request_id)
+    message = _WAYS_OUT.get(code, detail)
+    return Refused(message, code=code, status=response.status_code, request_id=request_id)
 
 
 def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:

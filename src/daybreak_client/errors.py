@@ -1,18 +1,33 @@
-"""The class hierarchy of the client's errors.
+"""The class hierarchy of the client's errors, and the exit codes of the command.
 
 ClientError
 ├── WrongUse            an invalid URL, account or file name; the message names the fix
 ├── Refused             the service refused the request: `code`, `status` and `request_id` are the service's own
 │   └── NotPublished    the account has no files yet; `retry_after_seconds` is the time until the next attempt
+├── Late                the files of the day are not published yet
 ├── Unreachable         the service or its file store does not answer or is busy; try again later
-└── Damaged             the received file is not the published one
+├── Damaged             received or stored content is not the published one
+└── DatabaseFailed      the database of a sync reported an error
 """
 
 from __future__ import annotations
 
+EXIT_CODES = {
+    0: "success",
+    1: "failure, such as a full disk or an error of the database",
+    2: "invalid use",
+    3: "refused: the service does not accept the token, or does not permit the request",
+    4: "late: the files of the day are not published yet",
+    5: "unreachable: the service or its file store does not answer or is busy; try again later",
+    6: "damaged: content differs from its published digest",
+    130: "interrupted",
+}
+
 
 class ClientError(Exception):
-    """Base of all errors. The message is written for the user."""
+    """Base of all errors. The message is written for the user. `exit_code` is the exit code of the command."""
+
+    exit_code = 1
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -22,9 +37,13 @@ class ClientError(Exception):
 class WrongUse(ClientError):
     """An invalid argument."""
 
+    exit_code = 2
+
 
 class Refused(ClientError):
     """The service refused a request. The service's error reference lists the codes."""
+
+    exit_code = 3
 
     def __init__(self, message: str, *, code: str, status: int, request_id: str = "") -> None:
         super().__init__(message)
@@ -36,14 +55,30 @@ class Refused(ClientError):
 class NotPublished(Refused):
     """No snapshot contains files of this account yet."""
 
+    exit_code = 4
+
     def __init__(self, message: str, *, request_id: str = "", retry_after_seconds: float = 60.0) -> None:
         super().__init__(message, code="snapshot_not_ready", status=404, request_id=request_id)
         self.retry_after_seconds = retry_after_seconds
 
 
+class Late(ClientError):
+    """The files of the day are not published yet."""
+
+    exit_code = 4
+
+
 class Unreachable(ClientError):
     """The service does not answer, or requests a later retry."""
 
+    exit_code = 5
+
 
 class Damaged(ClientError):
-    """The received file does not have the published digest."""
+    """Received or stored content does not have the published digest."""
+
+    exit_code = 6
+
+
+class DatabaseFailed(ClientError):
+    """The database of a sync is unavailable or reported an error. Its tables are unchanged."""

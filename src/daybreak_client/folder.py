@@ -2,7 +2,7 @@
 
 Missing files are downloaded next to the others, compared with their digests, and then renamed in immediate
 succession. The folder therefore contains the files of one snapshot, and an error leaves it unchanged. The next call
-resumes an interrupted download.
+resumes an interrupted download. Files have mode 0600 and new folders 0700, whatever the umask.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import BinaryIO
 
 from daybreak_client.errors import Damaged, Unreachable, WrongUse
 from daybreak_client.published import PublishedFile
@@ -36,17 +37,30 @@ def update_folder(
 ) -> tuple[PublishedFile, ...]:
     """Download the files that the folder lacks and return them. Either all of them are replaced or none.
 
-    Raises WrongUse when another process updates the folder, Damaged, and what `open_file` raises.
+    The caller has locked the folder. Raises Damaged, and what `open_file` raises.
     """
-    with _locked(folder):
-        missing = tuple(file for file in files if not _is_complete(folder / file.name, file))
-        _download_all(folder, missing, _Downloader(open_file, on_progress))
-        for file in missing:
-            _partial_path(folder, file).replace(folder / file.name)
-        for file in files:
-            for outdated in folder.glob(f".{file.name}.*{_PARTIAL_SUFFIX}"):
-                outdated.unlink()
+    missing = missing_files(folder, files)
+    _download_all(folder, missing, _Downloader(open_file, on_progress))
+    for file in missing:
+        _partial_path(folder, file).replace(folder / file.name)
+    for file in files:
+        for outdated in folder.glob(f".{file.name}.*{_PARTIAL_SUFFIX}"):
+            outdated.unlink()
     return missing
+
+
+def missing_files(folder: Path, files: Sequence[PublishedFile]) -> tuple[PublishedFile, ...]:
+    """Return the files that a folder lacks, or contains with other content."""
+    return tuple(file for file in files if not _is_complete(folder / file.name, file))
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create a folder and its missing parents with mode 0700. An existing folder keeps its mode."""
+    if folder.exists():
+        return
+    make_private_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o700)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +97,10 @@ class _Downloader:
     def _resume(self, partial: Path, file: PublishedFile, offset: int) -> None:
         with (
             self.open_file(file, offset) as (start, chunks),
-            partial.open("r+b" if start else "wb") as target,
+            _open_private(partial) as target,
         ):
             target.seek(start)
+            target.truncate()
             for chunk in chunks:
                 if self.stop.is_set():
                     return
@@ -123,13 +138,24 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
+def _open_private(path: Path) -> BinaryIO:
+    """Open a file for writing without truncating it, and set mode 0600."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if sys.platform != "win32":
+        os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "r+b")
+
+
 def _partial_path(folder: Path, file: PublishedFile) -> Path:
     return folder / f".{file.name}.{file.sha256[:16]}{_PARTIAL_SUFFIX}"
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder. The system releases it when the process ends."""
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder. The system releases it when the process ends.
+
+    Raises WrongUse when another process updates the folder.
+    """
     if sys.platform == "win32":
         yield
         return

@@ -26,7 +26,7 @@ class PublishedFile:
     """One resource in one format.
 
     `name` is the file name, such as `members.csv.gz`. `path` is its path on the service, with a leading `/`. `sha256`
-    is the digest of the compressed file in lower-case hex.
+    is the digest of the compressed file in lower-case hex, `content_sha256` that of its uncompressed content.
     """
 
     resource: str
@@ -37,23 +37,39 @@ class PublishedFile:
     rows: int
     size_bytes: int
     sha256: str
+    content_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
     """The files of one account in the current snapshot.
 
-    `as_of` is the instant of the data. `late`: the next publication is overdue, for `reason`.
+    `version` grows by one with each publication. `as_of` is the instant of the data. `late`: the next publication is
+    overdue, for `reason`.
     """
 
     client_id: str
     snapshot_id: str
+    version: int
     as_of: datetime
     published_at: datetime
     next_expected_at: datetime
     late: bool
     reason: str | None
     files: tuple[PublishedFile, ...]
+
+    def description(self) -> dict[str, object]:
+        """Return all values but the files, for JSON."""
+        return {
+            "client_id": self.client_id,
+            "snapshot_id": self.snapshot_id,
+            "version": self.version,
+            "as_of": self.as_of.isoformat(),
+            "published_at": self.published_at.isoformat(),
+            "next_expected_at": self.next_expected_at.isoformat(),
+            "late": self.late,
+            "reason": self.reason,
+        }
 
     def select(self, resources: Sequence[str] = (), formats: Sequence[str] = ("csv",)) -> tuple[PublishedFile, ...]:
         """Return the files of these resources (default: all) in these formats. Raises WrongUse."""
@@ -103,6 +119,7 @@ def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
     return PublishedSnapshot(
         client_id=data["client_id"],
         snapshot_id=data["snapshot_id"],
+        version=data["version"],
         as_of=datetime.fromisoformat(data["as_of"]),
         published_at=datetime.fromisoformat(data["published_at"]),
         next_expected_at=datetime.fromisoformat(data["next_expected_at"]),
@@ -124,6 +141,7 @@ def _files_of(resources: Sequence[Mapping[str, Any]]) -> Iterator[PublishedFile]
                 rows=entry["rows"],
                 size_bytes=file["bytes"],
                 sha256=file["sha256"],
+                content_sha256=file["content_sha256"],
             )
 
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Refused, Unreachable, WrongUse
-from daybreak_client.folder import ProgressCallback, update_folder
+from daybreak_client.folder import ProgressCallback, locked, make_private_folder, missing_files, update_folder
+from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
     Account,
     Issued,
@@ -26,6 +27,7 @@ _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
 API_TOKEN_PREFIX = "service_api_"  # noqa: S105 - a prefix, not a token
 _MAX_SNAPSHOT_CHANGES = 3
+_MAX_CODES = 3
 
 
 class Daybreak:
@@ -59,16 +61,32 @@ class Daybreak:
     def log_in(self, email: str, password: str, code: Callable[[], str]) -> None:
         """Start a session. `code` is called for the code of the second factor if the login needs one.
 
-        Raises Refused (`invalid_credentials`, `invalid_code`, `rate_limited`, ...), Unreachable.
+        After a wrong code it is called again, up to three times in all; an empty code ends the login. Raises Refused
+        (`invalid_credentials`, `invalid_code`, `rate_limited`, ...), Unreachable.
         """
         credentials = {"email": email, "password": password}
         token, complete = self._connection.request("POST", f"{_AUTH}/login", _parse_login, body=credentials)
-        if not complete:
-            totp = {"totp": code()}
-            token, _ = self._connection.request(
-                "POST", f"{_AUTH}/login/callback/mfa", _parse_login, token=token, body=totp
-            )
-        self.token = token
+        self.token = token if complete else self._complete_login(token, code)
+
+    def _complete_login(self, pending_token: str, code: Callable[[], str]) -> str:
+        """Return the token of a login after its second factor."""
+        refusal: Refused | None = None
+        for _ in range(_MAX_CODES):
+            typed = code()
+            if not typed and refusal is not None:
+                raise refusal
+            try:
+                token, _ = self._connection.request(
+                    "POST", f"{_AUTH}/login/callback/mfa", _parse_login, token=pending_token, body={"totp": typed}
+                )
+            except Refused as wrong:
+                if wrong.code != "invalid_code":
+                    raise
+                refusal = wrong
+            else:
+                return token
+        assert refusal is not None
+        raise refusal
 
     def log_out(self) -> None:
         """End the session with all its tokens and links. Raises Refused, Unreachable."""
@@ -99,7 +117,10 @@ class Daybreak:
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """Result of a fetch: the `published` snapshot, the requested `files` of it, and those that were `downloaded`."""
+    """Result of a fetch: the `published` snapshot, the requested `files` of it, and those that were `downloaded`.
+
+    After a dry run, `downloaded` are those that a fetch would download.
+    """
 
     published: PublishedSnapshot
     files: tuple[PublishedFile, ...]
@@ -133,23 +154,34 @@ class AccountFiles:
         resources: Sequence[str] = (),
         formats: Sequence[str] = ("csv",),
         on_progress: ProgressCallback | None = None,
+        *,
+        force: bool = False,
+        dry_run: bool = False,
     ) -> FetchResult:
         """Update a folder to the current snapshot. Only missing and changed files are downloaded.
 
         Files are replaced after all are downloaded and match their digests; an error leaves them unchanged. Without
-        `resources`, all are fetched. `on_progress` is called from several threads. Raises WrongUse, NotPublished,
-        Refused, Unreachable, Damaged.
+        `resources`, all are fetched. `on_progress` is called from several threads. The file `daybreak.json` names the
+        account, snapshot and digests; files of another account are replaced only with `force`. `dry_run` downloads
+        nothing. Raises WrongUse, NotPublished, Refused, Unreachable, Damaged.
         """
         folder = Path(folder)
         for _ in range(_MAX_SNAPSHOT_CHANGES):
             published = self.published()
             files = published.select(resources, formats)
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)
-                return FetchResult(published, files, downloaded)
-            except _SnapshotChangedError:
-                continue
+            provenance = Provenance(self._connection.address, published)
+            if dry_run:
+                provenance.check(folder, force=force)
+                return FetchResult(published, files, missing_files(folder, files))
+            make_private_folder(folder)
+            with locked(folder):
+                provenance.check(folder, force=force)
+                try:
+                    downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)
+                except _SnapshotChangedError:
+                    continue
+                provenance.save(folder, files)
+            return FetchResult(published, files, downloaded)
         raise Unreachable("New snapshots were published repeatedly during the fetch. Try again later.")
 
     @contextlib.contextmanager

@@ -80,7 +80,7 @@ def test_logout_removes_an_ended_session(service: Service, shell: Shell) -> None
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     token = json.loads(shell.profile.read_text())["token"]
     assert service.request("DELETE", f"{AUTH}/logout", token=token).status_code == 204
-    assert "This session has ended" in shell.run("files", code=1).stderr
+    assert "This session has ended" in shell.run("files", code=3).stderr
     shell.run("logout")
     assert not shell.profile.exists()
 
@@ -92,7 +92,7 @@ def test_code_is_requested_after_the_password(service: Service, shell: Shell) ->
 
 
 def test_wrong_password_saves_no_profile(service: Service, shell: Shell) -> None:
-    done = shell.run("login", service.address, "--email", MAYA, typed="no such password\n", code=1)
+    done = shell.run("login", service.address, "--email", MAYA, typed="no such password\n", code=3)
     assert "Email or password is wrong" in done.stderr
     assert not shell.profile.exists()
 
@@ -106,7 +106,7 @@ def test_environment_variables_replace_the_login(service: Service, tmp_path: Pat
     assert not cron.profile.exists()
     link = cron.run("link", "members").stdout.strip()
     assert "/download/v1/links/" in link
-    assert "Sign in with email and password" in cron.run("accounts", code=1).stderr
+    assert "Sign in with `daybreak login`" in cron.run("accounts", code=3).stderr
     assert "Use one of campaigns," in cron.run("fetch", "elsewhere", "--only", "member", code=2).stderr
     assert not (tmp_path / "elsewhere").exists()
 
@@ -120,7 +120,7 @@ def test_api_token_is_saved_and_not_revoked_by_logout(service: Service, shell: S
 
 
 def test_invalid_api_token_is_not_saved(service: Service, shell: Shell) -> None:
-    done = shell.run("login", service.address, "--api-token", "--account", NORTH, typed="service_api_x\n", code=1)
+    done = shell.run("login", service.address, "--api-token", "--account", NORTH, typed="service_api_x\n", code=3)
     assert "token" in done.stderr
     assert not shell.profile.exists()
 
@@ -129,7 +129,7 @@ def test_wait_without_new_files_fails_with_the_reason(service: Service, tmp_path
     shell = Shell(
         tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_TOKEN=service.token(MAYA), DAYBREAK_ACCOUNT=NOT_EXPORTED
     )
-    done = shell.run("fetch", "exports", "--wait", "1s", code=1)
+    done = shell.run("fetch", "exports", "--wait", "1s", code=4)
     assert "Waiting for today's files" in done.stderr
     assert "not published yet" in done.stderr
     assert not (tmp_path / "exports").exists()
@@ -143,6 +143,55 @@ def test_full_disk_is_reported_with_the_path(service: Service, tmp_path: Path) -
     assert re.search(r"^daybreak: exports/\.\w+\.csv\.gz\.\w+\.part: File too large$", done.stderr, re.MULTILINE)
     full = ("bash", "-c", 'exec "$@" > /dev/full', "full")
     assert shell.run("files", before=full, code=1).stderr == "daybreak: standard output: No space left on device\n"
+
+
+def test_all_accounts_are_fetched_into_their_folders(service: Service, shell: Shell) -> None:
+    shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
+    planned = shell.run("fetch", "exports", "--all-accounts", "--dry-run", "--only", "members,communities", code=4)
+    assert len(planned.stdout.splitlines()) == 4
+    assert not (shell.folder / "exports").exists()
+    # One of the accounts has no files yet. It does not stop the others.
+    done = shell.run("fetch", "exports", "--all-accounts", "--only", "members,communities", "--json", code=4)
+    found = {each["client_id"]: each for each in json.loads(done.stdout)}
+    assert found[NOT_EXPORTED]["error"]["code"] == "snapshot_not_ready"
+    for client_id in (NORTH, SOUTH):
+        files = found[client_id]["files"]
+        assert [(file["path"], file["changed"]) for file in files] == [
+            (f"exports/{client_id}/{name}.csv.gz", True) for name in ("members", "communities")
+        ]
+        modes = {path.stat().st_mode & 0o777 for path in (shell.folder / "exports" / client_id).iterdir()}
+        assert modes == {0o600}
+    assert {path.name for path in (shell.folder / "exports").iterdir()} == {NORTH, SOUTH}
+
+
+def test_quiet_fetch_prints_nothing(service: Service, tmp_path: Path) -> None:
+    secret, _ = service.installation.create_token(MAYA, NORTH)
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text(secret)
+    cron = Shell(tmp_path, DAYBREAK_SERVICE=service.address, DAYBREAK_ACCOUNT=NORTH)
+    done = cron.run("fetch", "exports", "--quiet", "--token-file", str(token))
+    assert (done.stdout, done.stderr) == ("", "")
+    assert len(list((tmp_path / "exports").glob("*.csv.gz"))) == 9
+    done = cron.run("fetch", "exports", "--quiet", "--account", SOUTH, "--token-file", str(token), code=3)
+    assert done.stdout == ""
+    assert done.stderr.startswith("daybreak: ")
+
+
+def test_numbers_in_a_pipe_have_no_separators(service: Service, shell: Shell) -> None:
+    shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
+    shell.run("use", "north")
+    rows = [line.split("\t") for line in shell.run("files").stdout.splitlines()[1:]]
+    assert ["members.csv.gz", "4000"] in [row[:2] for row in rows]
+    assert all(row[1].isdecimal() and row[2].isdecimal() for row in rows)
+    current = [each["client_id"] for each in json.loads(shell.run("accounts", "--json").stdout) if each["current"]]
+    assert current == [NORTH]
+
+
+def test_completion_script_is_valid(shell: Shell) -> None:
+    script = shell.run("completion", "bash").stdout
+    assert "--all-accounts" in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_ambiguous_account_name_lists_the_candidates(service: Service, shell: Shell) -> None:

@@ -58,7 +58,7 @@ def test_fetch_recovers_from_transfer_faults(
         proxy.faults = list(faults)
         fetched = account.fetch(tmp_path)
     assert proxy.faulted == len(faults)
-    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.iterdir()} == {
+    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tmp_path.glob("*.gz")} == {
         file.name: file.sha256 for file in fetched.files
     }
     assert len(fetched.files) == 9

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.settings import load_settings
-from daybreak_client import command, connection
-from daybreak_client.command import run
+from daybreak_client import connection
+from daybreak_client.command import freshness, run
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
 
 
@@ -28,7 +28,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for line in ("daybreak login https://", "daybreak fetch exports", "--wait 2h"):
         assert line in text
-    for verb in ("login", "logout", "accounts", "use", "files", "fetch", "link"):
+    for verb in ("login", "logout", "accounts", "use", "profiles", "files", "fetch", "link", "completion"):
         assert run([verb, "--help"]) == 0
         assert f"Usage: daybreak {verb}" in capsys.readouterr().out
 
@@ -75,14 +75,16 @@ def test_wait_option_waits_for_an_unavailable_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
-    monkeypatch.setattr(command, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
     (tmp_path / "members.csv.gz").write_bytes(b"octets")
-    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": hashlib.sha256(b"octets").hexdigest()}
+    digest = hashlib.sha256(b"octets").hexdigest()
+    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": digest, "content_sha256": "ab"}
     instant = "2026-11-20T04:00:00Z"
     published = {
         **dict.fromkeys(("as_of", "published_at", "next_expected_at"), instant),
         "client_id": "north",
         "snapshot_id": "s1",
+        "version": 41,
         "late": False,
         "reason": None,
         "resources": [{"resource": "members", "title": "Member Details", "rows": 1, "files": [file]}],
@@ -91,7 +93,7 @@ def test_wait_option_waits_for_an_unavailable_service(
     with scripted_service() as service:
         monkeypatch.setenv("DAYBREAK_SERVICE", service.url)
         service.script = lambda _: Reply(DISCONNECT if len(service.requests) < 12 else 200, {"data": published})
-        assert run(["fetch", str(tmp_path), "--account", "north"]) == 1
+        assert run(["fetch", str(tmp_path), "--account", "north"]) == 5
         assert run(["fetch", str(tmp_path), "--account", "north", "--wait", "1m"]) == 0
     printed = capsys.readouterr().err
     assert "Waiting for today's files" in printed

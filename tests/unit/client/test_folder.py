@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import threading
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from daybreak_client import folder as folder_module
 from daybreak_client.errors import Damaged, Unreachable, WrongUse
-from daybreak_client.folder import OpenFile, update_folder
+from daybreak_client.folder import OpenFile, locked, make_private_folder, update_folder
 from daybreak_client.published import PublishedFile
 
 CONTENT = bytes(range(256)) * 40
@@ -28,7 +28,7 @@ def without_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def published(resource: str, content: bytes = CONTENT) -> PublishedFile:
     name = f"{resource}.csv.gz"
     digest = hashlib.sha256(content).hexdigest()
-    return PublishedFile(resource, resource, "csv", name, f"/files/{name}", 1, len(content), digest)
+    return PublishedFile(resource, resource, "csv", name, f"/files/{name}", 1, len(content), digest, digest)
 
 
 def serving(*transfers: Callable[[int], Iterator[bytes]]) -> OpenFile:
@@ -168,19 +168,27 @@ def test_outdated_partial_files_are_deleted(tmp_path: Path) -> None:
 
 
 def test_parallel_update_of_a_folder_is_refused(tmp_path: Path) -> None:
-    started, resume = threading.Event(), threading.Event()
+    with locked(tmp_path), pytest.raises(WrongUse, match="another"), locked(tmp_path):
+        pass
+    with locked(tmp_path):
+        pass
 
-    def slow(offset: int) -> Iterator[bytes]:
-        started.set()
-        resume.wait(60)
-        yield CONTENT[offset:]
 
-    files = [published("members")]
-    first = threading.Thread(target=update_folder, args=(tmp_path, files, serving(slow), ignore_progress))
-    first.start()
-    assert started.wait(60)
-    with pytest.raises(WrongUse, match="another fetch"):
-        update_folder(tmp_path, files, serving(whole_file), ignore_progress)
-    resume.set()
-    first.join()
-    assert update_folder(tmp_path, files, serving(whole_file), ignore_progress) == ()
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_files_and_folders_are_private(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "exports" / "north"
+    previous = os.umask(umask)
+    try:
+        make_private_folder(folder)
+        update_folder(folder, [published("members")], serving(whole_file), ignore_progress)
+    finally:
+        os.umask(previous)
+    modes = {path: path.stat().st_mode & 0o777 for path in (folder.parent, folder, folder / "members.csv.gz")}
+    assert modes == {folder.parent: 0o700, folder: 0o700, folder / "members.csv.gz": 0o600}
+
+
+def test_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o755)
+    make_private_folder(tmp_path / "shared")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from daybreak_client.command.profile import Profile, delete, load, profile_file, save
 from daybreak_client.errors import WrongUse
-from daybreak_client.profile import Profile, delete, load, profile_file, save
 
 PROFILE = Profile("https://export.example.org", "secret", "north", plain_http=False)
 

@@ -19,6 +19,7 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
         "data": {
             "client_id": "north",
             "snapshot_id": "s1",
+            "version": 41,
             "as_of": "2026-11-20T04:00:00Z",
             "published_at": "2026-11-20T04:00:00.5Z",
             "next_expected_at": "2026-11-21T04:00:00Z",
@@ -29,7 +30,9 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
                     "resource": resource,
                     "title": resource,
                     "rows": 3,
-                    "files": [{"format": format_name, "path": path, "bytes": 9, "sha256": "ab"}],
+                    "files": [
+                        {"format": format_name, "path": path, "bytes": 9, "sha256": "ab", "content_sha256": "cd"}
+                    ],
                 }
                 for resource, format_name, path in paths
             ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -20,9 +21,19 @@ def print_text(text: str) -> None:
     sys.stdout.write(escape_unprintable(text) + "\n")
 
 
+def print_json(value: object) -> None:
+    """Write a value as one line of JSON to standard output."""
+    print_text(json.dumps(value))
+
+
 def print_note(text: str) -> None:
-    """Write a line to standard error."""
-    sys.stderr.write(escape_unprintable(text) + "\n")
+    """Write lines to standard error."""
+    sys.stderr.write("\n".join(map(escape_unprintable, text.split("\n"))) + "\n")
+
+
+def sentence(text: str) -> str:
+    """Return text with one full stop at its end."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def escape_unprintable(text: str) -> str:
@@ -32,7 +43,7 @@ def escape_unprintable(text: str) -> str:
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> None:
     """Write a table on a terminal, tab-separated lines with a header in a pipe. Columns in `numbers` align right."""
-    if not _is_terminal(sys.stdout):
+    if not is_terminal(sys.stdout):
         for row in (columns, *rows):
             sys.stdout.write("\t".join(map(escape_unprintable, row)) + "\n")
         return
@@ -50,9 +61,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
 
 
 @contextmanager
-def download_progress() -> Iterator[ProgressCallback]:
+def download_progress(*, quiet: bool = False) -> Iterator[ProgressCallback]:
     """Show the progress of each download on a terminal until the context ends."""
-    if not _is_terminal(sys.stderr):
+    if quiet or not is_terminal(sys.stderr):
         yield lambda _file, _size_bytes: None
         return
     from rich.console import Console
@@ -71,6 +82,16 @@ def download_progress() -> Iterator[ProgressCallback]:
         yield show
 
 
+def format_count(count: int) -> str:
+    """Format a number: with separators on a terminal, plain in a pipe."""
+    return f"{count:,}" if is_terminal(sys.stdout) else str(count)
+
+
+def format_size(size_bytes: int) -> str:
+    """Format a size: in powers of ten on a terminal, as a number of bytes in a pipe."""
+    return format_bytes(size_bytes) if is_terminal(sys.stdout) else str(size_bytes)
+
+
 def format_bytes(size_bytes: float) -> str:
     """Format a size in powers of ten: `1.3 MB`."""
     for unit in ("B", "kB", "MB"):
@@ -80,6 +101,7 @@ def format_bytes(size_bytes: float) -> str:
     return f"{size_bytes:.1f} GB"
 
 
-def _is_terminal(stream: object) -> bool:
+def is_terminal(stream: object) -> bool:
+    """Return whether a stream is a terminal that can show colors and bars."""
     is_a_tty = getattr(stream, "isatty", lambda: False)()
     return bool(is_a_tty) and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,92 @@
+"""The command line `daybreak`: its commands, exit codes and error messages."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from daybreak_client.command.accounts import accounts, profiles, use
+from daybreak_client.command.fetch import fetch
+from daybreak_client.command.files import files, link
+from daybreak_client.command.help_text import epilogue
+from daybreak_client.command.login import login, logout
+from daybreak_client.command.output import print_note
+from daybreak_client.errors import ClientError
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+# Files of a Leader contain personal data. Only their owner may read them, whatever the umask of the shell.
+_PRIVATE_UMASK = 0o077
+
+
+def make_app() -> App:
+    """Build the command with all its verbs."""
+    app = App(
+        name="daybreak",
+        help="Fetch the files that a messaging platform publishes for your account every day.",
+        version=_version,
+        help_format="plaintext",
+        help_epilogue=epilogue(),
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
+    )
+    for verb in (login, logout, accounts, use, profiles, files, fetch, link, completion):
+        app.command(verb, help_epilogue="")
+    return app
+
+
+def main() -> None:
+    """Run the command line of this process and end it with the exit code."""
+    os.umask(_PRIVATE_UMASK)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code. An error is one message on standard error."""
+    try:
+        result = make_app()(list(arguments))
+        sys.stdout.flush()
+    except CycloptsError as error:
+        verbs = " ".join(("daybreak", *(error.command_chain or ())))
+        return _report(f"{error}\nSee `{verbs} --help`.", WRONG)
+    except ClientError as error:
+        return _report(error.message, error.exit_code)
+    except KeyboardInterrupt:
+        return _report("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of the output has closed the pipe.
+        _discard_output()
+        return DONE
+    except OSError as error:
+        if error.filename is None:
+            _discard_output()
+        return _report(f"{error.filename or 'standard output'}: {error.strerror}", FAILED)
+    return result if isinstance(result, int) else DONE
+
+
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Shell to complete in.")]) -> None:
+    """Print a shell script that completes commands and options.
+
+    For bash: `daybreak completion bash > ~/.local/share/bash-completion/completions/daybreak`.
+    """
+    sys.stdout.write(make_app().generate_completion(shell=shell) + "\n")
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("daybreak")
+
+
+def _discard_output() -> None:
+    """Redirect buffered output to the null device."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report(text: str, code: int) -> int:
+    print_note(f"daybreak: {text}")
+    return code

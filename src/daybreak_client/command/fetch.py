@@ -1,0 +1,82 @@
+"""`daybreak fetch`: download the files of one account or of all accounts."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from daybreak_client.command.every_account import for_each_account, signed_in
+from daybreak_client.command.freshness import freshness, parse_duration, wait_for_files
+from daybreak_client.command.options import Access, AllAccounts, AsJson, DryRun, Quiet, names_of
+from daybreak_client.command.output import download_progress, print_json, print_note, print_text
+from daybreak_client.service import AccountFiles, FetchResult
+
+
+def fetch(
+    folder: Annotated[Path, Parameter(help="Folder of the files, created if necessary.")] = Path(),
+    *,
+    only: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Only these resources, such as members,campaigns. Repeatable."),
+    ] = None,
+    format: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Formats, such as csv,json. Default: csv. Repeatable."),
+    ] = None,
+    access: Access = Access(),
+    all_accounts: AllAccounts = False,
+    wait: Annotated[
+        str | None,
+        Parameter(help="Maximum wait for late files or an unavailable service, such as 2h."),
+    ] = None,
+    force: Annotated[bool, Parameter(negative="", help="Replace the files of another account.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Download missing and changed files to a folder, and print their paths.
+
+    Files are replaced only after all of them are downloaded and match their digests, so that
+    an error leaves the folder unchanged. An interrupted download is resumed the next time.
+    Files have mode 0600. daybreak.json in the folder names their account, snapshot and digests.
+    With --all-accounts, each account has a folder with its client_id as name.
+    """
+    deadline = None if wait is None else time.monotonic() + parse_duration(wait)
+    note = _ignore if quiet else print_note
+
+    def fetch_account(account_files: AccountFiles) -> dict[str, object]:
+        target = folder / account_files.client_id if all_accounts else folder
+        if deadline is not None:
+            wait_for_files(account_files, deadline, note)
+        with download_progress(quiet=quiet or as_json) as on_progress:
+            fetched = account_files.fetch(
+                target, names_of(only), names_of(format) or ("csv",), on_progress, force=force, dry_run=dry_run
+            )
+        if not (as_json or quiet):
+            for file in fetched.downloaded:
+                print_text(str(target / file.name))
+        would = "would change" if dry_run else "changed"
+        note(f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}. {freshness(fetched.published)}")
+        return _as_json(target, fetched)
+
+    with signed_in(access, all_accounts=all_accounts) as (service, names):
+        outcome = for_each_account(service, names, fetch_account)
+    if as_json:
+        print_json(list(outcome.results) if all_accounts else outcome.results[0])
+    return outcome.exit_code
+
+
+def _as_json(folder: Path, fetched: FetchResult) -> dict[str, object]:
+    return {
+        **fetched.published.description(),
+        "files": [
+            {"path": str(folder / file.name), "resource": file.resource, "format": file.format, "rows": file.rows,
+             "bytes": file.size_bytes, "sha256": file.sha256, "changed": file in fetched.downloaded}
+            for file in fetched.files
+        ],
+    }  # fmt: skip
+
+
+def _ignore(_text: str) -> None:
+    """Print nothing."""

@@ -1,0 +1,34 @@
+"""Examples and environment variables of `daybreak --help` and of the reference page."""
+
+EXAMPLES = (
+    ("Sign in. Prompts for email, password and code", "daybreak login https://export.example.org"),
+    ("List your accounts, and select one by a part of its name", "daybreak accounts"),
+    ("", 'daybreak use "North Light"'),
+    ("Fetch all nine files as CSV; later runs fetch only changed files", "daybreak fetch exports"),
+    ("Fetch two files as JSON", "daybreak fetch exports --only members,campaigns --format json"),
+    ("Fetch all your accounts, each into its own folder", "daybreak fetch exports --all-accounts"),
+    ("Fetch daily from cron, with the variables below", "daybreak fetch exports --wait 2h --quiet"),
+    ("Print a link for another program", "daybreak link members"),
+    ("Sign in to a second service, and use it", "daybreak login https://eu.example.org --profile eu"),
+    ("", "daybreak fetch exports-eu --profile eu"),
+)
+VARIABLES = {
+    "DAYBREAK_SERVICE": "URL of the service. With a token, no login is needed.",
+    "DAYBREAK_TOKEN": "API token or session token.",
+    "DAYBREAK_TOKEN_FILE": "File with the token, in place of DAYBREAK_TOKEN.",
+    "DAYBREAK_ACCOUNT": "client_id of the account.",
+    "DAYBREAK_PLAIN_HTTP": "Any value allows http:// over a network.",
+    "DAYBREAK_PROFILE": "Name of a saved sign-in, or the path of its file.",
+}
+
+
+def epilogue() -> str:
+    """Return the examples and variables as text for a terminal."""
+    return "\n".join(
+        [
+            "Examples:",
+            *(f"  # {purpose}\n  {line}" if purpose else f"  {line}" for purpose, line in EXAMPLES),
+            "\nVariables:",
+            *(f"  {name:<19} {text}" for name, text in VARIABLES.items()),
+        ]
+    )

@@ -1,0 +1,124 @@
+"""`daybreak login` and `daybreak logout`."""
+
+import getpass
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from daybreak_client.command import profile as profiles
+from daybreak_client.command import token_keyring
+from daybreak_client.command.freshness import freshness
+from daybreak_client.command.options import ProfileName
+from daybreak_client.command.output import print_note, sentence
+from daybreak_client.command.profile import Profile
+from daybreak_client.command.sign_in import connect, saved_profile
+from daybreak_client.errors import NotPublished, Refused, WrongUse
+from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
+
+_UNAUTHENTICATED = 401
+
+
+def login(
+    address: Annotated[str, Parameter(help="URL of the service, such as https://export.example.org.")],
+    *,
+    email: Annotated[str | None, Parameter(help="Your email. Default: prompt for it.")] = None,
+    api_token: Annotated[bool, Parameter(negative="", help="Sign in with an API token; prompts for it.")] = False,
+    account: Annotated[str | None, Parameter(help="client_id of the API token's account.")] = None,
+    profile: Annotated[
+        str | None, Parameter(help="Name to save the sign-in under. Default: DAYBREAK_PROFILE, else `default`.")
+    ] = None,
+    keyring: Annotated[
+        bool,
+        Parameter(negative="", help="Save the token in the keyring of the system. Needs the extra daybreak[keyring]."),
+    ] = False,
+    plain_http: Annotated[bool, Parameter(negative="", help="Allow http:// over a network.")] = False,
+) -> None:
+    """Sign in and save the token.
+
+    Prompts on a terminal, otherwise reads lines from standard input. A wrong code can be typed again twice. The token
+    is saved in a file with mode 0600: ~/.config/daybreak/profile.json, or profiles/NAME.json next to it. Sign in under
+    several names to use several services or people, and select one with --profile.
+    """
+    if api_token and account is None:
+        raise WrongUse("Specify the account of the API token: --account CLIENT_ID.")
+    path = profiles.profile_file(os.environ, profile)
+    with Daybreak(address, plain_http=plain_http) as service:
+        if api_token:
+            service.token = _prompt_secret("API token: ")
+            assert account is not None
+            status = _status_of(service.account(account))
+            selected = account
+        else:
+            service.log_in(email or _prompt("Email: "), _prompt_secret("Password: "), _code_prompt())
+            accounts = service.accounts()
+            current = next((each for each in accounts if each.current), accounts[0])
+            selected = current.client_id
+            status = sentence(f"Selected account: {current.name}") if len(accounts) == 1 else (
+                f"Selected account: {current.name}, one of {len(accounts)}. See `daybreak accounts`."
+            )  # fmt: skip
+        assert service.token is not None
+        _save(path, Profile(service.address, service.token, selected, plain_http, keyring))
+    print_note(f"Signed in to {service.address}. {status}")
+
+
+def logout(*, profile: ProfileName = None) -> None:
+    """Sign out. Ends the session and its links; an API token is only removed from the profile."""
+    path = profiles.profile_file(os.environ, profile)
+    saved = profiles.load(path)
+    if saved is None:
+        print_note("You are not signed in.")
+        return
+    saved = saved_profile(profile)
+    if not saved.token.startswith(API_TOKEN_PREFIX):
+        with connect(saved) as service:
+            try:
+                service.log_out()
+            except Refused as refusal:
+                # The session has ended already.
+                if refusal.status != _UNAUTHENTICATED:
+                    raise
+    if saved.keyring:
+        token_keyring.delete_token(path)
+    profiles.delete(path)
+
+
+def _save(path: Path, profile: Profile) -> None:
+    if profile.keyring:
+        token_keyring.save_token(path, profile.token)
+        profile = Profile(profile.address, "", profile.client_id, profile.plain_http, keyring=True)
+    profiles.save(path, profile)
+
+
+def _status_of(account_files: AccountFiles) -> str:
+    """Return the freshness of the files, which also verifies the token. Raises Refused."""
+    try:
+        return freshness(account_files.published())
+    except NotPublished as error:
+        return error.message
+
+
+def _code_prompt() -> Callable[[], str]:
+    """Return a function that prompts for the code of the second factor, and after a wrong code again."""
+    prompts = iter(["Code: "])
+
+    def ask() -> str:
+        return _prompt_secret(next(prompts, "Wrong code. Code: "))
+
+    return ask
+
+
+def _prompt(prompt: str) -> str:
+    """Read a line, with a prompt on a terminal."""
+    if sys.stdin.isatty():
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _prompt_secret(prompt: str) -> str:
+    """Read a line without echo."""
+    return getpass.getpass(prompt) if sys.stdin.isatty() else _prompt(prompt)

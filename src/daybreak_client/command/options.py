@@ -1,0 +1,49 @@
+"""Options shared by several commands."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+ProfileName = Annotated[
+    str | None,
+    Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
+]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
+Quiet = Annotated[bool, Parameter(negative="", help="Print errors only.")]
+DryRun = Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")]
+AllAccounts = Annotated[
+    bool,
+    Parameter(negative="", help="All your accounts. An error of one does not stop the others."),
+]
+Format = Annotated[str, Parameter(help="csv or json; ndjson and parquet if the service offers them.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """Options that select the service and the token."""
+
+    profile: ProfileName = None
+    token_file: Annotated[
+        Path | None,
+        Parameter(help="File with the token, readable by you only, in place of DAYBREAK_TOKEN."),
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Access(Credential):
+    """Options that select the service, the token and the account."""
+
+    account: Annotated[
+        str | None,
+        Parameter(help="client_id of an account. Default: DAYBREAK_ACCOUNT, else the selected one."),
+    ] = None
+
+
+def names_of(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of a repeatable option, each of whose values may be a comma-separated list."""
+    return tuple(name for value in values or () for name in map(str.strip, value.split(",")) if name)

@@ -1,0 +1,86 @@
+"""Saved sign-ins of the command, by name. Each is a file with mode 0600, or 0600 and an entry in the keyring."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from daybreak_client.errors import WrongUse
+
+DEFAULT_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The URL of a service (`address`), a token, and the selected account if there is one.
+
+    `keyring`: the token is in the keyring of the system, and `token` is empty in the file.
+    """
+
+    address: str
+    token: str
+    client_id: str | None = None
+    plain_http: bool = False
+    keyring: bool = False
+
+
+def profile_file(environ: Mapping[str, str], name: str | None = None) -> Path:
+    """Return the file of a profile. Default: `DAYBREAK_PROFILE`, which is a name or a path, else `default`.
+
+    Raises WrongUse for an invalid name.
+    """
+    name = name or environ.get("DAYBREAK_PROFILE") or DEFAULT_NAME
+    if "/" in name or os.sep in name or name.endswith(".json"):
+        return Path(name)
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise WrongUse(f"{name!r} is not the name of a profile. Use letters, digits, `-`, `_` and `.`.")
+    folder = _folder(environ)
+    return folder / "profile.json" if name == DEFAULT_NAME else folder / "profiles" / f"{name}.json"
+
+
+def saved_profiles(environ: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files of the saved profiles by name."""
+    folder = _folder(environ)
+    named = {path.stem: path for path in sorted((folder / "profiles").glob("*.json"))}
+    default = folder / "profile.json"
+    return {DEFAULT_NAME: default, **named} if default.exists() else named
+
+
+def load(path: Path) -> Profile | None:
+    """Return the saved profile, None without a file. Raises WrongUse when it is invalid or readable by other users."""
+    try:
+        return Profile(**json.loads(read_private(path)))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError):
+        raise WrongUse(f"{path} is not a profile. Remove it and sign in again.") from None
+
+
+def read_private(path: Path) -> str:
+    """Return the text of a file with a token. Raises WrongUse when other users can read it."""
+    with path.open(encoding="utf-8") as file:
+        if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
+            raise WrongUse(f"{path} is readable by other users, and so is its token. Run `chmod 600 {path}`.")
+        return file.read()
+
+
+def save(path: Path, profile: Profile) -> None:
+    """Save a profile atomically. The file is never readable by other users."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(asdict(profile), file)
+    temporary.replace(path)
+
+
+def delete(path: Path) -> None:
+    """Delete a saved profile, if there is one."""
+    path.unlink(missing_ok=True)
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "daybreak"

@@ -1,0 +1,74 @@
+"""The service, token and account of a command: from options, the environment, or a saved profile."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from daybreak_client.command import profile as profiles
+from daybreak_client.command import token_keyring
+from daybreak_client.command.options import Access, Credential
+from daybreak_client.command.profile import Profile
+from daybreak_client.errors import WrongUse
+from daybreak_client.service import Daybreak
+
+
+def current_profile(credential: Credential) -> Profile:
+    """Return the profile of options and environment, else the saved one. Raises WrongUse without any.
+
+    `--profile` selects a saved profile. Otherwise the token of `--token-file`, DAYBREAK_TOKEN_FILE or DAYBREAK_TOKEN
+    is used with the service of DAYBREAK_SERVICE, and the saved profile without them.
+    """
+    if credential.profile is not None:
+        if credential.token_file is not None:
+            raise WrongUse("Use --profile or --token-file, not both.")
+        return saved_profile(credential.profile)
+    selected = os.environ.get("DAYBREAK_ACCOUNT")
+    address, token = os.environ.get("DAYBREAK_SERVICE"), _token(credential.token_file)
+    if address and token:
+        return Profile(address, token, selected, bool(os.environ.get("DAYBREAK_PLAIN_HTTP")))
+    if address or token:
+        raise WrongUse(
+            "Set DAYBREAK_SERVICE, and DAYBREAK_TOKEN or --token-file; or set none of them and run `daybreak login`."
+        )
+    profile = saved_profile(None)
+    return replace(profile, client_id=selected or profile.client_id)
+
+
+def saved_profile(name: str | None) -> Profile:
+    """Return a saved profile with its token. Raises WrongUse when there is none."""
+    path = profiles.profile_file(os.environ, name)
+    profile = profiles.load(path)
+    if profile is None:
+        raise not_signed_in()
+    return replace(profile, token=token_keyring.load_token(path)) if profile.keyring else profile
+
+
+def selected_account(access: Access, profile: Profile) -> str:
+    """Return the client_id of the account of a command. Raises WrongUse without any."""
+    client_id = access.account or profile.client_id
+    if client_id is None:
+        raise WrongUse("Specify the account with --account CLIENT_ID or DAYBREAK_ACCOUNT.")
+    return client_id
+
+
+def connect(profile: Profile) -> Daybreak:
+    """Return the service of a profile, which the caller closes."""
+    return Daybreak(profile.address, profile.token, plain_http=profile.plain_http)
+
+
+def not_signed_in() -> WrongUse:
+    """Return the error of a command that needs a token."""
+    return WrongUse("You are not signed in. Run `daybreak login URL`, or set DAYBREAK_SERVICE and DAYBREAK_TOKEN.")
+
+
+def _token(token_file: Path | None) -> str | None:
+    """Return the token of a file or of DAYBREAK_TOKEN. Raises WrongUse when other users can read the file."""
+    path = token_file or os.environ.get("DAYBREAK_TOKEN_FILE")
+    if not path:
+        return os.environ.get("DAYBREAK_TOKEN")
+    token = profiles.read_private(Path(path)).strip()
+    if not token or len(token.split()) > 1:
+        raise WrongUse(f"{path} does not contain a token. Write the token alone into it.")
+    return token

@@ -1,0 +1,85 @@
+"""The file `daybreak.json` in a folder of files: which account, snapshot and version they are, and their digests.
+
+It contains no secret. Its purpose is to refuse to mix files of several accounts in one folder, and to document the
+origin of the files for their readers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from daybreak_client.errors import WrongUse
+from daybreak_client.published import PublishedFile, PublishedSnapshot
+
+FILE_NAME = "daybreak.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """The origin of fetched files: a service and a snapshot of one of its accounts."""
+
+    service: str
+    published: PublishedSnapshot
+
+    def check(self, folder: Path, *, force: bool) -> None:
+        """Check that the files in a folder belong to the same account. Raises WrongUse unless `force`."""
+        stored = _load(folder)
+        if force or stored is None:
+            return
+        account, service = stored.get("client_id"), stored.get("service")
+        if (account, service) != (self.published.client_id, self.service):
+            other = f"account {account}" if service == self.service else f"account {account} of {service}"
+            raise WrongUse(
+                f"{folder} contains files of {other}. Use another folder, or --force to replace these files."
+            )
+
+    def save(self, folder: Path, files: Iterable[PublishedFile]) -> None:
+        """Record the origin of the files in a folder. Files of an older fetch keep their entries."""
+        stored = _load(folder) or {}
+        same = (stored.get("client_id"), stored.get("service")) == (self.published.client_id, self.service)
+        older = stored.get("files", {}) if same else {}
+        entries = {name: entry for name, entry in older.items() if (folder / name).exists()}
+        entries |= {file.name: self._entry(file) for file in files}
+        value = {"service": self.service, **self.published.description(), "files": dict(sorted(entries.items()))}
+        if value != stored:
+            _write(folder / FILE_NAME, json.dumps(value, indent=2) + "\n")
+
+    def _entry(self, file: PublishedFile) -> dict[str, object]:
+        return {
+            "snapshot_id": self.published.snapshot_id,
+            "version": self.published.version,
+            "rows": file.rows,
+            "bytes": file.size_bytes,
+            "sha256": file.sha256,
+            "content_sha256": file.content_sha256,
+        }
+
+
+def _load(folder: Path) -> dict[str, Any] | None:
+    """Return the record of a folder, None without one. Raises WrongUse when it is damaged."""
+    path = folder / FILE_NAME
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get("files", {}), dict):
+        raise WrongUse(f"{path} is damaged. Remove it and fetch again.")
+    return value
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file atomically, with mode 0600."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,203 @@
+"""The service, token and account of a command: options, environment, saved profiles, the keyring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.backends.fail import Keyring as UnavailableKeyring
+
+from daybreak_client.command import run
+from daybreak_client.command.options import Access, names_of
+from daybreak_client.command.profile import Profile, load, profile_file, save, saved_profiles
+from daybreak_client.command.sign_in import current_profile, selected_account
+from daybreak_client.command.token_keyring import load_token, save_token
+from daybreak_client.errors import WrongUse
+from tests.parts.scripted_service import Reply, Request, ScriptedService, scripted_service
+
+NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
+
+
+@pytest.fixture(autouse=True)
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PLAIN_HTTP", "PROFILE"):
+        monkeypatch.delenv(f"DAYBREAK_{name}", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+class DictKeyring(KeyringBackend):
+    """Keyring in memory, in place of that of a desktop."""
+
+    priority = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.entries: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.entries.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.entries[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self.entries[service, username]
+
+
+@pytest.fixture
+def memory_keyring() -> Iterator[DictKeyring]:
+    previous, found = keyring.get_keyring(), DictKeyring()
+    keyring.set_keyring(found)
+    yield found
+    keyring.set_keyring(previous)
+
+
+@pytest.fixture
+def service() -> Iterator[ScriptedService]:
+    """A service with one account and no files yet."""
+    account = {
+        "client_id": NORTH, "first_name": "North Inc.", "last_name": "", "current_context": True, "roles": ["owner"],
+    }  # fmt: skip
+
+    def script(request: Request) -> Reply:
+        codes = {b"123456"}
+        if request.path.endswith("/login"):
+            return Reply(200, {"token": "pending"})
+        if request.path.endswith("/mfa"):
+            if json.loads(request.body)["totp"].encode() in codes:
+                return Reply(200, {"token": "session", "client_id": NORTH})
+            return Reply(401, {"code": "invalid_code", "detail": "The code is wrong or was used before."})
+        if request.path.endswith("/logout"):
+            return Reply(204)
+        if request.method == "PUT":
+            return Reply(200, {"data": {"token": "session"}})
+        if request.path.endswith("/context"):
+            return Reply(200, {"data": [account]})
+        return Reply(404, {"code": "snapshot_not_ready", "detail": "No files yet."})
+
+    with scripted_service() as found:
+        found.script = script
+        yield found
+
+
+def type_lines(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    typed = iter(lines)
+    monkeypatch.setattr("sys.stdin.readline", lambda: next(typed, ""))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+
+
+@pytest.mark.parametrize("from_variable", [True, False])
+def test_token_is_read_from_a_private_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_variable: bool
+) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text("service_api_secret\n")
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org")
+    monkeypatch.setenv("DAYBREAK_TOKEN", "another")
+    if from_variable:
+        monkeypatch.setenv("DAYBREAK_TOKEN_FILE", str(file))
+    access = Access() if from_variable else Access(token_file=file)
+    assert current_profile(access).token == "service_api_secret"
+    file.chmod(0o640)
+    with pytest.raises(WrongUse, match="chmod 600"):
+        current_profile(access)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "export DAYBREAK_TOKEN=x y"])
+def test_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(text)
+    with pytest.raises(WrongUse, match="does not contain a token"):
+        current_profile(Access(token_file=file))
+
+
+def test_profile_option_is_stronger_than_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    save(profile_file({"XDG_CONFIG_HOME": str(tmp_path / "config")}, "eu"), Profile("https://eu", "eu token", NORTH))
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org")
+    monkeypatch.setenv("DAYBREAK_TOKEN", "secret")
+    monkeypatch.setenv("DAYBREAK_ACCOUNT", "south")
+    access = Access(profile="eu")
+    profile = current_profile(access)
+    assert (profile.address, profile.token, selected_account(access, profile)) == ("https://eu", "eu token", NORTH)
+    assert selected_account(Access(account="east"), profile) == "east"
+    with pytest.raises(WrongUse, match="not both"):
+        current_profile(Access(profile="eu", token_file=tmp_path / "token"))
+
+
+def test_profiles_are_listed_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert saved_profiles(environ) == {}
+    for name in ("us", "default", "eu"):
+        save(profile_file(environ, name), Profile(f"https://{name}", "secret", NORTH))
+    assert run(["profiles"]) == 0
+    printed = capsys.readouterr().out
+    assert [line.split("\t")[0] for line in printed.splitlines()] == ["profile", "default", "eu", "us"]
+    assert "secret" not in printed
+    assert run(["profiles", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[1] == {"profile": "eu", "service": "https://eu", "client_id": NORTH}
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "a b", "-x"])
+def test_invalid_profile_name_is_refused(name: str) -> None:
+    with pytest.raises(WrongUse, match="is not the name of a profile"):
+        profile_file({}, name)
+
+
+def test_wrong_code_can_be_typed_again(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_lines(monkeypatch, "a password\n", "000000\n", "123456\n")
+    assert run(["login", service.url, "--email", "ana@example.org"]) == 0
+    assert sum(request.path.endswith("/mfa") for request in service.requests) == 2
+    # The name of the account ends with a full stop, and so does the sentence.
+    assert capsys.readouterr().err.endswith("Selected account: North Inc.\n")
+
+
+@pytest.mark.parametrize(("codes", "sent"), [(("1\n", "2\n", "3\n", "123456\n"), 3), (("1\n",), 1)])
+def test_wrong_codes_end_the_login(
+    service: ScriptedService,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    codes: tuple[str, ...],
+    sent: int,
+) -> None:
+    type_lines(monkeypatch, "a password\n", *codes)
+    assert run(["login", service.url, "--email", "ana@example.org"]) == 3
+    assert sum(request.path.endswith("/mfa") for request in service.requests) == sent
+    assert "The code is wrong" in capsys.readouterr().err
+
+
+def test_keyring_contains_the_token(
+    service: ScriptedService, memory_keyring: DictKeyring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    type_lines(monkeypatch, "a password\n", "123456\n")
+    assert run(["login", service.url, "--email", "ana@example.org", "--keyring", "--profile", "eu"]) == 0
+    path = tmp_path / "config" / "daybreak" / "profiles" / "eu.json"
+    assert "session" not in path.read_text()
+    assert list(memory_keyring.entries.values()) == ["session"]
+    assert run(["accounts", "--profile", "eu"]) == 0
+    assert service.requests[-1].headers["authorization"] == "Bearer session"
+    assert run(["use", "north", "--profile", "eu"]) == 0
+    assert "session" not in path.read_text()
+    assert run(["logout", "--profile", "eu"]) == 0
+    assert memory_keyring.entries == {}
+    assert load(path) is None
+
+
+def test_missing_keyring_is_reported(tmp_path: Path, memory_keyring: DictKeyring) -> None:
+    with pytest.raises(WrongUse, match="Sign in again"):
+        load_token(tmp_path / "profile.json")
+    keyring.set_keyring(UnavailableKeyring())  # type: ignore[no-untyped-call]
+    with pytest.raises(WrongUse, match="Sign in without --keyring"):
+        save_token(tmp_path / "profile.json", "secret")
+
+
+def test_lists_may_be_separated_by_commas() -> None:
+    assert names_of(["members, campaigns", "communities", ","]) == ("members", "campaigns", "communities")
+    assert names_of(None) == ()
