@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import duckdb
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from daybreak.catalogue.columns import ColumnType
@@ -194,9 +195,11 @@ def _fill(connection: duckdb.DuckDBPyConnection, tables: dict[str, Table]) -> No
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: SourceTable, rows: Table) -> None:
     if rows:
-        places = ", ".join("?" for _ in table.columns)
-        values = [[row[column.name] for column in table.columns] for row in rows]
-        connection.executemany(f"INSERT INTO {table.name} VALUES ({places})", values)
+        columns = {column.name: [row[column.name] for row in rows] for column in table.columns}
+        typed = ", ".join(f'CAST("{column.name}" AS {SQL_TYPES[column.type]})' for column in table.columns)
+        connection.register("new_rows", pa.table(columns))
+        connection.execute(f"INSERT INTO {table.name} SELECT {typed} FROM new_rows")
+        connection.unregister("new_rows")
 
 
 def _distinct(rows: Table, *key: str) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from daybreak.catalogue.formats import Format, format_named
+from daybreak.catalogue.formats import DELTA_FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
 Files = Mapping[str, tuple[Resource, Format]]
@@ -29,3 +29,9 @@ def file_names(formats: tuple[str, ...]) -> Files:
         for resource in RESOURCES
         for name in formats
     }
+
+
+@cache
+def delta_names() -> Files:
+    """Return the delta for each name of a delta file, such as `members.delta.csv.gz`."""
+    return {resource.file_name(format): (resource, format) for resource in RESOURCES for format in DELTA_FORMATS}

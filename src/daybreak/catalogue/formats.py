@@ -11,7 +11,7 @@ class Format:
 
     `ending` follows the resource's name in a file name. `media_type` describes the stored file, `content_type` the
     decompressed content, which ends in `content_ending`. `gzip` is False when the format has its own compression; then
-    both types are the same.
+    both types are the same. `delta_of` is the format of the full files that a delta format belongs to.
     """
 
     name: str
@@ -20,6 +20,7 @@ class Format:
     content_type: str
     content_ending: str
     gzip: bool = True
+    delta_of: str = ""
 
 
 FORMATS: tuple[Format, ...] = (
@@ -38,9 +39,22 @@ FORMATS: tuple[Format, ...] = (
 
 DEFAULT_FORMATS: tuple[str, ...] = ("csv", "json")
 
-_BY_NAME = {format.name: format for format in FORMATS}
+DELTA_FORMATS: tuple[Format, ...] = tuple(
+    Format(f"delta_{full.name}", f".delta{full.ending}", full.media_type, full.content_type,
+           f".delta{full.content_ending}", delta_of=full.name)
+    for full in FORMATS if full.name in DEFAULT_FORMATS
+)  # fmt: skip
+"""The formats of deltas: what changed in the rows of CSV and JSON files between two publications."""
+
+_BY_NAME = {format.name: format for format in (*FORMATS, *DELTA_FORMATS)}
+_DELTA_OF = {format.delta_of: format for format in DELTA_FORMATS}
 
 
 def format_named(name: str) -> Format:
     """Return the format of that name. Raises KeyError."""
     return _BY_NAME[name]
+
+
+def delta_format(name: str) -> Format:
+    """Return the delta format of csv or json. Raises KeyError."""
+    return _DELTA_OF[name]

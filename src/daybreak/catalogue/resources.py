@@ -55,6 +55,7 @@ class Resource:
     `name` is the short name used in links, manifests and object keys; `download_path` is the last part of the
     documented download path, for CSV. `key` orders the rows. `tie_break` has the columns that order rows with equal
     keys, if the source may contain such rows, so that the same rows always have the same order.
+    `constants` are the last columns, if their value is the same in every row of a snapshot. Deltas do not compare them.
     `key_is_unique`, `references` and `row_count` are relations that the referential checks verify.
     """
 
@@ -68,6 +69,7 @@ class Resource:
     key_is_unique: bool = False
     references: tuple[Reference, ...] = ()
     row_count: RowCount | None = None
+    constants: tuple[str, ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -234,6 +236,7 @@ RESOURCES: tuple[Resource, ...] = (
         ("MEMBER_ID", "TERM_ID", "ACCEPTED_AT"),
         ("MEMBER_EMAIL", "MEMBER_COUNTRY_CODE", "WAS_CHECKED", "WAS_PRE_CHECKED"),
         references=(_OF_MEMBER,),
+        constants=("ETL_LOADED_AT",),
     ),
     Resource(
         "custom_member_data",

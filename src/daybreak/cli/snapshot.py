@@ -264,12 +264,12 @@ def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":
 
 
 def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
-    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.bootstrap import now_utc, open_files, open_state
     from daybreak.snapshots.publish import accept
 
     with closing(open_state(settings)) as state:
         found = _find_snapshot(state, snapshot_id)
-        return accept(state, found.snapshot_id, reason, now_utc())
+        return accept(state, open_files(settings), found.snapshot_id, reason, now_utc())
 
 
 def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":

@@ -7,7 +7,8 @@ DaybreakError
 │   ├── Forbidden               not_your_account, account_inactive, no_active_account, ...
 │   ├── NotFound                not_found, snapshot_not_ready, ...
 │   ├── RateLimited             rate_limited
-│   └── Conflict                conflict
+│   ├── Conflict                conflict
+│   └── ChainClosed             chain_closed
 ├── Unavailable                 state_unavailable, files_unavailable, busy (transient: try again)
 │   └── ProviderUnavailable     provider_unavailable
 ├── SourceError                 the platform's data cannot be read or violates the contract
@@ -89,6 +90,17 @@ class Conflict(RequestError):
     """The request conflicts with the current state, such as an object that already exists (409)."""
 
     code = "conflict"
+
+
+class ChainClosed(RequestError):
+    """A consumer's version is not in the chain of deltas (410). `manifest` is the path of the full files' manifest."""
+
+    code = "chain_closed"
+
+    def __init__(self, message: str, *, reason: str, manifest: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.manifest = manifest
 
 
 class RateLimited(RequestError):

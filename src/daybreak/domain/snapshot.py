@@ -31,6 +31,8 @@ class Snapshot:
     `day` is the UTC date of the publication that it is for, None for a manual run. `fence` is the fencing token of the
     builder that owns the run. `report` is the run report as JSON values: rows per resource, durations, findings.
     `version` is the number of the publication, which grows by one each time; None before the publication.
+    `chain_id` is the first snapshot of its chain of publications, and `chain_reason` why that one began a chain.
+    `deltas_from` is the snapshot that its deltas begin from.
     """
 
     snapshot_id: str
@@ -49,6 +51,9 @@ class Snapshot:
     report: Mapping[str, object] = field(default_factory=dict)
     accepted_reason: str | None = None
     version: int | None = None
+    chain_id: str | None = None
+    chain_reason: str | None = None
+    deltas_from: str | None = None
 
     def is_ahead_of(self, now: datetime) -> bool:
         """Whether `as_of` is in the future, by more than the clocks of two machines may differ."""

@@ -94,6 +94,7 @@ def join_ranges(
         files.flush()
     entries = files.finished_entries()
     observer.entries_written(entries)
+    observer.deltas_made(files.finished_deltas())
     bytes_written = sum(stored.bytes for entry in entries for stored in entry.formats.values())
     return resource_report(job, survey, 0, bytes_written)
 

@@ -13,15 +13,18 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from isal import isal_zlib
 
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.gzip_member import HEADER, PART_BYTES, codec_named, crc32, trailer
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_files import PARQUET
@@ -30,6 +33,7 @@ from daybreak.export.text_formats import Piece, TextFormat, text_format
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ExportJob
 
+T = TypeVar("T")
 MAX_WAITING_BYTES = 24 << 20
 _TASK_BYTES = 512 << 10
 _TASK_FILES = 64
@@ -129,6 +133,7 @@ class LeaderFileWriter:
         self._backlog = _Backlog()
         self._record_lock = threading.Lock()
         self._finished: deque[ManifestEntry] = deque()
+        self._deltas: deque[LeaderDelta] = deque()
         self._entry: _PendingEntry | None = None
         self._open: list[_OpenFile] = []
         self._rows = 0
@@ -199,10 +204,11 @@ class LeaderFileWriter:
 
     def finished_entries(self) -> list[ManifestEntry]:
         """Return the entries completed since the last call."""
-        entries = []
-        while self._finished:
-            entries.append(self._finished.popleft())
-        return entries
+        return _taken(self._finished)
+
+    def finished_deltas(self) -> list[LeaderDelta]:
+        """Return the deltas completed since the last call."""
+        return _taken(self._deltas)
 
     # ------------------------------------------------------------ calling thread
 
@@ -249,6 +255,10 @@ class LeaderFileWriter:
                 )
                 digest = hashlib.sha256(content).hexdigest()
                 stored = StoredFormat(written.bytes, written.sha256, len(content), digest, written.key)
+                with self._delta_writer(entry, format) as delta:
+                    if delta is not None:
+                        delta.feed(content)
+                        self._record_delta(delta, entry, stored)
                 self._record(entry, format.name, stored)
         except BaseException as error:  # noqa: BLE001 - raised in the calling thread
             self._backlog.fail(error)
@@ -258,6 +268,7 @@ class LeaderFileWriter:
     def _write_large(self, entry: _PendingEntry, format: TextFormat, parts: _Parts) -> None:
         digest = hashlib.sha256()
         length = 0
+        delta: LeaderDeltaWriter | None
 
         def pieces() -> Iterator[bytes]:
             nonlocal length
@@ -268,6 +279,8 @@ class LeaderFileWriter:
                 compressed, part_crc = compression.result()
                 for piece in part.pieces:
                     digest.update(piece)
+                    if delta is not None:
+                        delta.feed(piece)
                 crc = isal_zlib.crc32_combine(crc, part_crc, part.size)
                 length += part.size
                 yield compressed
@@ -278,11 +291,29 @@ class LeaderFileWriter:
             yield trailer(crc, length)
 
         try:
-            written = self._sink.write(entry.leader.client_id, self._job.resource, format.name, pieces())
-            stored = StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key)
+            with self._delta_writer(entry, format) as delta:
+                written = self._sink.write(entry.leader.client_id, self._job.resource, format.name, pieces())
+                stored = StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key)
+                if delta is not None:
+                    self._record_delta(delta, entry, stored)
             self._record(entry, format.name, stored)
         except BaseException as error:  # noqa: BLE001 - raised in the calling thread
             self._backlog.fail(error)
+
+    def _delta_writer(
+        self, entry: _PendingEntry, format: TextFormat
+    ) -> LeaderDeltaWriter | nullcontext[LeaderDeltaWriter | None]:
+        """Return the writer of the delta that is made along with a CSV file. Other files have none."""
+        deltas = self._job.deltas
+        base = None if deltas is None or format.name != "csv" else deltas.bases.get(entry.leader.client_id)
+        if deltas is None or base is None:
+            return nullcontext(None)
+        return LeaderDeltaWriter(self._job, deltas, base, self._codec, self._sink)
+
+    def _record_delta(self, delta: LeaderDeltaWriter, entry: _PendingEntry, stored: StoredFormat) -> None:
+        made = delta.finish(entry.leader.client_id, entry.leader.rows, stored)
+        if made is not None:
+            self._deltas.append(made)
 
     def _record(self, entry: _PendingEntry, format: str, stored: StoredFormat) -> None:
         with self._record_lock:
@@ -294,3 +325,11 @@ class LeaderFileWriter:
         self._finished.append(
             ManifestEntry(leader.client_id, self._job.resource, leader.rows, leader.fingerprint, in_order)
         )
+
+
+def _taken(completed: deque[T]) -> list[T]:
+    """Remove and return all values."""
+    values = []
+    while completed:
+        values.append(completed.popleft())
+    return values

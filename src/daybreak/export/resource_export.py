@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.engine import engine_faults
@@ -119,6 +120,7 @@ class _ResourceExport:
                 rows += chunk.rows
                 self._rows_done(rows)
                 self._entries_written(files.finished_entries())
+                self._deltas_made(files.finished_deltas())
             files.finish()
             if last != len(leaders) - 1 or rows != sum(leader.rows for leader in leaders):
                 raise RunError(
@@ -127,6 +129,7 @@ class _ResourceExport:
                 )
             files.flush()
         self._entries_written(files.finished_entries())
+        self._deltas_made(files.finished_deltas())
 
     def _texts(self) -> list[TextFormat]:
         return [text_format(self.tables.resource, name) for name in self.job.formats if name != PARQUET]
@@ -135,6 +138,10 @@ class _ResourceExport:
         if entries:
             self.bytes_written += sum(stored.bytes for entry in entries for stored in entry.formats.values())
             self.observer.entries_written(entries)
+
+    def _deltas_made(self, deltas: list[LeaderDelta]) -> None:
+        if deltas:
+            self.observer.deltas_made(deltas)
 
     def _rows_done(self, rows: int) -> None:
         self.observer.rows_done(self.rows_before + rows)

@@ -2,6 +2,7 @@
 
 A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource}{ending}`, relative to the root folder
 or prefix of the store. All Leaders without rows share the file `snapshots/{snapshot_id}/empty/{resource}{ending}`.
+Deltas are below `deltas/{snapshot_id}/`, because they are kept longer than the files of their snapshot.
 There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.
 """
 
@@ -10,15 +11,19 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from daybreak.catalogue.formats import FORMATS
+import msgspec
+
+from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
+from daybreak.ports.files import PublicationMark
 
-_ENDINGS = {format.name: format.ending for format in FORMATS}
+_ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS)}
+_DELTAS = frozenset(format.name for format in DELTA_FORMATS)
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
-_KEY = re.compile(f"snapshots/([^/]+)/({_PART}(?:/{_PART})*)")
+_KEY = re.compile(f"(?:snapshots|deltas)/([^/]+)/({_PART}(?:/{_PART})*)")
 
 
 def relative_name(client_id: str, resource: str, format: str) -> str:
@@ -47,6 +52,39 @@ def snapshot_folder(snapshot_id: str) -> str:
     if not is_id(snapshot_id):
         raise FileStoreError("A snapshot's id must be a lower-case UUID.")
     return f"snapshots/{snapshot_id}"
+
+
+def delta_folder(snapshot_id: str) -> str:
+    """Return the folder of a snapshot's deltas. Raises FileStoreError for an invalid id."""
+    if not is_id(snapshot_id):
+        raise FileStoreError("A snapshot's id must be a lower-case UUID.")
+    return f"deltas/{snapshot_id}"
+
+
+def file_key(snapshot_id: str, client_id: str, resource: str, format: str) -> str:
+    """Return the key of a file. Raises FileStoreError as `relative_name` does."""
+    folder = delta_folder(snapshot_id) if format in _DELTAS else snapshot_folder(snapshot_id)
+    return f"{folder}/{relative_name(client_id, resource, format)}"
+
+
+def mark_key(first_id: str) -> str:
+    """Return the key of the mark of the installation whose first publication has that id. Raises FileStoreError."""
+    if not is_id(first_id):
+        raise FileStoreError("A snapshot's id must be a lower-case UUID.")
+    return f"publications/{first_id}.json"
+
+
+def mark_content(mark: PublicationMark) -> bytes:
+    """Return the content of the mark of the latest publication."""
+    return msgspec.json.encode(mark)
+
+
+def read_mark(key: str, content: bytes) -> PublicationMark:
+    """Return the mark from its content. Raises FileStoreError."""
+    try:
+        return msgspec.json.decode(content, type=PublicationMark)
+    except msgspec.DecodeError as error:
+        raise FileStoreError(f"The file {key} is damaged: {error}. Delete it.") from error
 
 
 @lru_cache(1024)  # Clients fetch the same file many times.

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Literal
 
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.filestore.file_keys import snapshot_folder, split_key
-from daybreak.filestore.local_sink import FOLDER_MODE, LocalSink, remove_tree, store_error
-from daybreak.ports.files import FileSink
+from daybreak.filestore.durability import sync_folder
+from daybreak.filestore.file_keys import (
+    delta_folder,
+    mark_content,
+    mark_key,
+    read_mark,
+    snapshot_folder,
+    split_key,
+)
+from daybreak.filestore.local_sink import FOLDER_MODE, LocalSink, read_pieces, remove_tree, store_error
+from daybreak.ports.files import FileSink, PublicationMark
 
 _READ_BYTES = 1 << 20
 
@@ -38,9 +45,11 @@ class LocalDisk:
         self._root = Path(os.path.abspath(root))
         self._root_name = str(self._root)
         self._snapshots = self._root / "snapshots"
+        self._deltas = self._root / "deltas"
         self._staging = self._root / "staging"
         try:
             self._snapshots.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            self._deltas.mkdir(FOLDER_MODE, exist_ok=True)
             self._staging.mkdir(FOLDER_MODE, exist_ok=True)
         except OSError as error:
             raise store_error(error, f"files.url: the folder {self._root} cannot be used") from error
@@ -63,7 +72,7 @@ class LocalDisk:
         """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""
         digest = hashlib.sha256()
         length = 0
-        for piece in self._pieces(key, min(bytes + 1, _READ_BYTES)):
+        for piece in read_pieces(self._root_name, key, min(bytes + 1, _READ_BYTES)):
             digest.update(piece)
             length += len(piece)
         if length != bytes:
@@ -85,24 +94,7 @@ class LocalDisk:
 
     def read(self, key: str, start: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of a file, or `length` of them from `start`, in pieces of 1 MiB. Raises FileStoreError."""
-        return self._pieces(key, _READ_BYTES, start, length)
-
-    def _pieces(self, key: str, size_bytes: int, start: int = 0, length: int | None = None) -> Iterator[bytes]:
-        split_key(key)
-        left = sys.maxsize if length is None else length
-        try:
-            # Path objects would add a tenth to the time of reading a small file, and a run reads every file back.
-            handle = os.open(f"{self._root_name}/{key}", os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                if start:
-                    os.lseek(handle, start, os.SEEK_SET)
-                while piece := os.read(handle, min(size_bytes, left)):
-                    left -= len(piece)
-                    yield piece
-            finally:
-                os.close(handle)
-        except OSError as error:
-            raise store_error(error, f"The file {key} cannot be read") from error
+        return read_pieces(self._root_name, key, _READ_BYTES, start, length)
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the files of a snapshot, staged ones included, except the kept keys. Return their number.
@@ -116,6 +108,28 @@ class LocalDisk:
         except OSError as error:
             raise store_error(error, f"The files of snapshot {snapshot_id} cannot be deleted") from error
 
+    def remove_deltas(self, snapshot_id: str) -> int:
+        """Delete the deltas of a snapshot. Return their number. Raises FileStoreError."""
+        try:
+            return remove_tree(self._root / delta_folder(snapshot_id), set())
+        except OSError as error:
+            raise store_error(error, f"The deltas of snapshot {snapshot_id} cannot be deleted") from error
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete single files. Missing ones are ignored. Raises FileStoreError."""
+        folders = set()
+        try:
+            for key in keys:
+                split_key(key)
+                path = self._root / key
+                path.unlink(missing_ok=True)
+                folders.add(path.parent)
+            for folder in folders:
+                if folder.exists():
+                    sync_folder(folder)
+        except OSError as error:
+            raise store_error(error, "Files cannot be deleted") from error
+
     def snapshot_ids(self) -> list[str]:
         """Return the ids of all snapshots, staged ones included, sorted. Raises FileStoreError."""
         try:
@@ -123,6 +137,41 @@ class LocalDisk:
         except OSError as error:
             raise store_error(error, f"The folder {self._root} cannot be listed") from error
         return sorted(filter(is_id, found))
+
+    def delta_ids(self) -> list[str]:
+        """Return the ids of all snapshots with deltas, sorted. Raises FileStoreError."""
+        try:
+            return sorted(filter(is_id, os.listdir(self._deltas)))
+        except OSError as error:
+            raise store_error(error, f"The folder {self._root} cannot be listed") from error
+
+    def publication_mark(self, first_id: str) -> PublicationMark | None:
+        """Return the mark of an installation's latest publication, None if there is none. Raises FileStoreError."""
+        key = mark_key(first_id)
+        try:
+            return read_mark(key, (self._root / key).read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise store_error(error, f"The file {key} cannot be read") from error
+
+    def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
+        """Replace the mark of an installation's latest publication. Raises FileStoreError."""
+        path = self._root / mark_key(first_id)
+        temporary = self._staging / f"mark-{uuid.uuid4().hex}"
+        try:
+            try:
+                with temporary.open("xb") as file:
+                    file.write(mark_content(mark))
+                    file.flush()
+                    os.fsync(file.fileno())
+                path.parent.mkdir(FOLDER_MODE, exist_ok=True)
+                temporary.rename(path)
+                sync_folder(path.parent)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise store_error(error, f"The file {path} cannot be written") from error
 
     def free_bytes(self) -> int | None:
         """Return the free space for unprivileged users of the file system. Raises FileStoreError."""

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
-from daybreak.filestore.file_keys import relative_name, snapshot_folder
+from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder
 from daybreak.ports.files import WrittenFile
 
 PART_BYTES = 8 << 20
@@ -37,6 +37,9 @@ class UploadTarget(Protocol):
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read an object back. Raises FileDamaged."""
+
+    def read(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes of an object."""
 
     def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
         """Delete all objects with the prefix except the kept keys. Return the number of deleted objects."""
@@ -75,7 +78,7 @@ class ObjectSink:
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
         """
         self._target = target
-        self._folder = snapshot_folder(snapshot_id)
+        self._snapshot_id = snapshot_id
         self._serve_gzip_as = serve_gzip_as
         self._pool = ThreadPoolExecutor(uploads, "upload") if uploads else None
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
@@ -88,7 +91,7 @@ class ObjectSink:
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
-        key = f"{self._folder}/{relative_name(client_id, resource, format)}"
+        key = file_key(self._snapshot_id, client_id, resource, format)
         headers = stored_headers(resource, format, self._serve_gzip_as)
         parts = _parts(pieces)
         first = next(parts, b"")
@@ -104,6 +107,10 @@ class ObjectSink:
             future.add_done_callback(lambda done: self._record_result(done, len(first)))
         return WrittenFile(key, len(first), digest)
 
+    def read(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes of a file of an earlier snapshot. Raises FileStoreError, Unavailable."""
+        return self._target.read(key)
+
     def reuse(self, key: str) -> str:
         """Return the same key: the new manifest refers to the existing object."""
         return key
@@ -118,7 +125,8 @@ class ObjectSink:
         """Cancel queued uploads and delete uploaded files. Raises FileStoreError, Unavailable."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
-        self._target.remove_below(f"{self._folder}/", frozenset())
+        for folder in (snapshot_folder(self._snapshot_id), delta_folder(self._snapshot_id)):
+            self._target.remove_below(f"{folder}/", frozenset())
 
     def _upload(self, key: str, content: bytes, headers: dict[str, str], sha256: str) -> None:
         """Upload a small file, with retries if the upload is damaged or the store is unavailable."""

@@ -6,9 +6,10 @@ the existing object. The object is kept until no manifest refers to it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from io import FileIO
 from typing import TYPE_CHECKING, Literal
@@ -19,10 +20,17 @@ import obstore
 from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.identity import is_id
 from daybreak.filestore.bucket import RequestLimits, open_bucket
-from daybreak.filestore.file_keys import snapshot_folder, split_key
+from daybreak.filestore.file_keys import (
+    delta_folder,
+    mark_content,
+    mark_key,
+    read_mark,
+    snapshot_folder,
+    split_key,
+)
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
-from daybreak.ports.files import FileSink
+from daybreak.ports.files import FileSink, PublicationMark
 from daybreak.settings import FilesSettings
 
 if TYPE_CHECKING:
@@ -141,12 +149,47 @@ class ObjectStore:
                 removed += len(keys)
         return removed
 
+    def remove_deltas(self, snapshot_id: str) -> int:
+        """Delete the deltas of a snapshot. Return their number. Raises FileStoreError, Unavailable."""
+        return self.remove_below(f"{delta_folder(snapshot_id)}/", frozenset())
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete single objects. Missing ones are ignored. Raises FileStoreError, Unavailable."""
+        with translate_errors("Objects cannot be deleted", DELETE):
+            for key in keys:
+                split_key(key)
+                with contextlib.suppress(FileNotFoundError):
+                    obstore.delete(self._bucket, key)
+
     def snapshot_ids(self) -> list[str]:
-        """Return the ids of all snapshots with objects, sorted. Raises FileStoreError, Unavailable."""
+        """Return the ids of all snapshots with files other than deltas, sorted. Raises FileStoreError, Unavailable."""
+        return self._ids_below("snapshots/")
+
+    def delta_ids(self) -> list[str]:
+        """Return the ids of all snapshots with deltas, sorted. Raises FileStoreError, Unavailable."""
+        return self._ids_below("deltas/")
+
+    def publication_mark(self, first_id: str) -> PublicationMark | None:
+        """Return the mark of an installation's latest publication, None if there is none.
+
+        Raises FileStoreError, Unavailable.
+        """
+        key = mark_key(first_id)
+        with translate_errors("The bucket cannot be read", READ):
+            try:
+                content = bytes(obstore.get(self._bucket, key).bytes())
+            except FileNotFoundError:
+                return None
+        return read_mark(key, content)
+
+    def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
+        """Replace the mark of an installation's latest publication. Raises FileStoreError, Unavailable."""
+        self.put(mark_key(first_id), mark_content(mark), {"Content-Type": "application/json"})
+
+    def _ids_below(self, prefix: str) -> list[str]:
         with translate_errors("The bucket cannot be listed", LIST):
-            found = obstore.list_with_delimiter(self._bucket, "snapshots/")["common_prefixes"]
-        ids = {prefix.rstrip("/").rpartition("/")[2] for prefix in found}
-        return sorted(filter(is_id, ids))
+            found = obstore.list_with_delimiter(self._bucket, prefix)["common_prefixes"]
+        return sorted(filter(is_id, {name.rstrip("/").rpartition("/")[2] for name in found}))
 
     def free_bytes(self) -> int | None:
         """Return None: a bucket has no size limit."""

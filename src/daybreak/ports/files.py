@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from typing import Literal, Protocol
 
@@ -17,6 +17,13 @@ class WrittenFile(msgspec.Struct, frozen=True, gc=False):
     sha256: str
 
 
+class PublicationMark(msgspec.Struct, frozen=True):
+    """Latest publication of this store's files. A state database with an older one was restored from a backup."""
+
+    version: int
+    snapshot_id: str
+
+
 class FileSink(Protocol):
     """Destination of the files of one run. Methods may be called from several threads.
 
@@ -25,7 +32,13 @@ class FileSink(Protocol):
     """
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
-        """Store one file. An empty `client_id` selects the file that all Leaders without rows share."""
+        """Store one file. An empty `client_id` selects the file that all Leaders without rows share.
+
+        Deltas are files whose `format` is a delta format. They are kept longer than the other files of their snapshot.
+        """
+
+    def read(self, key: str) -> Iterator[bytes]:
+        """Yield the bytes of a file of an earlier snapshot."""
 
     def reuse(self, key: str) -> str:
         """Add an unchanged file of an earlier snapshot to this one. Return its new key."""
@@ -68,8 +81,23 @@ class FileStore(Protocol):
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the files of a snapshot except those that other snapshots use. Return their number."""
 
+    def remove_deltas(self, snapshot_id: str) -> int:
+        """Delete the deltas of a snapshot. Return their number."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete single files. Missing ones are ignored."""
+
     def snapshot_ids(self) -> list[str]:
-        """Return the ids of all snapshots with files, sorted."""
+        """Return the ids of all snapshots with files other than deltas, sorted."""
+
+    def delta_ids(self) -> list[str]:
+        """Return the ids of all snapshots with deltas, sorted."""
+
+    def publication_mark(self, first_id: str) -> PublicationMark | None:
+        """Return the mark of the latest publication of the installation whose first publication has that id."""
+
+    def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
+        """Replace that mark."""
 
     def free_bytes(self) -> int | None:
         """Return the free space. Return None in an object store."""

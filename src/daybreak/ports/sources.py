@@ -8,8 +8,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from daybreak.domain.snapshot import ManifestEntry
+from daybreak.domain.delta import LeaderDelta
+from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.ports.files import FileSink
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaBase:
+    """A Leader's CSV file in the published snapshot, and its number of rows."""
+
+    rows: int
+    stored: StoredFormat
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaJob:
+    """Parameters of the deltas of one resource.
+
+    `bases` maps a client_id to the previous file. A Leader without one gets no delta. The deltas of `verified_share` of
+    the Leaders, which `seed` selects, are applied to the previous file and compared byte for byte with the new one.
+    Deltas are spilled to `temp_dir`, None for the default of the machine.
+    """
+
+    bases: Mapping[str, DeltaBase]
+    verified_share: float = 1.0
+    seed: int = 0
+    temp_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +42,7 @@ class ExportJob:
 
     `formats` are names of the catalogue's formats, `compression` is a codec name such as `igzip-2`, `threads` bounds
     encoding and compression. `previous` maps a client_id to its fingerprint in the previous snapshot: the files of a
-    Leader whose fingerprint is unchanged are reused.
+    Leader whose fingerprint is unchanged are reused. `deltas` is None when no deltas are made.
     """
 
     resource: str
@@ -26,6 +50,7 @@ class ExportJob:
     compression: str
     threads: int
     previous: Mapping[str, str] = field(default_factory=dict)
+    deltas: DeltaJob | None = None
 
 
 class ExportObserver(Protocol):
@@ -35,6 +60,9 @@ class ExportObserver(Protocol):
         """Receive manifest entries whose files are in the sink. The first is the shared header-only one, with
         client_id "".
         """
+
+    def deltas_made(self, deltas: list[LeaderDelta]) -> None:
+        """Receive the deltas of changed Leaders. Their files are in the sink."""
 
     def leaders_reused(self, client_ids: list[str]) -> None:
         """Receive Leaders whose rows, formats and compression are those of the previous snapshot. No file of theirs was

@@ -22,6 +22,7 @@ from daybreak.ports.access_stores import (
     SessionStore,
     ThrottleStore,
 )
+from daybreak.ports.delta_store import DeltaStore
 from daybreak.ports.snapshot_store import SnapshotStore
 
 T = TypeVar("T")
@@ -87,6 +88,8 @@ class Stores(Protocol):
     def audit(self) -> AuditStore: ...
     @property
     def snapshots(self) -> SnapshotStore: ...
+    @property
+    def deltas(self) -> DeltaStore: ...
     @property
     def directory(self) -> DirectoryStore: ...
     @property

@@ -31,6 +31,7 @@ from daybreak.settings.types import (
     RateLimit,
     RateLimits,
     Share,
+    ShareOrAll,
     Size,
     SparkTable,
     StateUrl,
@@ -178,6 +179,22 @@ class SnapshotSettings(Section):
         ge=1,
         le=400,
         description="Number of published snapshots to keep. A snapshot with valid links is kept longer.",
+    )
+    deltas: bool = Field(
+        default=True, description="Make deltas: files with the rows that changed since the last publication."
+    )
+    keep_deltas: Duration = Field(
+        default=timedelta(days=35),
+        ge=timedelta(days=1),
+        le=timedelta(days=400),
+        description="Retention of deltas. Those after the oldest snapshot with files are kept longer.",
+    )
+    verify_deltas: ShareOrAll = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="Share of the Leaders whose deltas are applied to the previous files and compared with the new "
+        "ones byte for byte. The sums of all rows are always compared.",
     )
     memory_limit: Size = Field(
         default=10**9, ge=200 * 10**6, description="Memory of the whole builder; larger data spills to `temp_dir`."

@@ -105,6 +105,11 @@ SIZE = Notation("size", 'a size such as "512MB", "1GB" or "2GiB"')
 
 Whole = Annotated[int, _from_text(int, int), Notation("number", "a whole number")]
 Share = Annotated[float, _from_text(float, int | float), Notation("share", "a share such as 0.2 for a fifth")]
+ShareOrAll = Annotated[
+    float,
+    _from_text(lambda text: 1.0 if text == "all" else float(text), int | float),
+    Notation('"all" or share', '"all", or a share such as 0.02 for one in fifty'),
+]
 Duration = Annotated[
     timedelta,
     _from_text(parse_duration, timedelta),

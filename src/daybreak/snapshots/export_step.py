@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from sys import intern
 
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ExportJob, Reading
 from daybreak.ports.state import Stores
+from daybreak.snapshots.deltas import RunDeltas
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
@@ -28,10 +30,17 @@ class ExportStep:
     """
 
     def __init__(
-        self, context: RunContext, lease: Lease, progress: Progress, manifest: ManifestWriter, previous: Snapshot | None
+        self,
+        context: RunContext,
+        lease: Lease,
+        progress: Progress,
+        manifest: ManifestWriter,
+        deltas: RunDeltas,
+        previous: Snapshot | None,
     ) -> None:
         self._context, self._lease, self._progress = context, lease, progress
-        self._manifest, self._previous = manifest, previous
+        self._manifest, self._deltas, self._previous = manifest, deltas, previous
+        self._entries: dict[str, ManifestEntry] = {}
         self._watched_at = context.ticks()
         self._resource = ""
         self.resources: dict[str, dict[str, object]] = {}
@@ -49,11 +58,14 @@ class ExportStep:
         self.reused[resource] = set()
         settings = self._context.settings.snapshot
         codec, threads = CODECS[settings.compression], settings.thread_count
-        job = ExportJob(resource, settings.formats, codec, threads, self._previous_fingerprints(resource))
+        self._entries = {}
+        fingerprints, deltas = self._previous_fingerprints(resource), self._deltas.job(resource)
+        job = ExportJob(resource, settings.formats, codec, threads, fingerprints, deltas)
         report = reading.export(job, sink, self)
         self.bytes_written += report.bytes_written
         self._measure_spill()
         reused_bytes = self._reuse_files(resource, sink)
+        self._deltas.complete(resource, self._entries)
         if self._manifest.rows[resource] != report.rows:
             raise RunError(
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
@@ -68,6 +80,7 @@ class ExportStep:
             "nulls": dict(report.null_counts),
             "unknown_leader_rows": report.unknown_leader_rows,
             "unexpected_values": dict(report.unexpected_values),
+            "deltas": self._deltas.resource_report(resource),
         }
 
     def entries_written(self, entries: list[ManifestEntry]) -> None:
@@ -75,7 +88,11 @@ class ExportStep:
         for entry in entries:
             for stored in entry.formats.values():
                 self._progress.add_file(stored.bytes)
-        self._manifest.add(entries)
+        self._add_entries(entries)
+
+    def deltas_made(self, deltas: list[LeaderDelta]) -> None:
+        """Record the deltas of changed Leaders."""
+        self._deltas.add(deltas)
 
     def leaders_reused(self, client_ids: list[str]) -> None:
         """Record the Leaders whose files are reused after the export."""
@@ -90,6 +107,10 @@ class ExportStep:
             self._watched_at = self._context.ticks()
             self._context.watch(self._progress.as_json())
             self._measure_spill()
+
+    def _add_entries(self, entries: list[ManifestEntry]) -> None:
+        self._manifest.add(entries)
+        self._entries.update((entry.client_id, entry) for entry in entries)
 
     def _measure_spill(self) -> None:
         """Record the maximum size of the spill, the estimate for the next run."""
@@ -120,7 +141,7 @@ class ExportStep:
             formats = {name: self._reuse_file(stored, sink) for name, stored in entry.formats.items()}
             size_bytes += sum(stored.bytes for stored in formats.values())
             self.reused_files += len(formats)
-            self._manifest.add([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
+            self._add_entries([ManifestEntry(entry.client_id, resource, entry.rows, entry.fingerprint, formats)])
         return size_bytes
 
     def _reuse_file(self, stored: StoredFormat, sink: FileSink) -> StoredFormat:

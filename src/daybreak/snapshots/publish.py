@@ -8,16 +8,20 @@ from datetime import datetime
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict, OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
+from daybreak.snapshots.publication_mark import mark_publication
 
 _ACTOR = "service"
 _SUPERSEDED = "A newer snapshot is published."
 
 
-def publish(state: State, snapshot: Snapshot, now: datetime) -> bool:
+def publish(state: State, store: FileStore, snapshot: Snapshot, now: datetime) -> bool:
     """Publish a complete snapshot. Return False if another builder has published it, or if a newer one is published
     (the snapshot is then discarded). Raises Conflict, Unavailable.
     """
+    if not is_superseded(snapshot, state.read(lambda stores: stores.snapshots.current())):
+        mark_publication(state, store, snapshot)
     return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
 
 
@@ -54,12 +58,14 @@ def discard_within(stores: Stores, snapshot: Snapshot, now: datetime, reason: st
     stores.audit.append(_event(now, "snapshot.discarded", actor, snapshot, {"reason": reason}))
 
 
-def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> Snapshot:
+def accept(
+    state: State, store: FileStore, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator"
+) -> Snapshot:
     """Publish a complete or held snapshot by decision of an operator. A held one needs a reason. Raises
     OperatorError.
     """
 
-    def work(stores: Stores) -> Snapshot:
+    def check(stores: Stores) -> Snapshot:
         found = _found(stores, snapshot_id)
         if found.state is SnapshotState.HELD and not reason.strip():
             raise OperatorError(f"Snapshot {snapshot_id} is held. State why it is valid with --accept.")
@@ -67,6 +73,10 @@ def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor:
             raise OperatorError(
                 f"Snapshot {snapshot_id} is {found.state}. Only a complete or held snapshot can be published."
             )
+        return found
+
+    def work(stores: Stores) -> Snapshot:
+        found = check(stores)
         try:
             stores.snapshots.publish(snapshot_id, None, now, accepted_reason=reason.strip() or None)
         except Conflict as error:
@@ -74,6 +84,9 @@ def accept(state: State, snapshot_id: str, reason: str, now: datetime, *, actor:
         stores.audit.append(_event(now, "snapshot.published", actor, found, {"accepted": reason.strip()}))
         return stores.snapshots.get(snapshot_id) or replace(found, state=SnapshotState.PUBLISHED)
 
+    found, current = state.read(lambda stores: (check(stores), stores.snapshots.current()))
+    if not is_superseded(found, current):
+        mark_publication(state, store, found)
     return state.write(work)
 
 

@@ -19,6 +19,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
+from daybreak.snapshots.delta_retention import clean_deltas
 from daybreak.snapshots.publish import discard_superseded
 
 # A request just before the link expires must still find the file.
@@ -88,12 +89,14 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     leftovers = [found for found in in_store if found not in {*kept, *expired_ids, *stored.unknown}]
     for snapshot in [*expired, *stored.abandoned]:
         _delete_manifest(state, snapshot.snapshot_id)
+    # After the manifests: the deltas after the oldest snapshot with files are kept.
+    delta_files = clean_deltas(state, store, settings.snapshot, now)
     if not expired and not leftovers:
-        return Cleaned(unknown=stored.unknown)
+        return Cleaned(files=delta_files, unknown=stored.unknown)
     deleted = sorted({*expired_ids, *leftovers})
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
-    return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files, stored.unknown)
+    return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
 
 
 def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:

@@ -21,6 +21,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.publication_mark import mark_publication
 from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import publication_of
@@ -116,7 +117,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot
     day = snapshot.day.isoformat() if snapshot.day is not None else None
     _log.info("run.started", snapshot_id=snapshot.snapshot_id, day=day, as_of=snapshot.as_of.isoformat())
     with Lease(context, snapshot, progress.as_json) as lease:
-        snapshot_run = SnapshotRun(context, snapshot, lease, progress, None if full else published)
+        snapshot_run = SnapshotRun(context, snapshot, lease, progress, published, full=full)
         try:
             state, report = snapshot_run.build()
         except BaseException as error:
@@ -127,6 +128,8 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot
             if reason is error:
                 raise
             raise reason from error
+        if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
+            mark_publication(context.state, context.store, snapshot)
         done = lease.write(lambda stores: _finish(context, stores, snapshot, state, report))
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
     return done
@@ -138,10 +141,15 @@ def _finish(
     """End a run, and publish it in the same transaction if its hour has passed."""
     now = context.clock()
     stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
-    due = snapshot.day is None or publication_of(snapshot.day, context.settings.snapshot.publish_at) <= now
-    if state is SnapshotState.COMPLETE and due:
+    if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
         publish_within(stores, snapshot.snapshot_id, now, fence=snapshot.fence)
     return stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=state)
+
+
+def _is_due(context: RunContext, snapshot: Snapshot) -> bool:
+    """Return whether a run's hour of publication has passed. That of a manual run always has."""
+    publish_at = context.settings.snapshot.publish_at
+    return snapshot.day is None or publication_of(snapshot.day, publish_at) <= context.clock()
 
 
 def _fail(context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, error: BaseException) -> None:

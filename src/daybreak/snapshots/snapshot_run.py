@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import chain
 
 import structlog
 
@@ -11,6 +12,7 @@ from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import Reading, ReferentialFault
+from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
 from daybreak.snapshots.export_step import ExportStep
 from daybreak.snapshots.guard import Finding, clock_finding, comparison_findings, reference_findings
@@ -20,7 +22,7 @@ from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.report import count
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.verify import files_to_read_back, manifest_files, read_back
+from daybreak.snapshots.verify import delta_files, files_to_read_back, manifest_files, read_back
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
@@ -29,15 +31,24 @@ _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 
 
 class SnapshotRun:
-    """One run. `previous` is the published snapshot whose unchanged files may be reused, None to write all files."""
+    """One run. `published` is the published snapshot, whose unchanged files are reused unless `full` is set."""
 
     def __init__(
-        self, context: RunContext, snapshot: Snapshot, lease: Lease, progress: Progress, previous: Snapshot | None
+        self,
+        context: RunContext,
+        snapshot: Snapshot,
+        lease: Lease,
+        progress: Progress,
+        published: Snapshot | None,
+        *,
+        full: bool,
     ) -> None:
         self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
-        self._previous = previous if previous is not None and self._has_same_formats(previous) else None
+        reuses = published is not None and not full and self._has_same_formats(published)
+        self._previous = published if reuses else None
         self._manifest = ManifestWriter(snapshot, lease)
-        self._export = ExportStep(context, lease, progress, self._manifest, self._previous)
+        self._deltas = RunDeltas(context, snapshot, lease, progress, published)
+        self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}
         self._details: dict[str, object] = {}
@@ -49,6 +60,7 @@ class SnapshotRun:
         self._enter_phase("opening")
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()
+            self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)
             reading.confirm_unchanged()
@@ -84,6 +96,8 @@ class SnapshotRun:
             "files": self._manifest.files,
             "files_carried": self._export.reused_files,
             "seconds": round(self._progress.seconds, 3),
+            "columns": columns_digest(),
+            "deltas": self._deltas.report(),
             "phases": {name: round(seconds, 3) for name, seconds in self._phases.items()},
             "resources": resources,
             **self._details,
@@ -126,6 +140,7 @@ class SnapshotRun:
         leaders = reading.leaders()
         self._details["leaders"] = len(leaders)
         self._manifest.add_leaders(leaders)
+        self._deltas.compare_leaders(leaders)
         for resource in RESOURCE_NAMES:
             self._lease.check()
             self._progress.begin_resource(resource)
@@ -133,6 +148,7 @@ class SnapshotRun:
             self._context.watch(self._progress.as_json())
             self._export.export(reading, resource, self._sink)
         self._manifest.flush()
+        self._deltas.flush()
         self._enter_phase("checking references")
         return reading.referential_faults([name for name, rows in self._manifest.rows.items() if rows])
 
@@ -143,7 +159,10 @@ class SnapshotRun:
         for resource in RESOURCE_NAMES:
             reused = self._export.reused[resource]
             listed = manifest_files(context.state, self._snapshot.snapshot_id, resource)
-            files = files_to_read_back(listed, self._snapshot, reused, read_all=read_all)
+            files = chain(
+                files_to_read_back(listed, self._snapshot, reused, read_all=read_all),
+                delta_files(context.state, self._snapshot.snapshot_id, resource),
+            )
             for checked in read_back(context.store, files, settings.thread_count):
                 self._lease.check()
                 if checked.fault is None:

@@ -14,6 +14,7 @@ from itertools import islice
 
 import msgspec
 
+from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import Snapshot, StoredFormat
@@ -100,6 +101,19 @@ def manifest_files(state: State, snapshot_id: str, resource: str) -> list[Manife
             ManifestFile(resource, entry.client_id, format_name, stored)
             for entry in stores.snapshots.entries(snapshot_id, resource)
             for format_name, stored in entry.formats.items()
+        ]
+
+    return state.read(read)
+
+
+def delta_files(state: State, snapshot_id: str, resource: str) -> list[ManifestFile]:
+    """Return the delta files of one resource, from one transaction."""
+
+    def read(stores: Stores) -> list[ManifestFile]:
+        return [
+            ManifestFile(resource, each.client_id, delta_format(format_name).name, stored)
+            for each in stores.deltas.of_snapshot(snapshot_id, resource)
+            for format_name, stored in each.delta.formats.items()
         ]
 
     return state.read(read)

@@ -17,6 +17,7 @@ from daybreak.state.schema import (
     counters,
     current_snapshot,
     metadata,
+    snapshot_deltas,
     snapshot_files,
     snapshot_leaders,
 )
@@ -61,9 +62,12 @@ def copy_state(source_url: str, target_url: str, on_progress: Progress | None = 
 
 def _copy_table(table: sa.Table, source: sa.Connection, target: sa.Connection, on_progress: Progress | None) -> int:
     total = _count(source, table)
-    # These two tables have nearly all rows, and only values that both drivers accept without conversion.
-    bulk = table in (snapshot_files, snapshot_leaders)
-    columns = [sa.type_coerce(column, sa.Text) if bulk and column.name == "formats" else column for column in table.c]
+    # These tables have nearly all rows, and only values that both drivers accept without conversion.
+    bulk = table in (snapshot_files, snapshot_leaders, snapshot_deltas)
+    columns = [
+        sa.type_coerce(column, sa.Text) if bulk and column.name in {"formats", "delta"} else column
+        for column in table.c
+    ]
     rows = source.execution_options(yield_per=_BATCH_ROWS).execute(
         sa.select(*columns).order_by(*table.primary_key.columns)
     )

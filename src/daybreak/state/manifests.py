@@ -263,10 +263,11 @@ class SqlManifests:
         for table in (snapshot_files, snapshot_leaders):
             remaining = None if at_most is None else at_most - deleted
             if remaining is None or remaining > 0:
-                deleted += self._delete_rows(table, row.fence, remaining)
+                deleted += self.delete_rows(table, row.fence, remaining)
         return deleted
 
-    def _delete_rows(self, table: sa.Table, fence: int, at_most: int | None) -> int:
+    def delete_rows(self, table: sa.Table, fence: int, at_most: int | None) -> int:
+        """Delete up to `at_most` rows of a run, and return their number."""
         condition = table.c.fence == fence
         if at_most is not None:
             keys = [column for column in table.primary_key.columns if column.name != "fence"]

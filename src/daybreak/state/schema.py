@@ -213,9 +213,16 @@ snapshots = sa.Table(
     sa.Column("files_stand", sa.Boolean, nullable=False),
     # Number of the publication, NULL for runs that were not published.
     sa.Column("version", sa.BigInteger),
+    # The chain of publications: the id of its first snapshot, and on that one why an older chain ended.
+    sa.Column("chain_id", KEY),
+    sa.Column("chain_reason", sa.Text),
+    # The snapshot that the deltas of this one begin from, NULL without deltas.
+    sa.Column("deltas_from", KEY),
+    sa.Column("deltas_kept", sa.Boolean, nullable=False, server_default=sa.false()),
     # At most one run per day that has not failed: the index of the migration excludes failed runs.
     sa.Index("uq_snapshots_day", "day", unique=True),
     sa.Index("uq_snapshots_version", "version", unique=True),
+    sa.Index("ix_snapshots_chain", "chain_id", "version"),
 )
 
 snapshot_leaders = sa.Table(
@@ -234,6 +241,28 @@ snapshot_files = sa.Table(
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("fingerprint", sa.Text, nullable=False),
     sa.Column("formats", Json, nullable=False),
+)
+
+# One row per Leader and resource whose rows changed. Without a resource: the Leader is new in this snapshot.
+snapshot_deltas = sa.Table(
+    "snapshot_deltas",
+    metadata,
+    sa.Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("resource", KEY, primary_key=True),
+    sa.Column("delta", Json, nullable=False),
+)
+
+# Chains of single accounts, which replace the chain of the service until that ends.
+account_chains = sa.Table(
+    "account_chains",
+    metadata,
+    sa.Column("client_id", KEY, primary_key=True),
+    sa.Column("chain_id", KEY, nullable=False),
+    sa.Column("service_chain_id", KEY, nullable=False),
+    sa.Column("from_version", sa.BigInteger, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("closed_at", Instant, nullable=False),
 )
 
 current_snapshot = sa.Table(

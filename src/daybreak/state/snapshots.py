@@ -8,12 +8,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.state.manifests import SqlManifests
-from daybreak.state.schema import counters, current_snapshot, snapshot_files, snapshot_leaders, snapshots
+from daybreak.state.schema import (
+    account_chains,
+    counters,
+    current_snapshot,
+    snapshot_files,
+    snapshot_leaders,
+    snapshots,
+)
 
-_COLUMNS = (
+SNAPSHOT_COLUMNS = (
     snapshots.c.snapshot_id,
     snapshots.c.state,
     snapshots.c.as_of,
@@ -30,14 +38,28 @@ _COLUMNS = (
     snapshots.c.report,
     snapshots.c.accepted_reason,
     snapshots.c.version,
+    snapshots.c.chain_id,
+    snapshots.c.chain_reason,
+    snapshots.c.deltas_from,
 )
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 
-def _snapshot_of(row: Sequence[Any]) -> Snapshot:
+def snapshot_of(row: Sequence[Any]) -> Snapshot:
+    """Return the snapshot of a row of SNAPSHOT_COLUMNS."""
     snapshot_id, state, *rest = row
     return Snapshot(snapshot_id, SnapshotState(state), *rest)
+
+
+def _chain_of(snapshot: Snapshot, served: Snapshot | None, version: int) -> dict[str, str | None]:
+    """Return the chain of a snapshot that is being published. It continues that of the served snapshot if its deltas
+    begin from there, and if no version is missing in between.
+    """
+    if served is not None and snapshot.deltas_from == served.snapshot_id and served.version == version - 1:
+        return {"chain_id": served.chain_id, "chain_reason": None}
+    reason = snapshot.chain_reason if snapshot.deltas_from is None else OTHER_PUBLICATION
+    return {"chain_id": snapshot.snapshot_id, "chain_reason": reason or FIRST_PUBLICATION}
 
 
 class SqlSnapshots(SqlManifests):
@@ -98,9 +120,9 @@ class SqlSnapshots(SqlManifests):
             sa.update(snapshots)
             .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until < now)
             .values(state=SnapshotState.FAILED, failure=_LEASE_EXPIRED, finished_at=now)
-            .returning(*_COLUMNS)
+            .returning(*SNAPSHOT_COLUMNS)
         )
-        return [_snapshot_of(row) for row in rows]
+        return [snapshot_of(row) for row in rows]
 
     # --- Publishing ------------------------------------------------------------------------------
 
@@ -119,12 +141,20 @@ class SqlSnapshots(SqlManifests):
                     f"one ({served.as_of:%Y-%m-%d %H:%M:%S} UTC). Run a new snapshot."
                 )
             self._change(served.snapshot_id, state=SnapshotState.RETIRED)
+        version = self._count("version")
         self._change(
             snapshot_id,
             state=SnapshotState.PUBLISHED,
             published_at=now,
             accepted_reason=accepted_reason,
-            version=self._count("version"),
+            version=version,
+            **_chain_of(snapshot, served, version),
+        )
+        # These accounts have other files now than those that the deltas begin from.
+        self._connection.execute(
+            sa.update(account_chains)
+            .where(account_chains.c.closed_at >= snapshot.started_at)
+            .values(from_version=version)
         )
         self._connection.execute(sa.update(current_snapshot).values(snapshot_id=snapshot_id, moved_at=now))
 
@@ -158,23 +188,25 @@ class SqlSnapshots(SqlManifests):
 
     def current(self) -> Snapshot | None:
         return self._first(
-            sa.select(*_COLUMNS).join(current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id)
+            sa.select(*SNAPSHOT_COLUMNS).join(
+                current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
+            )
         )
 
     def get(self, snapshot_id: str) -> Snapshot | None:
-        return self._first(sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
+        return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
 
     def of_day(self, day: date) -> Snapshot | None:
         return self._first(
-            sa.select(*_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
+            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
         )
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
-        return self._all(sa.select(*_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
+        return self._all(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
 
     def served(self) -> list[Snapshot]:
         return self._all(
-            sa.select(*_COLUMNS)
+            sa.select(*SNAPSHOT_COLUMNS)
             .where(
                 snapshots.c.state.in_([SnapshotState.PUBLISHED, SnapshotState.RETIRED]),
                 snapshots.c.files_stand.is_(True),
@@ -189,7 +221,7 @@ class SqlSnapshots(SqlManifests):
             sa.exists().where(snapshot_leaders.c.fence == snapshots.c.fence),
         )
         return self._all(
-            sa.select(*_COLUMNS)
+            sa.select(*SNAPSHOT_COLUMNS)
             .where(
                 sa.or_(sa.and_(finished, snapshots.c.files_stand), sa.and_(sa.not_(snapshots.c.files_stand), has_rows))
             )
@@ -246,7 +278,7 @@ class SqlSnapshots(SqlManifests):
 
     def _locked(self, snapshot_id: str) -> Snapshot:
         snapshot = self._first(
-            sa.select(*_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
+            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id).with_for_update(of=snapshots)
         )
         if snapshot is None:
             raise NotFound(f"Snapshot {snapshot_id} does not exist.")
@@ -257,7 +289,7 @@ class SqlSnapshots(SqlManifests):
 
     def _first(self, statement: sa.Select[Any]) -> Snapshot | None:
         row = self._connection.execute(statement).first()
-        return None if row is None else _snapshot_of(row)
+        return None if row is None else snapshot_of(row)
 
     def _all(self, statement: sa.Select[Any]) -> list[Snapshot]:
-        return [_snapshot_of(row) for row in self._connection.execute(statement)]
+        return [snapshot_of(row) for row in self._connection.execute(statement)]

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from daybreak.state.api_tokens import SqlApiTokens
 from daybreak.state.audit import SqlAudit
+from daybreak.state.deltas import SqlDeltas
 from daybreak.state.directory import SqlDirectory
 from daybreak.state.identities import SqlIdentities
 from daybreak.state.nodes import SqlNodes
@@ -22,6 +23,7 @@ class SqlStores:
     __slots__ = (
         "api_tokens",
         "audit",
+        "deltas",
         "directory",
         "identities",
         "nodes",
@@ -41,5 +43,6 @@ class SqlStores:
         self.throttle = SqlThrottle(connection)
         self.audit = SqlAudit(connection)
         self.snapshots = SqlSnapshots(connection)
+        self.deltas = SqlDeltas(connection)
         self.directory = SqlDirectory(connection)
         self.nodes = SqlNodes(connection)

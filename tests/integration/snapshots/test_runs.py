@@ -273,14 +273,14 @@ def test_guard_holds_a_drop_until_accepted(
     kinds = {(found["kind"], found["resource"]) for found in held.report["findings"]}  # type: ignore[attr-defined]
     assert kinds == {("rows", "members"), ("leader_rows", "members")}
     with pytest.raises(OperatorError, match="--accept"):
-        accept(context.state, held.snapshot_id, " ", now())
-    done = accept(context.state, held.snapshot_id, "a Leader left", now())
+        accept(context.state, context.store, held.snapshot_id, " ", now())
+    done = accept(context.state, context.store, held.snapshot_id, "a Leader left", now())
     assert (done.state, done.accepted_reason) == (SnapshotState.PUBLISHED, "a Leader left")
     current = served(context)
     assert current is not None
     assert current.snapshot_id == held.snapshot_id
     with pytest.raises(OperatorError, match="published"):
-        accept(context.state, held.snapshot_id, "again", now())
+        accept(context.state, context.store, held.snapshot_id, "again", now())
     trail = context.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.published")))
     assert [event.subject for event in trail] == [good.snapshot_id, held.snapshot_id]
 
@@ -299,7 +299,8 @@ def test_snapshot_of_a_fast_clock_can_be_superseded(run_context: RunContext) -> 
     assert (corrected.state, served(context)) == (SnapshotState.HELD, ahead)
     assert "ahead of the clock" in str(corrected.report["findings"])
     assert (
-        accept(context.state, corrected.snapshot_id, "the clock was wrong", clock[0]).state is SnapshotState.PUBLISHED
+        accept(context.state, context.store, corrected.snapshot_id, "the clock was wrong", clock[0]).state
+        is SnapshotState.PUBLISHED
     )
     clock[0] += timedelta(minutes=2)
     assert run_manually(context).state is SnapshotState.PUBLISHED
@@ -506,7 +507,7 @@ def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None
         lambda stores: stores.snapshots.finish(older.snapshot_id, begun.fence, SnapshotState.COMPLETE, now(), report={})
     )
     newer = run_manually(run_context)
-    assert not publish(run_context.state, older, now())
+    assert not publish(run_context.state, run_context.store, older, now())
     assert served(run_context) == newer
     assert {run.snapshot_id: run.state for run in history(run_context)}[older.snapshot_id] is SnapshotState.DISCARDED
 

@@ -19,6 +19,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import SourceError
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry
@@ -26,7 +27,7 @@ from daybreak.export.parquet_files import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
 from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.ports.sources import DeltaJob, ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.sources.contract import (
     REPEATED_TERMS,
     Columns,
@@ -130,10 +131,10 @@ class SparkReading:
         """Export one resource in tasks. The sink is pickled for them."""
         context = self._session.sparkContext
         task = SparkTask(
-            job=replace(job, threads=self._limits.threads, previous={}),
+            job=replace(job, threads=self._limits.threads, previous={}, deltas=None),
             sink=sink,
             memory_bytes=self._limits.memory_bytes,
-            known=context.broadcast((frozenset(self.leaders()), dict(job.previous))),
+            known=context.broadcast((frozenset(self.leaders()), dict(job.previous), _for_tasks(job.deltas))),
         )
         observer.entries_written([task.write_header_only()])
         rows_done = context.accumulator(0)
@@ -144,6 +145,8 @@ class SparkReading:
             match kind:
                 case "entries":
                     observer.entries_written(msgspec.json.decode(body, type=list[ManifestEntry]))
+                case "deltas":
+                    observer.deltas_made(msgspec.json.decode(body, type=list[LeaderDelta]))
                 case "reused":
                     observer.leaders_reused(msgspec.json.decode(body, type=list[str]))
                 case _:
@@ -240,6 +243,11 @@ def _key_order(resource: Resource) -> Iterator[SparkColumn]:
     """Yield the sort columns of the resource's rows in Spark: identifiers as lower-case text."""
     for name in resource.key:
         yield f.lower(name) if resource.column(name).type is ColumnType.UUID else f.col(name)
+
+
+def _for_tasks(deltas: DeltaJob | None) -> DeltaJob | None:
+    """Return the parameters of deltas for other machines, which have their own folders for temporary files."""
+    return None if deltas is None else replace(deltas, temp_dir=None)
 
 
 def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:

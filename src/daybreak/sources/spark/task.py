@@ -27,21 +27,21 @@ from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
 from daybreak.export.text_formats import line_kinds, text_format
 from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, ResourceReport
+from daybreak.ports.sources import DeltaJob, ExportJob, ResourceReport
 from daybreak.sources.spark.range_rows import lines_row, split_leaders, totals_row
 from daybreak.sources.staging import StagingTables, open_staging
 
 RESULT_SCHEMA = "kind string, body string"
-"""Rows that tasks return: `entries`, `reused` and `report`, with a body in JSON."""
+"""Rows that tasks return: `entries`, `deltas`, `reused` and `report`, with a body in JSON."""
 _ENTRIES_PER_ROW = 1000
 
-KnownLeaders = tuple[frozenset[str], Mapping[str, str]]
-"""The Leaders with files, and their fingerprints in the previous snapshot."""
+KnownLeaders = tuple[frozenset[str], Mapping[str, str], DeltaJob | None]
+"""The Leaders with files, their fingerprints in the previous snapshot, and the parameters of deltas."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTask:
-    """Parameters of a task, small enough to send to every executor. `job` has no previous fingerprints."""
+    """Parameters of a task, small enough to send to every executor. `job` has no previous fingerprints and files."""
 
     job: ExportJob
     sink: FileSink
@@ -61,10 +61,11 @@ class SparkTask:
         first = next(batches, None)
         if first is None:
             return
-        known, previous = self.known.value
+        known, previous, deltas = self.known.value
         results = ExportResults()
         with self._staged_rows(_chained(first, batches), known) as rows:
-            report = export_resource(rows, replace(self.job, previous=previous), self.sink, results)
+            job = replace(self.job, previous=previous, deltas=deltas)
+            report = export_resource(rows, job, self.sink, results)
         rows_done.add(report.rows)
         # The driver has written the header-only files.
         results.entries = [entry for entry in results.entries if entry.client_id]
@@ -93,8 +94,8 @@ class SparkTask:
         """Join split Leaders: a function for `mapInArrow`, from rows of `encode_range` in RANGE_ORDER to rows of
         RESULT_SCHEMA.
         """
-        _, previous = self.known.value
-        job = replace(self.job, previous=previous)
+        _, previous, deltas = self.known.value
+        job = replace(self.job, previous=previous, deltas=deltas)
         for ranges, chunks in split_leaders(batches):
             results = ExportResults()
             report = join_ranges(job, ranges, chunks, self.sink, results)
@@ -151,6 +152,8 @@ def _stream(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
 def _result_rows(results: ExportResults, report: ResourceReport) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(results.entries), _ENTRIES_PER_ROW):
         yield _result_row("entries", results.entries[start : start + _ENTRIES_PER_ROW])
+    for start in range(0, len(results.deltas), _ENTRIES_PER_ROW):
+        yield _result_row("deltas", results.deltas[start : start + _ENTRIES_PER_ROW])
     if results.reused:
         yield _result_row("reused", results.reused)
     yield _result_row("report", report)

@@ -19,7 +19,7 @@ from daybreak.web.dashboard.rendering import redirect, render_template
 
 _RUNS_SHOWN = 40
 _MAXIMUM_REASON_LENGTH = 500
-_DECISIONS = {"accept": (accept, "accepted"), "discard": (discard, "discarded")}
+_DECISIONS = {"accept": "accepted", "discard": "discarded"}
 
 
 async def open_operator_start(page: PageRequest) -> Response:
@@ -64,13 +64,19 @@ async def decide_on_run(page: PageRequest) -> Response:
     decision = form.get("decision", "")
     if decision not in _DECISIONS:
         return _run_page(page, run, invalid_field("reason", "Choose Publish or Discard."), reason)
-    decide, done = _DECISIONS[decision]
-    state, actor = page.dashboard.services.state, page.seat.email
     try:
-        await asyncio.to_thread(decide, state, run.snapshot_id, reason, page.now, actor=actor)
+        await asyncio.to_thread(_decide, page, run.snapshot_id, decision, reason)
     except OperatorError as error:
         return _run_page(page, run, PageOutcome(409, errors={"reason": error.message}), reason)
-    return _redirect(page, run, done)
+    return _redirect(page, run, _DECISIONS[decision])
+
+
+def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> None:
+    services, actor = page.dashboard.services, page.seat.email
+    if decision == "accept":
+        accept(services.state, services.files, snapshot_id, reason, page.now, actor=actor)
+    else:
+        discard(services.state, snapshot_id, reason, page.now, actor=actor)
 
 
 async def _requested_run(page: PageRequest) -> Snapshot:

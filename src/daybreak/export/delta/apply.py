@@ -1,0 +1,94 @@
+"""Application of a delta to a full CSV file, to check that it yields the next one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from daybreak.catalogue.resources import Resource
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
+from daybreak.export.delta.delta_lines import delta_header
+from daybreak.export.line_sql import csv_header
+
+_BATCH_BYTES = 1 << 20
+_OPERATION_BYTES = len(b'"I",')
+
+
+def applied_digest(
+    resource: Resource, full: Iterator[bytes], delta: Iterator[bytes], constants: Mapping[str, str | None]
+) -> str:
+    """Return the SHA-256 of the CSV file that results from a decompressed full file and a decompressed delta.
+
+    Raises ValueError if a header is not that of the resource.
+    """
+    digest = hashlib.sha256()
+    batch = bytearray()
+    for row in applied_rows(resource, full, delta, constants):
+        batch += row
+        if len(batch) > _BATCH_BYTES:
+            digest.update(batch)
+            batch.clear()
+    digest.update(batch)
+    return digest.hexdigest()
+
+
+def applied_rows(
+    resource: Resource, full: Iterator[bytes], delta: Iterator[bytes], constants: Mapping[str, str | None]
+) -> Iterator[bytes]:
+    """Yield the header and the rows of the resulting file, in the order of the key. Raises ValueError."""
+    rows, changes = _rows(full), _rows(delta)
+    header = csv_header(resource)
+    if next(rows, b"") != header or next(changes, b"") != delta_header(resource):
+        raise ValueError("a header is not that of the resource")
+    yield header
+    order = KeyOrder(resource)
+    suffix = b"".join(b"," + (constants[name] or "").encode() for name in resource.constants if constants) + b"\n"
+    groups = _changes(changes, order)
+    changed = next(groups, None)
+    for row in rows:
+        key = order.key(split_cells(row[:-1]))
+        while changed is not None and changed.key < key:
+            yield from changed.inserted
+            changed = next(groups, None)
+        if changed is None or changed.key != key or not changed.deletes:
+            yield row if not constants else row[:-1].rsplit(b",", len(resource.constants))[0] + suffix
+    while changed is not None:
+        yield from changed.inserted
+        changed = next(groups, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines of a delta with the same key."""
+
+    key: SortKey
+    deletes: bool
+    inserted: list[bytes]
+
+
+def _changes(lines: Iterator[bytes], order: KeyOrder) -> Iterator[_Change]:
+    """Yield the changes of a delta."""
+
+    def key(line: bytes) -> SortKey:
+        return order.key(split_cells(line[_OPERATION_BYTES:-1]))
+
+    for changed, group in groupby(lines, key):
+        same_key = list(group)
+        inserted = [line[_OPERATION_BYTES:] for line in same_key if line.startswith(b'"I"')]
+        yield _Change(changed, len(inserted) < len(same_key), inserted)
+
+
+def _rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the rows of a file. Raises ValueError if the last one is not complete."""
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        position = 0
+        while end := row_end(content, position):
+            yield bytes(content[position:end])
+            position = end
+        del content[:position]
+    if content:
+        raise ValueError("the last row is not complete")

@@ -1,0 +1,63 @@
+"""Rows of a CSV file as bytes: their ends, their cells, and the order of their keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+
+SortKey = tuple[tuple[object, ...], ...]
+_CELL = re.compile(rb'(?:\A|,)("[^"]*(?:""[^"]*)*"|[^,"\n]*)')
+_BEFORE_CHRIST = b" (BC)"
+_INFINITE = {b"infinity": (1, 0, b""), b"-infinity": (-1, 0, b"")}
+
+
+def row_end(content: bytes | bytearray, start: int) -> int:
+    """Return the position after the row at `start`, 0 if the row is not complete. LF in quotes does not end a row."""
+    position = start
+    while (found := content.find(b"\n", position)) >= 0:
+        if content.count(b'"', start, found) % 2 == 0:
+            return found + 1
+        position = found + 1
+    return 0
+
+
+def split_cells(row: bytes) -> list[bytes]:
+    """Return the cells of a row as they are in the file, with their quotes."""
+    return _CELL.findall(row)
+
+
+class KeyOrder:
+    """Order of a resource's rows: texts and identifiers by their bytes, times by instant, NULL first."""
+
+    def __init__(self, resource: Resource) -> None:
+        names = resource.column_names
+        self.places = tuple(names.index(name) for name in resource.key)
+        self._is_time = tuple(
+            resource.column(name).type in {ColumnType.DATE, ColumnType.TIMESTAMP} for name in resource.key
+        )
+
+    def key(self, cells: Sequence[bytes]) -> SortKey:
+        """Return the key of a row in a form that sorts like the rows of a file."""
+        return tuple(
+            () if not cells[place] else _instant(cells[place]) if is_time else (unquoted(cells[place]),)
+            for place, is_time in zip(self.places, self._is_time, strict=True)
+        )
+
+
+def unquoted(cell: bytes) -> bytes:
+    """Return the value of a quoted cell."""
+    return cell[1:-1].replace(b'""', b'"')
+
+
+def _instant(cell: bytes) -> tuple[int, int, bytes]:
+    """Return a date or time in a form that sorts by instant: years have more than four digits after 9999."""
+    if cell in _INFINITE:
+        return _INFINITE[cell]
+    year, _, rest = cell[1:].partition(b"-")
+    number = int(cell[:1] + year) if cell[:1] != b"-" else -int(year)
+    if rest.endswith(_BEFORE_CHRIST):
+        number, rest = 1 - number, rest.removesuffix(_BEFORE_CHRIST)
+    return 0, number, rest

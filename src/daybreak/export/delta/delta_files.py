@@ -1,0 +1,195 @@
+"""Delta files of one Leader: compression, and the decision whether they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import IO, Self
+
+from isal import isal_zlib
+
+from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
+from daybreak.catalogue.resources import resource_named
+from daybreak.domain.delta import LARGER_THAN_FULL, LeaderDelta, ResourceDelta
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.snapshot import StoredFormat
+from daybreak.export.delta.apply import applied_digest
+from daybreak.export.delta.delta_lines import delta_header
+from daybreak.export.delta.merge import DeltaFault, open_merge
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, crc32, trailer
+from daybreak.export.line_sql import JSON_SEPARATOR
+from daybreak.ports.files import FileSink
+from daybreak.ports.sources import DeltaBase, DeltaJob, ExportJob
+
+_SPOOL_BYTES = 2 << 20
+_READ_BYTES = 1 << 20
+
+
+def decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip file. Raises DeltaFault if the file is damaged."""
+    stream = isal_zlib.decompressobj(31)
+    try:
+        for piece in pieces:
+            content = stream.decompress(piece)
+            if content:
+                yield content
+    except zlib.error as error:
+        raise DeltaFault("previous_file_damaged") from error
+    if not stream.eof:
+        raise DeltaFault("previous_file_damaged")
+
+
+class _DeltaFile:
+    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
+
+    def __init__(self, codec: Codec, head: bytes, tail: bytes, skip_bytes: int, temp_dir: str | None) -> None:
+        self._codec, self._tail, self._skip_bytes = codec, tail, skip_bytes
+        self._part = bytearray(head)
+        self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
+        self._spool.write(HEADER)
+        self._digest = hashlib.sha256()
+        self._crc = self._length = 0
+
+    def add(self, lines: list[bytes]) -> None:
+        """Append lines."""
+        content = b"".join(lines)
+        self._part += content[self._skip_bytes :] if self._skip_bytes else content
+        self._skip_bytes = 0
+        while len(self._part) > PART_BYTES:
+            self._compress(bytes(self._part[:PART_BYTES]), last=False)
+            del self._part[:PART_BYTES]
+
+    def end(self) -> int:
+        """Complete the file. Return its size."""
+        self._part += self._tail
+        while len(self._part) > PART_BYTES:
+            self._compress(bytes(self._part[:PART_BYTES]), last=False)
+            del self._part[:PART_BYTES]
+        self._compress(bytes(self._part), last=True)
+        self._spool.write(trailer(self._crc, self._length))
+        return self._spool.tell()
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the compressed file."""
+        self._spool.seek(0)
+        while piece := self._spool.read(_READ_BYTES):
+            yield piece
+
+    def store(self, sink: FileSink, client_id: str, resource: str, format: str) -> StoredFormat:
+        """Write the file to the sink."""
+        written = sink.write(client_id, resource, delta_format(format).name, self.pieces())
+        return StoredFormat(written.bytes, written.sha256, self._length, self._digest.hexdigest(), written.key)
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._spool.close()
+
+    def _compress(self, content: bytes, *, last: bool) -> None:
+        self._digest.update(content)
+        self._crc = crc32(content, self._crc)
+        self._length += len(content)
+        self._spool.write(self._codec.part(content, last=last))
+
+
+class LeaderDeltaWriter:
+    """Makes the delta of one Leader from the pieces of its new CSV file. Use it in one thread, and close it."""
+
+    def __init__(self, job: ExportJob, deltas: DeltaJob, base: DeltaBase, codec: Codec, sink: FileSink) -> None:
+        self._resource = resource_named(job.resource)
+        self._deltas, self._base, self._codec, self._sink = deltas, base, codec, sink
+        self._resources = ExitStack()
+        self._fault = ""
+        self._files: dict[str, _DeltaFile] = {}
+        for format in DEFAULT_FORMATS:
+            is_csv = format == "csv"
+            head, tail = (delta_header(self._resource), b"") if is_csv else (b"[", b"]")
+            file = _DeltaFile(codec, head, tail, 0 if is_csv else len(JSON_SEPARATOR), deltas.temp_dir)
+            self._resources.callback(file.close)
+            self._files[format] = file
+        self._merge, self._engine = open_merge(self._resource, self._previous_content(), self._add_lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def feed(self, piece: bytes | memoryview) -> None:
+        """Add a piece of the new CSV file. After a fault, do nothing."""
+        if not self._fault:
+            try:
+                self._merge.feed(piece)
+            except (DeltaFault, FileStoreError) as fault:
+                self._fail(fault)
+
+    def finish(self, client_id: str, rows: int, stored: StoredFormat) -> LeaderDelta | None:
+        """Store the delta of a complete CSV file. Return None if no row changed."""
+        if not self._fault:
+            try:
+                self._merge.finish()
+                if self._engine.totals.rows_after != rows or self._engine.totals.rows_before != self._base.rows:
+                    raise DeltaFault("verification_failed")
+            except (DeltaFault, FileStoreError) as fault:
+                self._fail(fault)
+        totals, before = self._engine.totals, self._base.stored
+        if before.content_sha256 == stored.content_sha256:
+            return None
+        constants = {} if self._fault else self._engine.constants()
+        if not (self._fault or totals.inserted or totals.deleted or constants):
+            self._fault = "verification_failed"
+        formats: dict[str, StoredFormat] = {}
+        if not self._fault:
+            sizes = {format: file.end() for format, file in self._files.items()}
+            if 2 * sizes["csv"] > stored.bytes:
+                self._fault = LARGER_THAN_FULL
+            elif self._is_verified(client_id) and not self._yields(stored.content_sha256, constants):
+                self._fault = "verification_failed"
+            else:
+                for format, file in self._files.items():
+                    formats[format] = file.store(self._sink, client_id, self._resource.name, format)
+        has_counts = self._fault in {"", LARGER_THAN_FULL}
+        return LeaderDelta(
+            client_id,
+            self._resource.name,
+            ResourceDelta(
+                rows_before=self._base.rows,
+                rows_after=rows,
+                inserted=totals.inserted if has_counts else 0,
+                deleted=totals.deleted if has_counts else 0,
+                lines=totals.lines if formats else 0,
+                content_sha256_before=before.content_sha256,
+                content_sha256_after=stored.content_sha256,
+                constants=constants,
+                formats=formats,
+                reason=self._fault,
+            ),
+        )
+
+    def _previous_content(self) -> Iterator[bytes]:
+        return decompressed(self._sink.read(self._base.stored.key))
+
+    def _add_lines(self, csv: list[bytes], json: list[bytes]) -> None:
+        self._files["csv"].add(csv)
+        self._files["json"].add(json)
+
+    def _fail(self, fault: DeltaFault | FileStoreError) -> None:
+        self._fault = fault.reason if isinstance(fault, DeltaFault) else "previous_file_missing"
+
+    def _is_verified(self, client_id: str) -> bool:
+        """Return whether this Leader's delta is compared byte for byte."""
+        draw = zlib.crc32(f"{self._deltas.seed} {client_id}".encode()) / 2**32
+        return draw < self._deltas.verified_share
+
+    def _yields(self, content_sha256: str, constants: dict[str, str | None]) -> bool:
+        """Return whether the delta, applied to the previous file, yields the new one."""
+        delta = decompressed(self._files["csv"].pieces())
+        try:
+            return applied_digest(self._resource, self._previous_content(), delta, constants) == content_sha256
+        except (DeltaFault, FileStoreError, ValueError):
+            return False

@@ -1,0 +1,58 @@
+"""Lines of delta files: `_OP`, then the columns of the resource, as CSV and as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.export.delta.csv_rows import unquoted
+from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
+
+OPERATION = "_OP"
+_QUOTED = frozenset({ColumnType.TEXT, ColumnType.UUID})
+_ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
+_SHORT = {b'"': b'\\"', b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}
+
+
+def delta_header(resource: Resource) -> bytes:
+    """Return the CSV header record of a delta."""
+    return f'"{OPERATION}",'.encode() + csv_header(resource)
+
+
+class DeltaLines:
+    """Lines of one resource's deltas. Cells are as in the CSV file. A JSON line begins with its separator."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._is_key = tuple(name in resource.key for name in resource.column_names)
+        self._names = tuple(f'"{name}":'.encode() for name in resource.column_names)
+        types = [column.type for column in resource.columns]
+        self._is_text = tuple(type_ in _QUOTED for type_ in types)
+        self._is_time = tuple(type_ in {ColumnType.DATE, ColumnType.TIMESTAMP} for type_ in types)
+
+    def delete(self, cells: Sequence[bytes]) -> tuple[bytes, bytes]:
+        """Return the lines that delete all rows with the key of this row."""
+        keys = [cell if is_key else b"" for cell, is_key in zip(cells, self._is_key, strict=True)]
+        return b'"D",' + b",".join(keys) + b"\n", self._json(b"D", keys)
+
+    def insert(self, cells: Sequence[bytes]) -> tuple[bytes, bytes]:
+        """Return the lines that insert this row."""
+        return b'"I",' + b",".join(cells) + b"\n", self._json(b"I", cells)
+
+    def _json(self, operation: bytes, cells: Sequence[bytes]) -> bytes:
+        parts = [JSON_SEPARATOR + b'{"_OP":"' + operation + b'"']
+        for name, cell, is_text, is_time in zip(self._names, cells, self._is_text, self._is_time, strict=True):
+            if not cell:
+                value = b"null"
+            elif is_text:
+                value = b'"' + _ESCAPED.sub(_escape, unquoted(cell)) + b'"'
+            else:
+                value = b'"' + cell + b'"' if is_time else cell
+            parts.append(name + value)
+        return b",".join(parts) + b"}"
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    byte = found[0]
+    return _SHORT.get(byte) or b"\\u%04X" % byte[0]

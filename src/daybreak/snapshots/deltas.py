@@ -1,0 +1,209 @@
+"""Deltas of one run: which publication they begin from, the previous files, and the figures of the report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.delta import (
+    COLUMNS_CHANGED,
+    DELTAS_DISABLED,
+    FIRST_PUBLICATION,
+    LARGER_THAN_FULL,
+    NOT_MADE,
+    STATE_RESTORED,
+    LeaderDelta,
+    ResourceDelta,
+)
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.ports.sources import DeltaBase, DeltaJob
+from daybreak.ports.state import Stores
+from daybreak.snapshots.lease import Lease
+from daybreak.snapshots.progress import Progress
+from daybreak.snapshots.publication_mark import restored_from
+from daybreak.snapshots.run_context import RunContext
+
+_log = structlog.get_logger("daybreak.snapshots")
+_DELTAS_PER_TRANSACTION = 2000
+
+
+def columns_digest() -> str:
+    """Return a digest of the columns and keys of all resources. Deltas need both to be the same on both sides."""
+    parts = [f"{resource.name} {resource.column_names} {resource.key}" for resource in RESOURCES]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+class RunDeltas:
+    """Deltas of one run. `published` is the snapshot that they begin from."""
+
+    def __init__(
+        self, context: RunContext, snapshot: Snapshot, lease: Lease, progress: Progress, published: Snapshot | None
+    ) -> None:
+        self._context, self._snapshot, self._lease, self._progress = context, snapshot, lease, progress
+        self._published = published
+        self._base: Snapshot | None = None
+        self._pending: list[LeaderDelta] = []
+        self._bases: dict[str, DeltaBase] = {}
+        self._empty: ManifestEntry | None = None
+        self._former: frozenset[str] = frozenset()
+        self._leaders: frozenset[str] = frozenset()
+        self._made: set[str] = set()
+        self._figures: dict[str, Counter[str]] = {}
+        self._reasons: dict[str, Counter[str]] = {}
+        self._reason: str | None = None
+
+    def begin(self) -> None:
+        """Decide whether the run makes deltas, and record the decision. Raises RunFenced, Unavailable."""
+        self._reason = self._reason_for_none()
+        self._base = self._published if self._reason is None else None
+        own, base_id, reason = self._snapshot, self._base.snapshot_id if self._base else None, self._reason
+        self._lease.write(lambda stores: stores.deltas.begin(own.snapshot_id, own.fence, base_id, reason))
+        if self._reason is not None:
+            _log.info("deltas.not_made", reason=self._reason)
+
+    def compare_leaders(self, leaders: Sequence[str]) -> None:
+        """Record the Leaders that the snapshot before did not have."""
+        if self._base is None:
+            return
+        base_id, own = self._base.snapshot_id, self._snapshot
+        self._leaders = frozenset(leaders)
+        self._former = self._context.state.read(lambda stores: frozenset(stores.snapshots.leaders(base_id)))
+        new = sorted(self._leaders - self._former)
+        for start in range(0, len(new), _DELTAS_PER_TRANSACTION):
+            batch = new[start : start + _DELTAS_PER_TRANSACTION]
+            self._lease.write(
+                lambda stores, batch=batch: stores.deltas.add_new_leaders(  # type: ignore[misc]
+                    own.snapshot_id, own.fence, batch
+                )
+            )
+
+    def job(self, resource: str) -> DeltaJob | None:
+        """Return the parameters of the deltas of one resource, None if the run makes none."""
+        if self._base is None:
+            return None
+        base_id = self._base.snapshot_id
+
+        def read(stores: Stores) -> list[ManifestEntry]:
+            return list(stores.snapshots.entries(base_id, resource))
+
+        entries = self._context.state.read(read)
+        self._empty = next((entry for entry in entries if not entry.client_id), None)
+        self._bases = {
+            entry.client_id: DeltaBase(entry.rows, entry.formats["csv"])
+            for entry in entries
+            if entry.client_id in self._leaders
+        }
+        self._made = set()
+        self._figures[resource] = Counter()
+        self._reasons[resource] = Counter()
+        context = self._context
+        return DeltaJob(
+            self._bases,
+            context.settings.snapshot.verify_deltas,
+            self._snapshot.as_of.toordinal(),
+            None if context.spill is None else str(context.spill.folder),
+        )
+
+    def add(self, deltas: Sequence[LeaderDelta]) -> None:
+        """Add deltas. They are written when a transaction is full."""
+        self._pending.extend(deltas)
+        self._made.update(each.client_id for each in deltas)
+        for each in deltas:
+            delta, figures = each.delta, self._figures[each.resource]
+            figures["inserted"] += delta.inserted
+            figures["deleted"] += delta.deleted
+            figures["bytes"] += sum(stored.bytes for stored in delta.formats.values())
+            figures[delta.state] += 1
+            for stored in delta.formats.values():
+                self._progress.add_file(stored.bytes)
+            if delta.reason:
+                self._reasons[each.resource][delta.reason] += 1
+        if len(self._pending) >= _DELTAS_PER_TRANSACTION:
+            self.flush()
+
+    def complete(self, resource: str, entries: Mapping[str, ManifestEntry]) -> None:
+        """Add the Leaders of a resource whose file changed without a delta. `entries` are all new ones by client_id.
+
+        A delta of first rows, or one that deletes the last ones, is larger than the full file.
+        """
+        if self._base is None or self._empty is None:
+            return
+        empty_before, empty_now = self._empty, entries[""]
+        missing = []
+        for client_id in self._former & self._leaders - self._made:
+            before, now = self._bases.get(client_id), entries.get(client_id)
+            old = DeltaBase(0, empty_before.formats["csv"]) if before is None else before
+            new = empty_now if now is None else now
+            if old.stored.content_sha256 == new.formats["csv"].content_sha256:
+                continue
+            is_shortcut = before is None or now is None
+            missing.append(
+                LeaderDelta(
+                    client_id,
+                    resource,
+                    ResourceDelta(
+                        rows_before=old.rows,
+                        rows_after=new.rows,
+                        inserted=new.rows if is_shortcut else 0,
+                        deleted=old.rows if is_shortcut else 0,
+                        content_sha256_before=old.stored.content_sha256,
+                        content_sha256_after=new.formats["csv"].content_sha256,
+                        reason=LARGER_THAN_FULL if is_shortcut else NOT_MADE,
+                    ),
+                )
+            )
+        self.add(sorted(missing, key=lambda each: each.client_id))
+        faults = {reason: count for reason, count in self._reasons[resource].items() if reason != LARGER_THAN_FULL}
+        if faults:
+            _log.warning("deltas.full_required", resource=resource, leaders=faults)
+
+    def flush(self) -> None:
+        """Write the deltas added so far."""
+        deltas, self._pending = self._pending, []
+        own = self._snapshot
+        if deltas:
+            self._lease.write(lambda stores: stores.deltas.add(own.snapshot_id, own.fence, deltas))
+
+    def report(self) -> dict[str, object]:
+        """Return the section of the run report."""
+        if self._base is None:
+            return {"from": None, "reason": self._reason}
+        total: Counter[str] = Counter()
+        for figures in self._figures.values():
+            total.update(figures)
+        return {"from": self._base.snapshot_id, **{name: total[name] for name in _FIGURES}}
+
+    def resource_report(self, resource: str) -> dict[str, object] | None:
+        """Return the figures of one resource, None if the run makes no deltas."""
+        if self._base is None:
+            return None
+        figures = self._figures[resource]
+        return {**{name: figures[name] for name in _FIGURES}, "reasons": dict(self._reasons[resource])}
+
+    def _reason_for_none(self) -> str | None:
+        """Return why the run makes no deltas, None if it makes them."""
+        context, published = self._context, self._published
+        if not context.settings.snapshot.deltas:
+            return DELTAS_DISABLED
+        if published is None:
+            return FIRST_PUBLICATION
+        try:
+            restored = restored_from(context.state, context.store)
+        except FileStoreError as error:
+            _log.warning("publication.mark_not_read", code=error.code, reason=error.message)
+            return STATE_RESTORED
+        if restored is not None:
+            _log.warning("state.restored", version=restored.version, snapshot_id=restored.snapshot_id)
+            self._lease.write(lambda stores: stores.deltas.raise_version(restored.version))
+            return STATE_RESTORED
+        if published.report.get("columns", columns_digest()) != columns_digest():
+            return COLUMNS_CHANGED
+        return None
+
+
+_FIGURES = ("changed", "full_required", "inserted", "deleted", "bytes")

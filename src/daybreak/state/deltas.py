@@ -1,0 +1,283 @@
+"""Repository of deltas and chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from daybreak.domain.delta import VERSION_TOO_OLD, Chain, ChainEntry, LeaderDelta, Publication, ResourceDelta
+from daybreak.domain.errors import Conflict
+from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
+from daybreak.state.columns import json_text
+from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
+from daybreak.state.snapshots import SNAPSHOT_COLUMNS, SqlSnapshots, snapshot_of
+from daybreak.state.statements import BulkInsert, upsert
+
+_NEW_LEADER = ""
+"""Resource of the row of a Leader that the snapshot before did not have."""
+_PAGE = 2_000
+_PUBLISHED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
+_UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
+_DELTA = msgspec.json.Decoder(ResourceDelta)
+_DELTA_TEXT = sa.type_coerce(snapshot_deltas.c.delta, sa.Text)
+_INSERT = BulkInsert(snapshot_deltas)
+_PUBLICATION = (snapshots.c.snapshot_id, snapshots.c.version, snapshots.c.as_of, snapshots.c.published_at)
+_CURRENT = sa.select(*_PUBLICATION, snapshots.c.chain_id).join(
+    current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
+)
+
+
+class SqlDeltas:
+    """DeltaStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._runs = SqlSnapshots(connection)
+
+    # --- Writes of the builder that has the lease ---------------------------------------------------
+
+    def begin(self, snapshot_id: str, fence: int, base_id: str | None, reason: str | None = None) -> None:
+        self._runs.require_builder(snapshot_id, fence)
+        self._connection.execute(
+            sa.update(snapshots)
+            .where(snapshots.c.snapshot_id == snapshot_id)
+            .values(deltas_from=base_id, chain_reason=reason, deltas_kept=base_id is not None)
+        )
+
+    def add(self, snapshot_id: str, fence: int, deltas: Sequence[LeaderDelta]) -> None:
+        self._runs.require_builder(snapshot_id, fence)
+        rows = [(fence, each.client_id, each.resource, json_text(each.delta)) for each in deltas]
+        _INSERT.run(self._connection, rows)
+
+    def add_new_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
+        self._runs.require_builder(snapshot_id, fence)
+        empty = json_text(ResourceDelta(0, 0))
+        _INSERT.run(self._connection, [(fence, client_id, _NEW_LEADER, empty) for client_id in client_ids])
+
+    # --- Reads -----------------------------------------------------------------------------------
+
+    def of_snapshot(self, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
+        table = snapshot_deltas.c
+        fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
+        page = (
+            sa.select(table.client_id, table.resource, _DELTA_TEXT)
+            .where(table.fence == fence, table.resource != _NEW_LEADER)
+            .order_by(table.client_id, table.resource)
+            .limit(_PAGE)
+        )
+        if resource is not None:
+            page = page.where(table.resource == resource)
+        after: tuple[str, str] | None = None
+        while True:
+            position = sa.tuple_(table.client_id, table.resource)
+            rows = self._connection.execute(page if after is None else page.where(position > sa.tuple_(*after))).all()
+            for client_id, name, delta in rows:
+                yield LeaderDelta(client_id, name, _DELTA.decode(delta))
+            if len(rows) < _PAGE:
+                return
+            after = (rows[-1][0], rows[-1][1])
+
+    def chain(self, client_id: str) -> Chain | None:
+        row = self._connection.execute(_CURRENT).first()
+        if row is None or row.chain_id is None:
+            return None
+        current, service_chain_id = _publication_of(row), row.chain_id
+        if not self._runs.leader_known(current.snapshot_id, client_id):
+            return None
+        # Requests read without a transaction. In this order, deltas that are being deleted are never taken for
+        # unchanged resources: rows first, then what says whether they are complete.
+        resources = self._resources(client_id, service_chain_id)
+        beginning = self._beginning(client_id, service_chain_id)
+        entries: list[ChainEntry] = []
+        is_new_leader = False
+        for publication in self._links(service_chain_id, beginning.version, current.version):
+            found = resources.get(publication.snapshot_id, {})
+            is_new_leader = _NEW_LEADER in found
+            if is_new_leader or publication.version != current.version - len(entries):
+                break
+            entries.append(ChainEntry(publication, found))
+        oldest = current.version - len(entries)
+        started_by = beginning.reason if oldest == beginning.version and not is_new_leader else VERSION_TOO_OLD
+        return Chain(beginning.chain_id, current, oldest, tuple(reversed(entries)), started_by)
+
+    def file(self, publication: str | int, client_id: str, resource: str, format: str) -> CurrentFile | None:
+        row = self._connection.execute(
+            sa.select(*_PUBLICATION, snapshots.c.chain_id, _DELTA_TEXT.label("delta"))
+            .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
+            .where(
+                (snapshots.c.version if isinstance(publication, int) else snapshots.c.snapshot_id) == publication,
+                snapshots.c.state.in_(_PUBLISHED),
+                snapshots.c.deltas_kept.is_(True),
+                snapshots.c.chain_id == sa.select(_CURRENT.subquery().c.chain_id).scalar_subquery(),
+                snapshot_deltas.c.client_id == client_id,
+                snapshot_deltas.c.resource == resource,
+            )
+        ).first()
+        if row is None or row.version <= self._beginning(client_id, row.chain_id).version:
+            return None
+        delta = _DELTA.decode(row.delta)
+        stored = delta.formats.get(format)
+        if stored is None:
+            return None
+        return CurrentFile(
+            snapshot_id=row.snapshot_id,
+            as_of=row.as_of,
+            published_at=row.published_at,
+            version=row.version,
+            resource=resource,
+            format=format,
+            rows=delta.lines,
+            stored=stored,
+        )
+
+    # --- End of chains and deletion -----------------------------------------------------------------
+
+    def close_account_chain(self, client_id: str, chain_id: str, reason: str, now: datetime) -> list[str]:
+        current = self._runs.current()
+        if current is not None and current.version is not None and current.chain_id is not None:
+            row = {
+                "client_id": client_id,
+                "chain_id": chain_id,
+                "service_chain_id": current.chain_id,
+                "from_version": current.version,
+                "reason": reason,
+                "closed_at": now,
+            }
+            upsert(self._connection, account_chains, [row], keys=["client_id"])
+        fences = self._connection.execute(sa.select(snapshots.c.fence).where(snapshots.c.deltas_kept.is_(True)))
+        own = sa.and_(
+            snapshot_deltas.c.client_id == client_id,
+            snapshot_deltas.c.fence.in_(list(fences.scalars())),
+            snapshot_deltas.c.resource != _NEW_LEADER,
+        )
+        deltas = [_DELTA.decode(text) for text in self._connection.execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
+        self._connection.execute(sa.delete(snapshot_deltas).where(own))
+        return [stored.key for delta in deltas for stored in delta.formats.values()]
+
+    def published_with_deltas(self) -> list[Snapshot]:
+        rows = self._connection.execute(
+            sa.select(*SNAPSHOT_COLUMNS)
+            .where(snapshots.c.state.in_(_PUBLISHED), snapshots.c.deltas_kept.is_(True))
+            .order_by(snapshots.c.version.desc())
+        )
+        return [snapshot_of(row) for row in rows]
+
+    def needed(self) -> set[str]:
+        found = self._connection.execute(
+            sa.select(snapshots.c.snapshot_id).where(
+                sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(_UNPUBLISHED))
+            )
+        )
+        return set(found.scalars())
+
+    def abandoned(self) -> list[str]:
+        current = self._runs.current()
+        has_rows = sa.exists().where(snapshot_deltas.c.fence == snapshots.c.fence)
+        is_withdrawn = sa.and_(
+            snapshots.c.state.in_(_PUBLISHED),
+            sa.or_(
+                snapshots.c.chain_id.is_distinct_from(None if current is None else current.chain_id),
+                # The first publication of a chain has no deltas that fit.
+                snapshots.c.chain_id == snapshots.c.snapshot_id,
+            ),
+        )
+        is_dead = sa.and_(snapshots.c.state.not_in(_PUBLISHED), snapshots.c.state.not_in(_UNPUBLISHED))
+        condition = sa.or_(
+            sa.and_(snapshots.c.deltas_kept.is_(True), sa.or_(is_withdrawn, is_dead)),
+            sa.and_(snapshots.c.deltas_kept.is_(False), has_rows),
+        )
+        found = self._connection.execute(
+            sa.select(snapshots.c.snapshot_id).where(condition).order_by(snapshots.c.fence)
+        )
+        return list(found.scalars())
+
+    def forget(self, snapshot_id: str, *, at_most: int) -> int:
+        snapshot = self._runs.get(snapshot_id)
+        if snapshot is None:
+            return 0
+        if snapshot.state in _UNPUBLISHED:
+            raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}. Its deltas are still needed.")
+        self._connection.execute(
+            sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deltas_kept=False)
+        )
+        return self._runs.delete_rows(snapshot_deltas, snapshot.fence, at_most)
+
+    def first_publication(self) -> str | None:
+        return self._connection.execute(
+            sa.select(snapshots.c.snapshot_id)
+            .where(snapshots.c.version.is_not(None))
+            .order_by(snapshots.c.version)
+            .limit(1)
+        ).scalar()
+
+    def last_version(self) -> int:
+        value: int = self._connection.execute(
+            sa.select(counters.c.value).where(counters.c.name == "version")
+        ).scalar_one()
+        return value
+
+    def raise_version(self, version: int) -> None:
+        self._connection.execute(
+            sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
+        )
+
+    # --- Internal --------------------------------------------------------------------------------
+
+    def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
+        """Return the beginning of the account's chain."""
+        own = self._connection.execute(
+            sa.select(account_chains.c.chain_id, account_chains.c.from_version, account_chains.c.reason).where(
+                account_chains.c.client_id == client_id, account_chains.c.service_chain_id == service_chain_id
+            )
+        ).first()
+        if own is not None:
+            return _Beginning(own.chain_id, own.from_version, own.reason)
+        first = self._connection.execute(
+            sa.select(snapshots.c.version, snapshots.c.chain_reason).where(snapshots.c.snapshot_id == service_chain_id)
+        ).one()
+        return _Beginning(service_chain_id, first.version, first.chain_reason or "")
+
+    def _links(self, service_chain_id: str, after: int, last: int) -> Iterator[Publication]:
+        """Yield the publications of the chain whose deltas are kept, newest first."""
+        rows = self._connection.execute(
+            sa.select(*_PUBLICATION)
+            .where(
+                snapshots.c.chain_id == service_chain_id,
+                snapshots.c.version > after,
+                snapshots.c.version <= last,
+                snapshots.c.deltas_kept.is_(True),
+            )
+            .order_by(snapshots.c.version.desc())
+        )
+        return map(_publication_of, rows.all())
+
+    def _resources(self, client_id: str, service_chain_id: str) -> dict[str, dict[str, ResourceDelta]]:
+        """Return the account's deltas by snapshot and resource."""
+        found: dict[str, dict[str, ResourceDelta]] = {}
+        rows = self._connection.execute(
+            sa.select(snapshots.c.snapshot_id, snapshot_deltas.c.resource, _DELTA_TEXT)
+            .join(snapshots, snapshots.c.fence == snapshot_deltas.c.fence)
+            .where(snapshots.c.chain_id == service_chain_id, snapshot_deltas.c.client_id == client_id)
+        )
+        for snapshot_id, resource, delta in rows:
+            found.setdefault(snapshot_id, {})[resource] = _DELTA.decode(delta)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """First version of an account's chain."""
+
+    chain_id: str
+    version: int
+    reason: str
+
+
+def _publication_of(row: Any) -> Publication:
+    """Return the publication of a row of _PUBLICATION."""
+    return Publication(row.snapshot_id, row.version, row.as_of, row.published_at)
