@@ -12,7 +12,7 @@ import msgspec
 from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require, session_fault, token_fault
 from daybreak.access.link_rate import LinkRate
-from daybreak.catalogue.download_paths import download_paths, file_names
+from daybreak.catalogue.download_paths import delta_names, download_paths, file_names
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
@@ -43,10 +43,16 @@ class DownloadServices:
 
 
 class NamedFile(msgspec.Struct, frozen=True):
-    """One resource in one format."""
+    """One resource in one format. A delta format needs the `version` of the publication when a link is requested."""
 
     resource: Resource
     format: Format
+    version: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """What a link to the file signs: the resource without its format, so that the format can be replaced."""
+        return f"{self.resource.name}.delta" if self.format.delta_of else self.resource.name
 
     @property
     def name(self) -> str:
@@ -93,8 +99,18 @@ class LinkRequest:
 
 
 def file_named(name: str, formats: tuple[str, ...]) -> NamedFile:
-    """Return the file with a name such as `campaigns.csv.gz`. Raises NotFound(unknown_file)."""
-    return _known(file_names(formats).get(name), formats)
+    """Return the file with a name such as `campaigns.csv.gz` or `campaigns.delta.csv.gz`. Raises
+    NotFound(unknown_file).
+    """
+    return _known(file_names(formats).get(name) or delta_names().get(name), formats)
+
+
+def delta_named(name: str, version: int) -> NamedFile:
+    """Return the delta with a name such as `campaigns.delta.csv.gz`. Raises NotFound(unknown_file)."""
+    found = delta_names().get(name)
+    if found is None:
+        raise NotFound(f"Unknown file. Use a name such as {next(iter(delta_names()))}.", code="unknown_file")
+    return NamedFile(*found, version)
 
 
 def file_at(path: str, formats: tuple[str, ...]) -> NamedFile:
@@ -115,10 +131,11 @@ async def issue_link(
     *,
     snapshot_id: str | None = None,
 ) -> IssuedLink:
-    """Issue a link to a file of the current snapshot, or of an earlier one that is kept. No two links are equal.
+    """Issue a link to a file of the current snapshot, or of an earlier one that is kept, or to a delta. No two links
+    are equal.
 
     Raises RateLimited, Forbidden (the same for foreign and unknown accounts), NotFound(snapshot_not_ready) with the
-    seconds to the next publication, NotFound(file_gone) for a snapshot that is not kept.
+    seconds to the next publication, NotFound(file_gone) for a snapshot that is not kept, NotFound(no_delta).
     """
     now = services.clock()
 
@@ -141,7 +158,7 @@ async def issue_link(
     target = LinkTarget(
         client_id=client_id,
         snapshot_id=file.snapshot_id,
-        resource=named.resource.name,
+        resource=named.subject,
         subject=principal.subject,
         expires=expires,
     )
@@ -164,7 +181,7 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
         seat, valid = _credential_of(services, stores, target, now)
         if not valid:
             return seat, _revoked()
-        file = stores.snapshots.file(request.snapshot_id, request.client_id, named.resource.name, named.format.name)
+        file = _stored_file(stores, request.snapshot_id, request.client_id, named)
         return seat, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
     seat, found = await services.state.aread(read)
@@ -213,7 +230,7 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
 
     fresh, entries = await services.state.aread(read)
     if fresh.snapshot is None or not entries:
-        raise await _not_ready(services, client_id, now)
+        raise await not_ready(services, client_id, now)
     return Manifest(fresh.snapshot, fresh, tuple(entries))
 
 
@@ -221,16 +238,32 @@ async def _find_file(
     services: DownloadServices, client_id: str, named: NamedFile, snapshot_id: str | None, now: datetime
 ) -> CurrentFile:
     file = await services.state.aread(
-        lambda stores: stores.snapshots.file(snapshot_id, client_id, named.resource.name, named.format.name)
+        lambda stores: _stored_file(stores, named.version if named.format.delta_of else snapshot_id, client_id, named)
     )
     if file is not None:
         return file
+    if named.format.delta_of:
+        raise NotFound(
+            f"Version {named.version} has no delta of {named.resource.name} in the current chain. Read the feed again.",
+            code="no_delta",
+        )
     if snapshot_id is not None:
         raise NotFound("This snapshot is no longer kept.", code="file_gone")
-    raise await _not_ready(services, client_id, now)
+    raise await not_ready(services, client_id, now)
 
 
-async def _not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
+def _stored_file(stores: Stores, publication: str | int | None, client_id: str, named: NamedFile) -> CurrentFile | None:
+    """Return a file of a publication: a snapshot id, None for the current one, or for deltas also a version."""
+    resource, format = named.resource.name, named.format
+    if format.delta_of:
+        return None if publication is None else stores.deltas.file(publication, client_id, resource, format.delta_of)
+    assert not isinstance(publication, int)
+    return stores.snapshots.file(publication, client_id, resource, format.name)
+
+
+async def not_ready(services: DownloadServices, client_id: str, now: datetime) -> NotFound:
+    """Return the error for an account without files, with the reason and the seconds to the next publication."""
+
     def read(stores: Stores) -> tuple[Freshness, bool]:
         fresh = freshness(stores.snapshots, now, services.settings.snapshot.publish_at)
         snapshot = fresh.snapshot
@@ -253,7 +286,7 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
     verified = signed_link.verify(
         client_id=request.client_id,
         snapshot_id=request.snapshot_id,
-        resource=named.resource.name,
+        resource=named.subject,
         parameters=request.parameters,
         keyring=services.keyring.current(),
         now_seconds=now.timestamp(),

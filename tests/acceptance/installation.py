@@ -19,12 +19,15 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.credentials import api_token, keyring, passwords, totp
+from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileStore
+from daybreak.ports.files import FileSink, FileStore
 from daybreak.ports.state import State, Stores
 from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.migrate import migrate
@@ -172,8 +175,11 @@ class Installation:
             connection.execute(sa.update(sessions).where(sessions.c.seat_id == seat_id(email)).values(**values))
         engine.dispose()
 
-    def publish_snapshot(self, state: State, *, seed: int) -> str:
-        """Publish files for every Leader and return the snapshot_id. Another seed creates other rows."""
+    def publish_snapshot(self, state: State, *, seed: int, with_delta: bool = False) -> str:
+        """Publish files for every Leader and return the snapshot_id. Another seed creates other rows.
+
+        `with_delta` adds a delta of North's communities to the published snapshot.
+        """
         now = datetime.now(UTC)
         snapshot_id = str(uuid.uuid4())
         store = self.bucket or LocalDisk(self.files_folder)
@@ -187,10 +193,15 @@ class Installation:
                     written = sink.write(client_id, resource.name, name, [compressed])
                     formats[name] = StoredFormat(written.bytes, written.sha256, content, digest, written.key)
                 entries.append(ManifestEntry(client_id, resource.name, count, fingerprint, formats))
+        deltas = [_write_delta(sink)] if with_delta else []
         sink.commit()
 
         def work(stores: Stores) -> None:
+            current = stores.snapshots.current()
             begun = stores.snapshots.begin_manual(Snapshot(snapshot_id, SnapshotState.BUILDING, now, now), now, 600)
+            base_id = current.snapshot_id if current is not None and deltas else None
+            stores.deltas.begin(snapshot_id, begun.fence, base_id)
+            stores.deltas.add(snapshot_id, begun.fence, deltas)
             stores.snapshots.add_leaders(snapshot_id, begun.fence, LEADERS)
             stores.snapshots.add_entries(snapshot_id, begun.fence, entries)
             stores.snapshots.finish(snapshot_id, begun.fence, SnapshotState.COMPLETE, now, report={})
@@ -294,6 +305,23 @@ def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
 def _json(resource: Resource, rows: list[list[object]]) -> bytes:
     records = [json.dumps(dict(zip(resource.column_names, row, strict=True)), ensure_ascii=False) for row in rows]
     return ("[" + ",\n".join(records) + "]").encode()
+
+
+def _write_delta(sink: FileSink) -> LeaderDelta:
+    """Write a delta of one deleted community of North."""
+    resource = resource_named("communities")
+    community_id = _id("community")
+    csv_line = f'"D","{community_id}"' + "," * (len(resource.columns) - 1)
+    record = {"_OP": "D", **dict.fromkeys(resource.column_names), "COMMUNITY_ID": community_id}
+    contents = {"csv": delta_header(resource) + csv_line.encode() + b"\n", "json": f"[{json.dumps(record)}]".encode()}
+    formats = {}
+    for name, content in contents.items():
+        written = sink.write(NORTH, resource.name, delta_format(name).name, [gzip.compress(content, 1, mtime=0)])
+        digest = hashlib.sha256(content).hexdigest()
+        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), digest, written.key)
+    change = ResourceDelta(4, 3, deleted=1, lines=1, content_sha256_before="a" * 64, content_sha256_after="b" * 64,
+                           formats=formats)  # fmt: skip
+    return LeaderDelta(NORTH, resource.name, change)
 
 
 def rows_of_csv(content: bytes) -> list[list[str]]:

@@ -12,6 +12,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
@@ -80,10 +81,12 @@ def test_commands_of_the_documentation_page_work(private_service: Service, tmp_p
         DAYBREAK_TOKEN=private_service.log_in(CARL).json()["token"],
     )
     link = private_service.link(token, NORTH)
+    publish_delta(private_service)
     failed = []
     # The session is needed until the end.
     for command in sorted(commands, key=lambda command: "logout" in command):
         replaced = re.sub(r"'http[^']*/links/[^']*'", f"'{link}'", command).replace(examples.CLIENT_ID, NORTH)
+        replaced = replaced.replace("deltas/48/members", "deltas/2/communities").replace("since=45", "since=1")
         replaced = replaced.replace("maya@example.org", MAYA).replace("quiet lantern over seven rivers", PASSWORD)
         done = run(replaced, tmp_path)
         if done.returncode != 0:
@@ -164,11 +167,13 @@ def operations(service: Service) -> dict[str, Call]:
         "confirmSecondFactor": sending("POST", f"{AUTH}/second-factor/confirm", json={"totp": "000000"}),
         "getManifest": sending("GET", files),
         "requestFile": sending("GET", f"{files}/campaigns.csv.gz"),
+        "getDeltas": sending("GET", f"{files}/deltas"),
+        "requestDelta": sending("GET", f"{files}/deltas/2/communities.delta.csv.gz"),
         "readAuditTrail": sending("GET", f"/download/v1/audit/{NORTH}"),
     }
 
 
-FILE_OPERATIONS = ("getManifest", "requestFile", "readAuditTrail")
+FILE_OPERATIONS = ("getManifest", "requestFile", "getDeltas", "requestDelta", "readAuditTrail")
 
 
 def use_service(service: Service) -> None:
@@ -216,17 +221,31 @@ def set_up_second_factor(service: Service) -> None:
 
 
 def use_files(service: Service) -> None:
+    publish_delta(service)
     token, calls = service.token(MAYA, NORTH), operations(service)
     for name in FILE_OPERATIONS:
         assert calls[name](token=token).status_code in {200, 302}
+    feed = calls["getDeltas"](token=token)
+    assert feed.json()["data"]["entries"][0]["resources"]["communities"]["state"] == "changed"
+    assert calls["getDeltas"](token=token, headers={"If-None-Match": feed.headers["ETag"]}).status_code == 304
+    for query, code in (("99", "chain_closed"), ("x", "invalid_request")):
+        assert service.get(f"/download/v1/files/{NORTH}/deltas?since={query}", token=token).json()["code"] == code
+    for path, code in (("9/communities.delta.csv.gz", "no_delta"), ("2/x.delta.csv.gz", "unknown_file"),
+                       ("x/communities.delta.csv.gz", "invalid_request")):  # fmt: skip
+        assert service.get(f"/download/v1/files/{NORTH}/deltas/{path}", token=token).json()["code"] == code
     service.get(f"/download/v1/audit/{NORTH}?since=soon", token=token)
     service.get(f"/download/v1/files/%20{NORTH}/campaigns.csv.gz", token=token)
     other_token = service.switch_account(token, NOT_EXPORTED)
-    for file in ("", "/campaigns.csv.gz"):
+    for file in ("", "/campaigns.csv.gz", "/deltas"):
         found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=other_token)
         assert found.json()["code"] == "snapshot_not_ready"
     for name in FILE_OPERATIONS:
         assert calls[name](token=other_token).json()["code"] == "not_your_account"
+
+
+def publish_delta(service: Service) -> None:
+    with closing(service.installation.state()) as state:
+        service.installation.publish_snapshot(state, seed=1, with_delta=True)
 
 
 def use_link(service: Service) -> None:
@@ -343,6 +362,7 @@ def exceed_rates(service: Service) -> None:
         assert statuses[-1] == 429
 
     until_refused(lambda: service.request_file(files, FOREIGN), 302)
+    until_refused(lambda: service.request_file(files, FOREIGN, "deltas/2/communities.delta.csv.gz"), 404)
     until_refused(lambda: service.get(link), 200)
     until_refused(lambda: service.get(f"/download/v1/audit/{FOREIGN}", token=files), 200)
 

@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from daybreak.settings import Settings
 from daybreak.web.api.audit import audit_routes
 from daybreak.web.api.auth import auth_routes
+from daybreak.web.api.deltas import delta_routes
 from daybreak.web.api.description import description_routes
 from daybreak.web.api.files import file_routes
 from daybreak.web.api.health import health_routes
@@ -53,6 +54,8 @@ def create_app(services: Services, background: Background) -> Application:
     # The router tries routes in this order, so the busiest come first.
     api = [
         *link_routes(services, guard),
+        # Before the paths of files, one of which matches every path.
+        *delta_routes(services),
         *file_routes(services),
         *auth_routes(services),
         *audit_routes(services),

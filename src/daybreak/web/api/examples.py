@@ -19,6 +19,7 @@ LINK = (
     "?expires=1795509900&nonce=8d1f0c27a95be364&subject=1a2b6f1d453c84e7a9f026d41c8e7b935&kid=5c90e1ab"
     "&signature=3b1f...c07e"
 )
+DELTA_LINK = LINK.replace("campaigns.csv.gz", "members.delta.csv.gz")
 SESSION_JWT = "eyJ0eXAiOiJzZXNzaW9uK2p3dCIs..."
 PENDING_JWT = "eyJ0eXAiOiJtZmErand0Iiwi..."
 

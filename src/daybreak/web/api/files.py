@@ -79,7 +79,7 @@ class _FileEndpoints:
             caller_of(request),
         )
         count_event("link_issued")
-        return REQUEST_FILE.response.create(_link_result(issued), {"Location": issued.url})
+        return REQUEST_FILE.response.create(link_result(issued), {"Location": issued.url})
 
     async def manifest(self, request: Request) -> Response:
         principal = await principal_of(request, self._services)
@@ -112,7 +112,8 @@ def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
     )
 
 
-def _link_result(issued: IssuedLink) -> LinkResult:
+def link_result(issued: IssuedLink) -> LinkResult:
+    """Return the body of the answer with a link."""
     file = issued.file
     return LinkResult(
         LinkView(

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from daybreak.credentials.redaction import redact
 from daybreak.domain.errors import (
+    ChainClosed,
     Conflict,
     DaybreakError,
     Forbidden,
@@ -62,11 +63,13 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "unknown_file": (404, "Unknown file"),
     "file_gone": (404, "Snapshot deleted"),
     "snapshot_not_ready": (404, "No files yet"),
+    "no_delta": (404, "No such delta"),
     "method_not_allowed": (405, "Method not allowed"),
     "request_timeout": (408, "Request timed out"),
     "conflict": (409, "Conflict with the current state"),
     "too_many_tokens": (409, "Too many tokens"),
     "too_many_passkeys": (409, "Too many passkeys"),
+    "chain_closed": (410, "Version not in the chain"),
     "precondition_failed": (412, "File changed"),
     "body_too_large": (413, "Request body too large"),
     "uri_too_long": (414, "URL too long"),
@@ -147,6 +150,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     code: Annotated[str, Meta(description="Stable code. Later versions may add codes.")]
     request_id: Annotated[str, Meta(description="Id of the request in the logs of the service.")]
     errors: Annotated[tuple[FieldProblem, ...], Meta(description="Invalid fields of the request.")] = ()
+    reason: Annotated[str, Meta(description="Why deltas do not continue from this version, for `chain_closed`.")] = ""
+    manifest: Annotated[str, Meta(description="Path of the manifest of the full files, for `chain_closed`.")] = ""
 
 
 def status_of(error: DaybreakError) -> int:
@@ -166,6 +171,7 @@ def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Probl
     code = error.code if error.code in PROBLEMS or status < 500 else "internal_error"
     title = PROBLEMS[code][1] if code in PROBLEMS else code.replace("_", " ").capitalize()
     faults = error.faults if isinstance(error, InvalidRequest) else ()
+    reason, manifest = (error.reason, error.manifest) if isinstance(error, ChainClosed) else ("", "")
     return Problem(
         type=f"{base_url}/docs#{code}",
         title=title,
@@ -175,6 +181,8 @@ def problem_of(error: DaybreakError, *, request_id: str, base_url: str) -> Probl
         code=code,
         request_id=request_id,
         errors=tuple(FieldProblem(redact(fault.pointer), redact(fault.detail)) for fault in faults),
+        reason=reason,
+        manifest=manifest,
     )
 
 

@@ -1,0 +1,73 @@
+"""The feed of an account's deltas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from daybreak.access.authorization import require
+from daybreak.domain.delta import (
+    COLUMNS_CHANGED,
+    DELTAS_DISABLED,
+    FIRST_PUBLICATION,
+    MEMBER_ERASED,
+    OTHER_PUBLICATION,
+    STATE_RESTORED,
+    VERSION_TOO_OLD,
+    VERSION_UNKNOWN,
+    Chain,
+)
+from daybreak.domain.errors import ChainClosed
+from daybreak.domain.identity import Principal
+from daybreak.domain.snapshot import Freshness
+from daybreak.downloads import DownloadServices, not_ready
+from daybreak.ports.state import Stores
+from daybreak.snapshots.freshness import freshness
+
+_REASONS = {
+    FIRST_PUBLICATION: "it is older than the first publication with deltas",
+    STATE_RESTORED: "the operator restored the service from a backup",
+    COLUMNS_CHANGED: "columns of the files changed",
+    DELTAS_DISABLED: "the operator disabled deltas",
+    MEMBER_ERASED: "a Member was erased from the files",
+    OTHER_PUBLICATION: "a publication between did not continue it",
+    VERSION_TOO_OLD: "its deltas are no longer kept",
+    VERSION_UNKNOWN: "the service has not published it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFeed:
+    """An account's chain with the entries that a consumer asked for, and the freshness of its files."""
+
+    chain: Chain
+    freshness: Freshness
+
+
+async def delta_feed(
+    services: DownloadServices, principal: Principal, client_id: str, since: int | None = None
+) -> DeltaFeed:
+    """Return the chain of an account, without the entries up to version `since`.
+
+    Raises Forbidden, NotFound(snapshot_not_ready), ChainClosed if deltas do not continue from `since`.
+    """
+    require(principal, "download", client_id)
+    now = services.clock()
+
+    def read(stores: Stores) -> tuple[Chain | None, Freshness]:
+        chain = stores.deltas.chain(client_id)
+        return chain, freshness(stores.snapshots, now, services.settings.snapshot.publish_at)
+
+    chain, fresh = await services.state.aread(read)
+    if chain is None:
+        raise await not_ready(services, client_id, now)
+    if since is None:
+        return DeltaFeed(chain, fresh)
+    if not chain.oldest_version <= since <= chain.current.version:
+        reason = chain.started_by if since < chain.oldest_version else VERSION_UNKNOWN
+        explanation = _REASONS.get(reason, reason.replace("_", " "))
+        raise ChainClosed(
+            f"There are no deltas from version {since}: {explanation}. Load the full files.",
+            reason=reason,
+            manifest=f"/download/v1/files/{client_id}",
+        )
+    return DeltaFeed(chain.after(since), fresh)

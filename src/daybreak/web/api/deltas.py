@@ -1,0 +1,247 @@
+"""The feed of an account's deltas, and requests for delta files."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from types import NoneType
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak import downloads
+from daybreak.catalogue.download_paths import delta_names
+from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.delta_feed import DeltaFeed, delta_feed
+from daybreak.domain.delta import ChainEntry, ResourceDelta
+from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.web.api import examples
+from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
+from daybreak.web.api.examples import field, uuid
+from daybreak.web.api.files import CLIENT_ID, link_result, require_plain_path
+from daybreak.web.api.operation import FILES, ApiRoute, Header, Operation, Parameter, ResponseType
+from daybreak.web.api.responses import LinkResult
+from daybreak.web.http.conditional import evaluate
+from daybreak.web.metrics import count_event
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+
+_ETAG = '"60303ae22b998861bce3b28f33eec1be758a213c"'
+_MAX_VERSION = 2**63 - 1
+_FILES_EXAMPLE = {"csv": {"name": "members.delta.csv.gz", "bytes": 9120, "sha256": examples.SHA256}}
+
+
+class DeltaFileView(msgspec.Struct, frozen=True):
+    """Delta file in one format. The digest is the SHA-256 of the file in lower-case hexadecimal."""
+
+    name: Annotated[str, field("Name to request the file with.", "members.delta.csv.gz")]
+    bytes: Annotated[int, field("Size of the file.", 9120)]
+    sha256: Annotated[str, field("Digest of the file.", examples.SHA256)]
+
+
+class ResourceDeltaView(msgspec.Struct, frozen=True):
+    """Change of a resource. Only `changed` has files."""
+
+    state: Annotated[
+        Literal["changed", "unchanged", "full_required"],
+        field("`changed`: apply the delta. `full_required`: load the full file.", "changed"),
+    ]
+    reason: Annotated[str | UnsetType, field("Why the full file is required.", "larger_than_full")] = UNSET
+    inserted: Annotated[int | UnsetType, field("Number of rows with operation `I`.", 120)] = UNSET
+    deleted: Annotated[int | UnsetType, field("Number of rows that the operations `D` delete.", 40)] = UNSET
+    rows_before: Annotated[int | UnsetType, field("Rows of the full file before.", 3308319)] = UNSET
+    rows_after: Annotated[int | UnsetType, field("Rows of the full file after.", 3308399)] = UNSET
+    content_sha256_before: Annotated[
+        str | UnsetType, field("Digest of the uncompressed full CSV file before.", examples.CONTENT_SHA256)
+    ] = UNSET
+    content_sha256_after: Annotated[
+        str | UnsetType, field("Digest of the uncompressed full CSV file after.", examples.CONTENT_SHA256)
+    ] = UNSET
+    constants: Annotated[
+        dict[str, str | None] | UnsetType,
+        field("Columns whose value all rows have now. Deltas do not compare them.", {"ETL_LOADED_AT": examples.AS_OF}),
+    ] = UNSET
+    files: Annotated[dict[str, DeltaFileView] | UnsetType, field("Delta files by format.", _FILES_EXAMPLE)] = UNSET
+
+
+class DeltaEntry(msgspec.Struct, frozen=True):
+    """Changes of one publication."""
+
+    version: Annotated[int, field("Version of the publication.", 48)]
+    from_version: Annotated[int, field("Version that the deltas apply to.", 47)]
+    snapshot_id: Annotated[str, uuid("The snapshot.", examples.SNAPSHOT_ID)]
+    as_of: Annotated[datetime, field("Instant that the data describes.", examples.AS_OF)]
+    published_at: Annotated[datetime, field("When the snapshot was published.", examples.PUBLISHED_AT)]
+    resources: Annotated[
+        dict[str, ResourceDeltaView], field("The nine resources by name.", {"campaigns": {"state": "unchanged"}})
+    ]
+
+
+class DeltaFeedData(msgspec.Struct, frozen=True):
+    """Chain of an account's publications."""
+
+    client_id: Annotated[str, uuid("The account.", examples.CLIENT_ID)]
+    chain_id: Annotated[str, uuid("The chain. Load the full files if it changes.", examples.SNAPSHOT_ID)]
+    oldest_version: Annotated[int, field("Oldest version that deltas continue from.", 41)]
+    version: Annotated[int, field("Version of the current snapshot.", 48)]
+    snapshot_id: Annotated[str, uuid("The current snapshot.", examples.SNAPSHOT_ID)]
+    as_of: Annotated[datetime, field("Instant that the current data describes.", examples.AS_OF)]
+    published_at: Annotated[datetime, field("When it was published.", examples.PUBLISHED_AT)]
+    next_expected_at: Annotated[datetime, field("When the next snapshot is due.", "2026-11-25T04:00:00Z")]
+    entries: Annotated[tuple[DeltaEntry, ...], Meta(description="The publications, oldest first.")]
+
+
+class DeltaFeedView(msgspec.Struct, frozen=True):
+    """Feed of an account's deltas."""
+
+    data: DeltaFeedData
+
+
+SINCE = Parameter("since", "query", "Only publications after this version.", "45", int)
+IF_NONE_MATCH = Parameter("If-None-Match", "header", "Return 304 if the feed has one of these `ETag`s.", _ETAG)
+_HEADERS = (
+    Header("ETag", "Changes when the feed changes.", _ETAG),
+    Header("Cache-Control", "Caches must ask again before each use.", "no-cache"),
+)
+_UNCHANGED: ResponseType[Any] = ResponseType("The client already has the feed.", NoneType, (), 304, _HEADERS)
+GET_DELTAS = Operation(
+    operation_id="getDeltas",
+    summary="List deltas",
+    description="Returns the publications after a version, with the resources that changed in each. A delta turns the "
+    "rows of `from_version` into those of `version`.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(CLIENT_ID, SINCE, IF_NONE_MATCH),
+    body=None,
+    response=ResponseType("The feed.", DeltaFeedView, headers=_HEADERS),
+    other_responses=(_UNCHANGED,),
+    problems=("snapshot_not_ready", "chain_closed"),
+)
+_DELTA_NAME = Annotated[str, Meta(extra_json_schema={"enum": list(delta_names())})]
+REQUEST_DELTA = Operation(
+    operation_id="requestDelta",
+    summary="Request a delta",
+    description="Redirects to a signed link to the delta file, which works for {link_lifetime} and needs no token. "
+    "Each request returns a new link.",
+    tag=FILES,
+    credential=SESSION_OR_API_TOKEN,
+    parameters=(
+        CLIENT_ID,
+        Parameter("version", "path", "Version of the publication.", "48", int),
+        Parameter("name", "path", "Name of the delta file.", "members.delta.csv.gz", _DELTA_NAME),
+    ),
+    body=None,
+    response=ResponseType(
+        "The link, in `Location` and in the body.",
+        LinkResult,
+        status=302,
+        headers=(Header("Location", "The link.", examples.DELTA_LINK),),
+    ),
+    problems=("unknown_file", "no_delta", "rate_limited"),
+)
+
+
+def delta_routes(services: Services) -> list[ApiRoute]:
+    """Return the routes of deltas below /download/v1/files."""
+    endpoints = _DeltaEndpoints(services)
+    return [
+        ApiRoute("/download/v1/files/{client_id}/deltas", endpoints.feed, GET_DELTAS),
+        ApiRoute("/download/v1/files/{client_id}/deltas/{version}/{name}", endpoints.download, REQUEST_DELTA),
+    ]
+
+
+class _DeltaEndpoints:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def feed(self, request: Request) -> Response:
+        principal = await principal_of(request, self._services)
+        client_id = request.path_params["client_id"].lower()
+        since = SINCE.read(request)
+        found = await delta_feed(
+            self._services.downloads, principal, client_id, None if since is None else _version(since)
+        )
+        body = _feed_view(client_id, found)
+        etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}
+        if_none_match = {"if-none-match": ", ".join(request.headers.getlist("if-none-match"))}
+        conditions = if_none_match if "if-none-match" in request.headers else {}
+        if evaluate(conditions, etag=etag, modified=found.chain.current.published_at) == "not_modified":
+            return _UNCHANGED.create(None, headers)
+        return GET_DELTAS.response.create(body, headers)
+
+    async def download(self, request: Request) -> Response:
+        principal = await principal_of(request, self._services)
+        require_plain_path(request)
+        issued = await downloads.issue_link(
+            self._services.downloads,
+            principal,
+            request.path_params["client_id"].lower(),
+            downloads.delta_named(request.path_params["name"], _version(request.path_params["version"])),
+            caller_of(request),
+        )
+        count_event("link_issued")
+        return REQUEST_DELTA.response.create(link_result(issued), {"Location": issued.url})
+
+
+def _version(text: str) -> int:
+    """Return a version. Raises InvalidRequest."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > _MAX_VERSION:
+        raise InvalidRequest(
+            "The version is not a whole number.", faults=(FieldFault("?since", "Use a version such as 45."),)
+        )
+    return int(text)
+
+
+def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:
+    chain = feed.chain
+    return DeltaFeedView(
+        DeltaFeedData(
+            client_id=client_id,
+            chain_id=chain.chain_id,
+            oldest_version=chain.oldest_version,
+            version=chain.current.version,
+            snapshot_id=chain.current.snapshot_id,
+            as_of=chain.current.as_of,
+            published_at=chain.current.published_at,
+            next_expected_at=feed.freshness.next_expected_at,
+            entries=tuple(map(_entry, chain.entries)),
+        )
+    )
+
+
+def _entry(entry: ChainEntry) -> DeltaEntry:
+    publication = entry.publication
+    return DeltaEntry(
+        version=publication.version,
+        from_version=publication.version - 1,
+        snapshot_id=publication.snapshot_id,
+        as_of=publication.as_of,
+        published_at=publication.published_at,
+        resources={resource.name: _resource(resource, entry.resources.get(resource.name)) for resource in RESOURCES},
+    )
+
+
+def _resource(resource: Resource, delta: ResourceDelta | None) -> ResourceDeltaView:
+    if delta is None:
+        return ResourceDeltaView("unchanged")
+    if delta.state == "full_required":
+        return ResourceDeltaView("full_required", delta.reason)
+    return ResourceDeltaView(
+        state="changed",
+        inserted=delta.inserted,
+        deleted=delta.deleted,
+        rows_before=delta.rows_before,
+        rows_after=delta.rows_after,
+        content_sha256_before=delta.content_sha256_before,
+        content_sha256_after=delta.content_sha256_after,
+        constants=dict(delta.constants),
+        files={
+            name: DeltaFileView(resource.file_name(delta_format(name)), stored.bytes, stored.sha256)
+            for name, stored in delta.formats.items()
+        },
+    )
