@@ -65,7 +65,7 @@ class DailyRuns:
         assert done.version is not None
 
         def read(stores: Stores) -> list[tuple[str, Mapping[str, str], ChainEntry | None]]:
-            found = []
+            found: list[tuple[str, Mapping[str, str], ChainEntry | None]] = []
             for client_id in stores.snapshots.leaders(done.snapshot_id):
                 keys = {
                     e.resource: e.formats["csv"].key for e in stores.snapshots.manifest(done.snapshot_id, client_id)

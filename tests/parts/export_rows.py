@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
+from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.engine import ENGINE_TYPES, open_engine
 from daybreak.export.results import ExportResults
@@ -79,10 +80,13 @@ def all_entries(reading: Reading, formats: Sequence[str] = ("csv", "json")) -> l
 
 
 class MemorySink:
-    """A `FileSink` that keeps the files: `files[(client_id, resource, format)]`."""
+    """A `FileSink` that keeps the files: `files[(client_id, resource, format)]`. `earlier` has the files of earlier
+    snapshots by key.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Mapping[str, bytes] | None = None) -> None:
         self.files: dict[tuple[str, str, str], bytes] = {}
+        self.earlier = earlier or {}
         self._lock = threading.Lock()
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
@@ -92,6 +96,12 @@ class MemorySink:
             self.files[client_id, resource, format] = content
         digest = hashlib.sha256(content).hexdigest()
         return WrittenFile(f"{resource}/{client_id}.{format}", len(content), digest)
+
+    def read(self, key: str) -> Iterator[bytes]:
+        if key not in self.earlier:
+            raise FileStoreError(f"The file {key} cannot be read: No such file or directory.")
+        content = self.earlier[key]
+        return (content[start : start + 10_000] for start in range(0, len(content), 10_000))
 
     def reuse(self, key: str) -> str:
         return key

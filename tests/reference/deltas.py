@@ -124,7 +124,7 @@ def _key(row: Row, resource: Resource) -> Key:
 
 
 def _order(key: Key, resource: Resource) -> tuple[tuple[bool, object], ...]:
-    values = []
+    values: list[tuple[bool, object]] = []
     for name, cell in zip(resource.key, key, strict=True):
         if cell is None:
             values.append((False, b""))

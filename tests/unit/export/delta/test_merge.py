@@ -14,7 +14,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
-from daybreak.export.delta.merge import DeltaFault, RowMerge, open_merge
+from daybreak.export.delta.merge import DeltaFault, MergeEngine, open_merge
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
 from tests.reference.platforms import HOSTILE
@@ -87,7 +87,7 @@ def pieces(content: bytes, sizes: list[int]) -> Iterator[bytes]:
         position, turn = position + size, turn + 1
 
 
-def merged(resource: Resource, before: bytes, after: bytes, sizes: list[int]) -> tuple[bytes, bytes, RowMerge]:
+def merged(resource: Resource, before: bytes, after: bytes, sizes: list[int]) -> tuple[bytes, bytes, MergeEngine]:
     """Return the CSV delta, the JSON delta, and the engine."""
     csv, json_lines = [delta_header(resource)], []
 
