@@ -25,6 +25,7 @@ from tools.reference_text import (
 )
 
 if TYPE_CHECKING:
+    from daybreak.catalogue.resources import Resource
     from daybreak.domain.errors import DaybreakError
 
 DOCS = Path(__file__).parent.parent / "docs" / "reference"
@@ -178,10 +179,17 @@ def columns() -> str:
     for resource in RESOURCES:
         key = ", ".join(resource.key)
         parts.append(
-            f"## {resource.title}\n\n{resource.description} Path `{resource.download_path}`. Ordered by {key}.\n"
+            f"## {resource.title}\n\n{resource.description} Path `{resource.download_path}`. Ordered by {key}, "
+            f"which {'is unique' if resource.key_is_unique else 'may repeat'}.{_references(resource)}\n"
         )
         parts.append(_columns((c.name, _type(c), c.description + _values(c.allowed)) for c in resource.columns))
     return "\n".join(parts)
+
+
+def _references(resource: "Resource") -> str:
+    """Return a sentence that lists the references of a resource, with a leading space, or nothing."""
+    references = " and ".join(f"{reference.column} to `{reference.resource}`" for reference in resource.references)
+    return f" References: {references}." if references else ""
 
 
 def errors() -> str:

@@ -79,7 +79,16 @@ line by line. An account without rows in a file gets the header alone (JSON: `[]
 
 Values that are not listed are exported as they are. Personal columns of deleted Members are NULL.
 
-Programs can read this page as a Frictionless Table Schema from `GET /download/v1/schema`.
+Programs can read this page as a [Frictionless Data Package](https://datapackage.org/) from `GET /download/v1/schema`.
+Saved as `datapackage.json` next to the files of an account, it validates them: `frictionless validate
+datapackage.json`. CSV readers that do not distinguish NULL from the empty string, as Frictionless does not, report an
+empty text in a column that cannot be NULL.
+
+With `?dialect=postgresql`, or `daybreak schema --ddl postgresql`, the service returns CREATE TABLE statements. Other
+dialects: `duckdb`, `snowflake`, `bigquery`, `redshift`, `mysql` and `tsql` (SQL Server). Their primary keys begin with
+`LEADER_ID`, so that several accounts can share the tables. Keys with text are left out where the database cannot index
+long texts (PostgreSQL, MySQL, SQL Server). The statements have no foreign keys, so that tables can be loaded in any
+order.
 """
 
 SOURCE_TABLES = """\

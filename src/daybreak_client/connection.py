@@ -59,7 +59,7 @@ class Connection:
         token: str | None = None,
         body: Mapping[str, object] | None = None,
     ) -> T:
-        """Send a request and return the parsed JSON of the response, `parse(None)` for an empty one.
+        """Send a request and return the parsed JSON or text of the response, `parse(None)` for an empty one.
 
         Redirects are not followed; their body is parsed. Raises Refused, Unreachable, and WrongUse for a response that
         does not come from Daybreak.
@@ -184,8 +184,9 @@ def _error_of(response: httpx.Response) -> ClientError:
 
 
 def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:
+    is_text = response.headers.get("Content-Type", "").startswith("text/plain")
     try:
-        return parse(response.json() if response.content else None)
+        return parse(response.text if is_text else response.json() if response.content else None)
     except (ValueError, LookupError, TypeError, AttributeError) as fault:
         raise WrongUse(
             f"{response.url.host} did not return a Daybreak response. Check the URL of the service."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlencode
 
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Refused, Unreachable, WrongUse
@@ -25,6 +26,7 @@ from daybreak_client.published import (
 
 _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
+_SCHEMA = "/download/v1/schema"
 API_TOKEN_PREFIX = "service_api_"  # noqa: S105 - a prefix, not a token
 _MAX_SNAPSHOT_CHANGES = 3
 _MAX_CODES = 3
@@ -99,6 +101,20 @@ class Daybreak:
         Raises Refused (`session_required` with an API token), Unreachable.
         """
         return self._connection.request("GET", f"{_AUTH}/context", parse_accounts, token=self.token)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the columns of the files as a Frictionless Data Package. Needs no token. Raises Unreachable."""
+        return self._connection.request("GET", _SCHEMA, _parse_object)
+
+    def create_tables(self, dialect: str) -> str:
+        """Return CREATE TABLE statements for a database such as `postgresql` or `snowflake`. Needs no token.
+
+        Raises WrongUse for a database that the service does not know, Unreachable.
+        """
+        try:
+            return self._connection.request("GET", f"{_SCHEMA}?{urlencode({'dialect': dialect})}", _parse_statements)
+        except Refused as refusal:
+            raise WrongUse(refusal.message) from refusal
 
     def account(self, client_id: str) -> AccountFiles:
         """Return the files of an account. A session switches to it; an API token belongs to one account.
@@ -208,6 +224,16 @@ def _parse_login(response: Any) -> tuple[str, bool]:
 
 def _parse_switch(response: Any) -> str:
     return str(response["data"]["token"])
+
+
+def _parse_object(response: Any) -> dict[str, Any]:
+    return dict(response)
+
+
+def _parse_statements(response: Any) -> str:
+    if not isinstance(response, str):
+        raise TypeError("CREATE TABLE statements are text")
+    return response
 
 
 def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:

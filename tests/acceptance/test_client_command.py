@@ -76,6 +76,15 @@ def test_login_select_account_and_fetch(service: Service, shell: Shell) -> None:
     shell.run("files", code=2)
 
 
+def test_schema_needs_no_login(service: Service, tmp_path: Path) -> None:
+    shell = Shell(tmp_path, DAYBREAK_SERVICE=service.address)
+    assert json.loads(shell.run("schema").stdout) == service.get("/download/v1/schema").json()
+    statements = shell.run("schema", "--ddl", "snowflake").stdout
+    assert statements == service.get("/download/v1/schema", params={"dialect": "snowflake"}).text
+    refused = shell.run("schema", "--ddl", "a&b=c", code=2)
+    assert "Unknown dialect. Use one of postgresql, duckdb" in refused.stderr
+
+
 def test_logout_removes_an_ended_session(service: Service, shell: Shell) -> None:
     shell.run("login", service.address, "--email", MAYA, typed=f"{PASSWORD}\n")
     token = json.loads(shell.profile.read_text())["token"]

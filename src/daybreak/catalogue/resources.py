@@ -150,6 +150,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("UNIT_COUNT", "bigint", "Units billed for the messages."),
         ),
         ("DATE_DAY", "USAGE_CHANNEL", "OUTBOUND_MESSAGE_TYPE"),
+        key_is_unique=True,
     ),
     Resource(
         "campaign_links",
@@ -165,6 +166,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("HIT_COUNT", "bigint", "Number of times the link was opened."),
         ),
         ("CAMPAIGN_ID", "LINK_TYPE", "LINK_URL"),
+        key_is_unique=True,
         references=(Reference("CAMPAIGN_ID", "campaigns"),),
     ),
     Resource(
@@ -282,6 +284,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("JOINED_AT", "timestamp", "When the Member first joined."),
         ),
         ("COMMUNITY_ID", "MEMBER_ID"),
+        key_is_unique=True,
         references=(_OF_MEMBER, Reference("COMMUNITY_ID", "communities")),
     ),
 )

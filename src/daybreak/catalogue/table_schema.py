@@ -1,4 +1,4 @@
-"""The nine resources as a Frictionless Data Package of Table Schemas.
+"""The nine resources as a Frictionless Data Package of Table Schemas, valid for the `frictionless` library 5.
 
 https://datapackage.org/standard/table-schema/
 """
@@ -15,7 +15,7 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import DEFAULT_FORMATS, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
-SCHEMA_VERSION = "1.0.0"
+SCHEMA_VERSION = "1.1.0"
 """The first part changes when a column changes or is removed, the second when one is added."""
 
 _FIELD_TYPES: dict[ColumnType, tuple[str, str]] = {
@@ -28,10 +28,25 @@ _FIELD_TYPES: dict[ColumnType, tuple[str, str]] = {
 }
 
 
-class Constraints(msgspec.Struct, frozen=True):
+class Constraints(msgspec.Struct, frozen=True, omit_defaults=True):
     """Constraints of a column."""
 
-    required: Annotated[bool, Meta(description="Whether every row has a value.")]
+    required: Annotated[bool, Meta(description="Whether every row has a value.")] = False
+    unique: Annotated[bool, Meta(description="Whether no two rows of a file have the same value.")] = False
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Columns that a foreign key refers to."""
+
+    resource: Annotated[str, Meta(description="Name of the resource.")]
+    fields: Annotated[tuple[str, ...], Meta(description="Its columns.")]
+
+
+class ForeignKey(msgspec.Struct, frozen=True):
+    """Columns whose values occur in another resource of the same account and snapshot."""
+
+    fields: Annotated[tuple[str, ...], Meta(description="Columns of this resource.")]
+    reference: Target
 
 
 class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -48,12 +63,16 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     expected_values: Annotated[tuple[str, ...], Meta(description="Known values. Others may be added.")] = ()
 
 
-class TableSchema(msgspec.Struct, frozen=True, rename="camel"):
+class TableSchema(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Columns of a resource."""
 
     fields: Annotated[tuple[Field, ...], Meta(description="Columns, in the order of the file.")]
-    fields_match: Annotated[str, Meta(description="The file has exactly these columns.")] = "exact"
-    missing_values: Annotated[tuple[str, ...], Meta(description="Text of a missing value.")] = ("",)
+    fields_match: Annotated[str, Meta(description="The file has exactly these columns.")]
+    missing_values: Annotated[tuple[str, ...], Meta(description="Text of a missing value.")]
+    primary_key: Annotated[
+        tuple[str, ...], Meta(description="Columns that identify a row of the file, if its rows have such columns.")
+    ] = ()
+    foreign_keys: Annotated[tuple[ForeignKey, ...], Meta(description="References to other resources.")] = ()
 
 
 class Dialect(msgspec.Struct, frozen=True, rename="camel"):
@@ -72,9 +91,8 @@ class TableResource(msgspec.Struct, frozen=True):
     name: Annotated[str, Meta(description="Name of the resource.")]
     title: Annotated[str, Meta(description="Title of the resource.")]
     description: Annotated[str, Meta(description="What the rows are.")]
-    path: Annotated[str, Meta(description="Last part of the path to request the CSV file from.")]
+    path: Annotated[str, Meta(description="Name of the CSV file, and the last part of the path to request it from.")]
     type: Annotated[str, Meta(description="Always `table`.")]
-    scheme: Annotated[str, Meta(description="Always `https`.")]
     format: Annotated[str, Meta(description="Always `csv`.")]
     mediatype: Annotated[str, Meta(description="Media type of the content.")]
     encoding: Annotated[str, Meta(description="Character encoding of the content.")]
@@ -109,9 +127,8 @@ def _table_resource(resource: Resource, formats: Sequence[str]) -> TableResource
         name=resource.name,
         title=resource.title,
         description=resource.description,
-        path=resource.download_path,
+        path=resource.file_name(format_named("csv")),
         type="table",
-        scheme="https",
         format="csv",
         mediatype="text/csv",
         encoding="utf-8",
@@ -119,13 +136,26 @@ def _table_resource(resource: Resource, formats: Sequence[str]) -> TableResource
         dialect=Dialect(),
         endings=tuple(format_named(name).ending for name in formats),
         order=resource.key,
-        schema=TableSchema(tuple(_field(column) for column in resource.columns)),
+        schema=TableSchema(
+            fields=tuple(_field(column, resource) for column in resource.columns),
+            fields_match="exact",
+            missing_values=("",),
+            primary_key=resource.key if resource.key_is_unique else (),
+            foreign_keys=tuple(
+                ForeignKey((reference.column,), Target(reference.resource, (reference.column,)))
+                for reference in resource.references
+            ),
+        ),
     )
 
 
-def _field(column: Column) -> Field:
+def _field(column: Column, resource: Resource) -> Field:
     field_type, field_format = _FIELD_TYPES[column.type]
     boolean = column.type is ColumnType.BOOLEAN
+    constraints = Constraints(
+        required=not column.nullable,
+        unique=resource.key_is_unique and resource.key == (column.name,),
+    )
     return Field(
         name=column.name,
         type=field_type,
@@ -133,6 +163,6 @@ def _field(column: Column) -> Field:
         description=column.description,
         true_values=("true",) if boolean else (),
         false_values=("false",) if boolean else (),
-        constraints=None if column.nullable else Constraints(required=True),
+        constraints=None if constraints == Constraints() else constraints,
         expected_values=column.allowed,
     )

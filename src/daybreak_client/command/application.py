@@ -13,6 +13,7 @@ from daybreak_client.command.files import files, link
 from daybreak_client.command.help_text import epilogue
 from daybreak_client.command.login import login, logout
 from daybreak_client.command.output import print_note
+from daybreak_client.command.schema import schema
 from daybreak_client.errors import ClientError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -32,7 +33,7 @@ def make_app() -> App:
         print_error=False,
         result_action="return_value",
     )
-    for verb in (login, logout, accounts, use, profiles, files, fetch, link, completion):
+    for verb in (login, logout, accounts, use, profiles, files, fetch, link, schema, completion):
         app.command(verb, help_epilogue="")
     return app
 

@@ -9,6 +9,7 @@ EXAMPLES = (
     ("Fetch all your accounts, each into its own folder", "daybreak fetch exports --all-accounts"),
     ("Fetch daily from cron, with the variables below", "daybreak fetch exports --wait 2h --quiet"),
     ("Print a link for another program", "daybreak link members"),
+    ("Print SQL that creates tables for the files", "daybreak schema --ddl postgresql"),
     ("Sign in to a second service, and use it", "daybreak login https://eu.example.org --profile eu"),
     ("", "daybreak fetch exports-eu --profile eu"),
 )

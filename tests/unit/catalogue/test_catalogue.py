@@ -70,6 +70,40 @@ def test_schema_is_plain_json() -> None:
     package = msgspec.json.decode(msgspec.json.encode(data_package()))
     assert package["version"] == SCHEMA_VERSION
     for described, resource in zip(package["resources"], RESOURCES, strict=True):
-        assert [field["name"] for field in described["schema"]["fields"]] == list(resource.column_names)
-        required = [f["name"] for f in described["schema"]["fields"] if f.get("constraints") == {"required": True}]
+        fields = described["schema"]["fields"]
+        assert [field["name"] for field in fields] == list(resource.column_names)
+        required = [field["name"] for field in fields if field.get("constraints", {}).get("required")]
         assert required == [c.name for c in resource.columns if not c.nullable]
+
+
+def test_schema_has_unique_keys_and_references() -> None:
+    described = {resource.name: msgspec.to_builtins(resource.schema) for resource in data_package().resources}
+    assert {name: list(schema["primaryKey"]) for name, schema in described.items() if "primaryKey" in schema} == {
+        "campaigns": ["CAMPAIGN_ID"],
+        "outbound_message_type_usage": ["DATE_DAY", "USAGE_CHANNEL", "OUTBOUND_MESSAGE_TYPE"],
+        "campaign_links": ["CAMPAIGN_ID", "LINK_TYPE", "LINK_URL"],
+        "members": ["MEMBER_ID"],
+        "custom_member_data": ["MEMBER_ID", "CUSTOM_FIELD_NAME"],
+        "communities": ["COMMUNITY_ID"],
+        "member_communities": ["COMMUNITY_ID", "MEMBER_ID"],
+    }
+    unique = {
+        name: [field["name"] for field in schema["fields"] if field.get("constraints", {}).get("unique")]
+        for name, schema in described.items()
+    }
+    assert {name: names for name, names in unique.items() if names} == {
+        "campaigns": ["CAMPAIGN_ID"],
+        "members": ["MEMBER_ID"],
+        "communities": ["COMMUNITY_ID"],
+    }
+    assert described["member_communities"]["foreignKeys"] == (
+        {"fields": ("MEMBER_ID",), "reference": {"resource": "members", "fields": ("MEMBER_ID",)}},
+        {"fields": ("COMMUNITY_ID",), "reference": {"resource": "communities", "fields": ("COMMUNITY_ID",)}},
+    )
+    assert [name for name, schema in described.items() if "foreignKeys" in schema] == [
+        "campaign_links",
+        "member_state_changes",
+        "member_term_accepts",
+        "custom_member_data",
+        "member_communities",
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.parts.export_rows import sample_rows
 
 ONE, TWO = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))
 UNKNOWN = "00000009-0000-4000-8000-000000000000"
-MEMBER, OTHER = (f"1111111{number}-0000-4000-8000-000000000000" for number in (1, 2))
+MEMBER, OTHER, ALONE = (f"1111111{number}-0000-4000-8000-000000000000" for number in (1, 2, 3))
 CAMPAIGN = "22222222-0000-4000-8000-000000000000"
 COMMUNITY = "33333333-0000-4000-8000-000000000000"
 INSTANT = datetime(2026, 1, 1)
@@ -30,13 +30,17 @@ def campaign(campaign_id: str, leader: str = ONE) -> tuple[object, ...]:
     return (campaign_id, leader, leader, "sms", INSTANT, False, None, "sms", None, False, False, *([0] * 6), None)
 
 
+def usage() -> tuple[object, ...]:
+    return (ONE, ONE, date(2026, 1, 1), "sms", "campaign", 1, 1, 1)
+
+
 def valid_rows() -> Rows:
     """Return rows of two Leaders without violations."""
     return {
         "campaigns": [campaign(CAMPAIGN)],
-        "outbound_message_type_usage": [],
+        "outbound_message_type_usage": [usage()],
         "campaign_links": [(CAMPAIGN, ONE, "link", "https://example.org", 0, 0)],
-        "members": [member(MEMBER), member(OTHER, TWO)],
+        "members": [member(MEMBER), member(ALONE), member(OTHER, TWO)],
         "member_state_changes": [(MEMBER, ONE, "live", INSTANT)],
         "member_term_accepts": [(MEMBER, ONE, CAMPAIGN, None, None, True, True, INSTANT, *([None] * 6), INSTANT)],
         "custom_member_data": [(MEMBER, ONE, "field", "value"), (MEMBER, ONE, "other", "value")],
@@ -66,6 +70,18 @@ def test_valid_rows_have_no_faults(tmp_path: Path) -> None:
             MEMBER,
         ),
         (
+            "campaign_links",
+            (CAMPAIGN, ONE, "link", "https://example.org", 1, 1),
+            "CAMPAIGN_ID and LINK_TYPE and LINK_URL is unique in campaign_links",
+            CAMPAIGN,
+        ),
+        (
+            "outbound_message_type_usage",
+            usage(),
+            "DATE_DAY and USAGE_CHANNEL and OUTBOUND_MESSAGE_TYPE is unique in outbound_message_type_usage",
+            "2026-01-01",
+        ),
+        (
             "member_state_changes",
             (OTHER, ONE, "live", INSTANT),
             "MEMBER_ID of member_state_changes exists in members",
@@ -79,7 +95,7 @@ def test_valid_rows_have_no_faults(tmp_path: Path) -> None:
         ),
         (
             "member_communities",
-            (COMMUNITY, "All", ONE, MEMBER, INSTANT),
+            (COMMUNITY, "All", ONE, ALONE, INSTANT),
             "MEMBER_COUNT of communities equals the rows of member_communities",
             COMMUNITY,
         ),

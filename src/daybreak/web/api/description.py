@@ -5,29 +5,62 @@ from __future__ import annotations
 import gzip
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.table_ddl import DIALECTS, create_tables
 from daybreak.catalogue.table_schema import DataPackage, data_package
+from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, render_docs_page
 from daybreak.web.api.openapi import openapi_document
-from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, ResponseType
+from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, Parameter, ResponseType
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.http.negotiation import accepts_gzip
 
+_TEXT = "text/plain"
+_EXAMPLE_TABLE = """\
+CREATE TABLE communities (
+  "COMMUNITY_ID" UUID NOT NULL,
+  "COMMUNITY_NAME" TEXT NOT NULL,
+  "LEADER_ID" UUID NOT NULL,
+  "MEMBER_COUNT" BIGINT NOT NULL,
+  PRIMARY KEY ("LEADER_ID", "COMMUNITY_ID")
+);
+"""
+DIALECT = Parameter(
+    "dialect",
+    "query",
+    "Return CREATE TABLE statements for this database.",
+    DIALECTS[0],
+    Annotated[str, Meta(extra_json_schema={"enum": list(DIALECTS)})],
+)
 GET_SCHEMA = Operation(
     operation_id="getSchema",
     summary="Get the columns",
-    description="Returns names, types, meanings and known values of all columns, as a Frictionless Data Package.",
+    description="Returns names, types, meanings and known values of all columns, as a Frictionless Data Package. With "
+    "`dialect`, returns SQL statements that create the nine tables.",
     tag=SERVICE,
+    parameters=(DIALECT,),
     body=None,
     response=ResponseType(
         "The columns.",
         DataPackage,
         examples={"One of the nine resources": data_package(resources=(resource_named("communities"),))},
+    ),
+    other_responses=(
+        ResponseType(
+            "The statements.",
+            str,
+            (_TEXT,),
+            examples={"One of the nine tables, with dialect": _EXAMPLE_TABLE},
+        ),
     ),
 )
 GET_OPENAPI = Operation(
@@ -69,7 +102,13 @@ class _DescriptionEndpoints:
         self._docs = _Text.of(render_docs_page(dashboard, document), "text/html")
 
     async def schema(self, request: Request) -> Response:
-        return self._schema.response(request)
+        dialect = DIALECT.read(request)
+        if dialect is None:
+            return self._schema.response(request)
+        if dialect not in DIALECTS:
+            remedy = f"Use one of {', '.join(DIALECTS)}."
+            raise InvalidRequest(f"Unknown dialect. {remedy}", faults=(FieldFault("?dialect", remedy),))
+        return (await run_in_threadpool(_statements, dialect)).response(request)
 
     async def openapi(self, request: Request) -> Response:
         return self._openapi.response(request)
@@ -96,3 +135,8 @@ class _Text:
             sent["Content-Encoding"] = "gzip"
             return Response(self.compressed, headers=sent, media_type=self.media_type)
         return Response(self.content, headers=sent, media_type=self.media_type)
+
+
+@cache
+def _statements(dialect: str) -> _Text:
+    return _Text.of(create_tables(dialect).encode(), _TEXT)

@@ -149,10 +149,11 @@ class _Generator:
     def _responses(self, operation: AnyOperation, *, head: bool) -> JsonObject:
         found: dict[int, JsonObject] = {}
         for response in (operation.response, *operation.other_responses):
-            found[response.status] = self._described(response.description, response.headers)
+            # Responses of one status differ in their media type; the first one describes them.
+            described = found.setdefault(response.status, self._described(response.description, response.headers))
             if response.body_type is not NoneType:
                 content = self._content(response.body_type, response.media_types, response.examples)
-                found[response.status]["content"] = content
+                described["content"] = described.get("content", {}) | content
         for status, codes in _by_status(operation.problem_codes):
             texts = ". ".join(PROBLEMS[code][1] for code in codes)
             problem = self._described(f"{texts}.", _PROBLEM_HEADERS.get(status, ()))

@@ -51,15 +51,18 @@ def response_samples(operation: JsonObject) -> Iterator[ResponseSample]:
     """Yield the example responses of the success statuses."""
     for status, response in operation["responses"].items():
         if status < "400":
-            content = response.get("content", {})
-            media_type = next(iter(content), "")
-            for title, body in _examples(content.get(media_type, {})):
-                yield ResponseSample(status, title, _json(body, media_type))
+            shown: list[JsonObject] = []
+            for media_type, content in response.get("content", {}).items():
+                # Several media types may have the same body.
+                if content not in shown:
+                    shown.append(content)
+                    for title, body in _examples(content):
+                        yield ResponseSample(status, title, _text(body, media_type))
 
 
 def problem_sample(example: JsonObject) -> str:
     """Return the text of an example problem."""
-    return _json(example["value"], "")
+    return _text(example["value"], "")
 
 
 def _examples(content: JsonObject) -> Iterator[tuple[str, object]]:
@@ -80,5 +83,7 @@ def _joined(*parts: str) -> str:
     return " \\\n  ".join(parts)
 
 
-def _json(body: object, media_type: str) -> str:
+def _text(body: object, media_type: str) -> str:
+    if media_type == "text/plain":
+        return str(body)
     return json.dumps(body, indent=None if media_type == _JSON_LINES else 2, ensure_ascii=False)

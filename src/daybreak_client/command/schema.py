@@ -1,0 +1,35 @@
+"""`daybreak schema`."""
+
+import os
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from daybreak_client.command.options import Access, ProfileName
+from daybreak_client.command.output import print_json, print_text
+from daybreak_client.command.sign_in import current_profile
+from daybreak_client.service import Daybreak
+
+
+def schema(
+    *,
+    ddl: Annotated[
+        str | None,
+        Parameter(
+            help="Print CREATE TABLE statements for this database: postgresql, duckdb, snowflake, bigquery, redshift, "
+            "mysql or tsql."
+        ),
+    ] = None,
+    profile: ProfileName = None,
+) -> None:
+    """Print the columns of the files, as a Frictionless Data Package (JSON). Needs no token."""
+    address, plain_http = os.environ.get("DAYBREAK_SERVICE"), bool(os.environ.get("DAYBREAK_PLAIN_HTTP"))
+    if profile is not None or not address:
+        saved = current_profile(Access(profile=profile))
+        address, plain_http = saved.address, saved.plain_http
+    with Daybreak(address, plain_http=plain_http) as service:
+        if ddl is None:
+            print_json(service.schema())
+        else:
+            for line in service.create_tables(ddl).splitlines():
+                print_text(line)
