@@ -154,17 +154,26 @@ async def issue_link(
         await record(refusal.code, {})
         raise
     await record("ok", {"snapshot_id": file.snapshot_id})
+    url, expires_at = sign_link(services, principal, file.snapshot_id, named, now)
+    return IssuedLink(url, expires_at, named, file)
+
+
+def sign_link(
+    services: DownloadServices, principal: Principal, snapshot_id: str, named: NamedFile, now: datetime
+) -> tuple[str, datetime]:
+    """Return a new link to a file of the principal's account, and its expiry. Nothing is checked or recorded."""
+    client_id = principal.account.client_id
     expires = int((now + services.settings.access.link_lifetime).timestamp())
     target = LinkTarget(
         client_id=client_id,
-        snapshot_id=file.snapshot_id,
+        snapshot_id=snapshot_id,
         resource=named.subject,
         subject=principal.subject,
         expires=expires,
     )
     query = signed_link.sign(target, keyring=services.keyring.current(), random=services.random)
-    url = f"{services.settings.base_url}{LINK_PATH}/{client_id}/{file.snapshot_id}/{named.name}?{query}"
-    return IssuedLink(url, datetime.fromtimestamp(expires, UTC), named, file)
+    url = f"{services.settings.base_url}{LINK_PATH}/{client_id}/{snapshot_id}/{named.name}?{query}"
+    return url, datetime.fromtimestamp(expires, UTC)
 
 
 async def open_link(services: DownloadServices, request: LinkRequest, caller: Caller) -> OpenedFile:

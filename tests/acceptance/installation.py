@@ -13,9 +13,11 @@ import random
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import sqlalchemy as sa
 
 from daybreak.catalogue.columns import ColumnType
@@ -24,7 +26,7 @@ from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.credentials import api_token, keyring, passwords, totp
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink, FileStore
@@ -94,13 +96,15 @@ def seat_id(email: str) -> str:
 class Installation:
     """A folder with a keyring and files, and a state database at `state_url`. The files may be in a bucket.
 
-    `large_rows` is the number of rows of North's members; all other files are small.
+    `large_rows` is the number of rows of North's members; all other files are small. With `parquet`, snapshots have
+    Parquet files too.
     """
 
     folder: Path
     state_url: str
     bucket: FileStore | None = None
     large_rows: int = LARGE_ROWS
+    parquet: bool = False
 
     @property
     def keyring_file(self) -> Path:
@@ -192,6 +196,8 @@ class Installation:
                 for name, (content, digest, compressed) in contents.items():
                     written = sink.write(client_id, resource.name, name, [compressed])
                     formats[name] = StoredFormat(written.bytes, written.sha256, content, digest, written.key)
+                if self.parquet:
+                    formats["parquet"] = _write_parquet(sink, resource, client_id, seed, self.large_rows)
                 entries.append(ManifestEntry(client_id, resource.name, count, fingerprint, formats))
         deltas = [_write_delta(sink)] if with_delta else []
         sink.commit()
@@ -283,6 +289,32 @@ def _rows(resource: Resource, client_id: str, seed: int, large_rows: int) -> Ite
             else:
                 row.append(f'{rng.randbytes(60 if large else 6).hex()} says "hé, 🌅"\nand goes')
         yield row
+
+
+def _write_parquet(sink: FileSink, resource: Resource, client_id: str, seed: int, large_rows: int) -> StoredFormat:
+    rows = list(_rows(resource, client_id, seed, large_rows))
+    content, null_counts = _parquet(resource, rows)
+    written = sink.write(client_id, resource.name, "parquet", [content])
+    statistics = FileStatistics(len(rows), null_counts)
+    return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
+
+
+def _parquet(resource: Resource, rows: list[list[object]]) -> tuple[bytes, tuple[int, ...]]:
+    """Return a Parquet file and the number of NULLs in each column."""
+    types = {
+        ColumnType.UUID: pa.string(), ColumnType.TEXT: pa.string(), ColumnType.BIGINT: pa.int64(),
+        ColumnType.BOOLEAN: pa.bool_(), ColumnType.DATE: pa.date32(), ColumnType.TIMESTAMP: pa.timestamp("us", "UTC"),
+    }  # fmt: skip
+    arrays = []
+    for position, column in enumerate(resource.columns):
+        values = [row[position] for row in rows]
+        if column.type in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+            parse = date.fromisoformat if column.type is ColumnType.DATE else datetime.fromisoformat
+            values = [None if value is None else parse(str(value)) for value in values]
+        arrays.append(pa.array(values, types[column.type]))
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(arrays, names=list(resource.column_names)), out)
+    return out.getvalue(), tuple(array.null_count for array in arrays)
 
 
 def _csv(resource: Resource, rows: list[list[object]]) -> bytes:

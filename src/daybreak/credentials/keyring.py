@@ -28,7 +28,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from daybreak.domain.errors import OperatorError
 
 State = Literal["next", "signing", "verify_only", "gone"]
-Purpose = Literal["session-jwt", "mfa-jwt", "signed-link", "totp-seed", "csrf", "dashboard-cookie", "oidc-request"]
+Purpose = Literal[
+    "session-jwt", "mfa-jwt", "signed-link", "totp-seed", "csrf", "dashboard-cookie", "oidc-request", "page-token"
+]
 SECRET_BYTES = 32
 _SALT = b"daybreak keyring"
 # Published binary secrets. Published texts are rejected because they are texts.

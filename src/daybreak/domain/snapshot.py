@@ -68,14 +68,25 @@ class Snapshot:
         return self.state is SnapshotState.BUILDING and self.lease_until is not None and self.lease_until <= now
 
 
-class StoredFormat(msgspec.Struct, frozen=True, gc=False):
-    """One file in the file store. `key` is its object key; digests are SHA-256 in lower-case hex."""
+class FileStatistics(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Number of rows in a file, and of NULLs in each column, in the order of the catalogue."""
+
+    rows: int
+    null_counts: tuple[int, ...]
+
+
+class StoredFormat(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One file in the file store. `key` is its object key; digests are SHA-256 in lower-case hex.
+
+    Only Parquet files have `statistics`. Those of earlier versions of Daybreak have none.
+    """
 
     bytes: int
     sha256: str
     content_bytes: int
     content_sha256: str
     key: str
+    statistics: FileStatistics | None = None
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):
@@ -103,6 +114,27 @@ class CurrentFile(msgspec.Struct, frozen=True):
     format: str
     rows: int
     stored: StoredFormat
+
+
+class TableFiles(msgspec.Struct, frozen=True):
+    """The Parquet files of one resource of one account in a published snapshot."""
+
+    snapshot_id: str
+    published_at: datetime
+    version: int
+    files: tuple[StoredFormat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """Selects one of the kept snapshots: by number, or by time. Without any, the current snapshot.
+
+    `not_after` selects the last one published at or before that time, `not_before` the first one at or after it.
+    """
+
+    number: int | None = None
+    not_after: datetime | None = None
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
-from daybreak.domain.snapshot import CurrentFile, ManifestEntry, Snapshot, SnapshotState
+from daybreak.domain.snapshot import (
+    CurrentFile,
+    ManifestEntry,
+    Snapshot,
+    SnapshotState,
+    TableFiles,
+    TableVersion,
+)
 
 
 class SnapshotStore(Protocol):
@@ -85,6 +92,12 @@ class SnapshotStore(Protocol):
         """Return one file, the header-only one for a Leader without rows. `snapshot_id` None is the published snapshot.
 
         Return None for an unknown Leader, and for a snapshot that is neither published nor retired with its files.
+        """
+
+    def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
+        """Return the Parquet files of a resource of a Leader, read by one statement.
+
+        Return None for an unknown Leader, and unless that snapshot is kept and has Parquet files with statistics.
         """
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:

@@ -361,6 +361,15 @@ class DirectorySettings(Section):
         return access
 
 
+class SharingSettings(Section):
+    """Delta Sharing: accounts' files as tables for pandas, Spark, Power BI and other clients."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Serve the Delta Sharing protocol below `/sharing/v1`. Needs `parquet` in `snapshot.formats`.",
+    )
+
+
 class MetricsSettings(Section):
     """Metrics for Prometheus."""
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from daybreak.settings.oidc import OidcSettings
@@ -19,6 +20,7 @@ from daybreak.settings.sections import (
     KeysSettings,
     MetricsSettings,
     Section,
+    SharingSettings,
     SnapshotSettings,
     SourceSettings,
     StateSettings,
@@ -77,6 +79,7 @@ class Settings(BaseSettings):
     files: FilesSettings
     snapshot: SnapshotSettings
     guard: GuardSettings
+    sharing: SharingSettings
     access: AccessSettings
     oidc: OidcSettings
     directory: DirectorySettings
@@ -110,6 +113,17 @@ class Settings(BaseSettings):
         if require_https and not str(info.data.get("base_url", "https:")).startswith("https:"):
             raise InvalidValue("Set base_url to a URL that starts with https://.")
         return require_https
+
+    @field_validator("sharing")
+    @classmethod
+    def _require_parquet(cls, sharing: SharingSettings, info: ValidationInfo) -> SharingSettings:
+        snapshot = info.data.get("snapshot")
+        if sharing.enabled and isinstance(snapshot, SnapshotSettings) and "parquet" not in snapshot.formats:
+            cause = InvalidValue("Add parquet to snapshot.formats, or set sharing.enabled to false.")
+            fault = InitErrorDetails(type="value_error", loc=("enabled",), input=True, ctx={"error": cause})
+            # A fault of a setting in the section, instead of one of the whole section.
+            raise ValidationError.from_exception_data("Settings", [fault])
+        return sharing
 
     @property
     def file(self) -> Path | None:

@@ -9,13 +9,21 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
-from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat
-from daybreak.state.columns import instant_of, json_text
+from daybreak.domain.snapshot import (
+    CurrentFile,
+    ManifestEntry,
+    SnapshotState,
+    StoredFormat,
+    TableFiles,
+    TableVersion,
+)
+from daybreak.state.columns import Instant, instant_of, instant_text, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import BulkInsert, PreparedRead
 
 # Files without rows are the same for every Leader. Their entries have an empty client id.
 SHARED = ""
+PARQUET = "parquet"
 _PAGE = 2_000
 _DELETABLE = (SnapshotState.RETIRED, SnapshotState.FAILED, SnapshotState.DISCARDED)
 
@@ -59,6 +67,18 @@ def _file_query(origin: sa.FromClause, *where: sa.ColumnElement[bool]) -> Prepar
 
 _FILE = _file_query(snapshots, snapshots.c.snapshot_id == sa.bindparam("snapshot_id"))
 _CURRENT_FILE = _file_query(current_snapshot.join(snapshots, snapshots.c.snapshot_id == current_snapshot.c.snapshot_id))
+
+_NUMBERED_FILE = _file_query(snapshots, snapshots.c.version == sa.bindparam("version", type_=sa.BigInteger))
+_PUBLISHED_AT: sa.BindParameter[Any] = sa.bindparam("at", type_=Instant)
+
+
+def _numbered(version: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> PreparedRead:
+    kept = sa.select(version).where(_IS_SERVED, *where).correlate(None).scalar_subquery()
+    return _file_query(snapshots, snapshots.c.version == kept)
+
+
+_LAST_FILE = _numbered(sa.func.max(snapshots.c.version), snapshots.c.published_at <= _PUBLISHED_AT)
+_FIRST_FILE = _numbered(sa.func.min(snapshots.c.version), snapshots.c.published_at >= _PUBLISHED_AT)
 
 _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
@@ -124,6 +144,25 @@ class SqlManifests:
             rows=rows,
             stored=stored,
         )
+
+    def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
+        values = {"client_id": client_id, "resource": resource}
+        if at.number is not None:
+            row = _NUMBERED_FILE.first(self._connection, **values, version=str(at.number))
+        elif at.not_after is not None:
+            row = _LAST_FILE.first(self._connection, **values, at=instant_text(at.not_after))
+        elif at.not_before is not None:
+            row = _FIRST_FILE.first(self._connection, **values, at=instant_text(at.not_before))
+        else:
+            row = _CURRENT_FILE.first(self._connection, **values)
+        if row is None:
+            return None
+        snapshot_id, _as_of, published_at, version, _rows, own, _shared_rows, shared = row
+        formats = {} if own is None and shared is None else _FORMATS.decode(own if own is not None else shared)
+        files = tuple(formats[name] for name in sorted(formats) if name == PARQUET)
+        if not files or any(file.statistics is None for file in files):
+            return None
+        return TableFiles(snapshot_id, instant_of(published_at), version, files)
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
         found = self._connection.execute(

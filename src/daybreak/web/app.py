@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from daybreak.settings import Settings
+from daybreak.sharing import SHARING_PATH
 from daybreak.web.api.audit import audit_routes
 from daybreak.web.api.auth import auth_routes
 from daybreak.web.api.deltas import delta_routes
@@ -32,8 +33,10 @@ from daybreak.web.middleware.request_id import RequestIdMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
+from daybreak.web.sharing.routes import sharing_routes
 
 BODY_LIMIT_BYTES = 16 * 1024
+QUERY_LIMIT_BYTES = 1024 * 1024
 BODY_DEADLINE_SECONDS = 15.0
 Application = Starlette
 Background = Callable[[], AbstractAsyncContextManager[None]]
@@ -64,6 +67,7 @@ def create_app(services: Services, background: Background) -> Application:
     app = Starlette(
         routes=[
             *api,
+            *sharing_routes(services),
             *description_routes(dashboard, api),
             *dashboard_routes(dashboard),
         ],
@@ -99,5 +103,13 @@ def middleware(settings: Settings) -> Sequence[Middleware]:
     ]
     if settings.require_https:
         stack.append(Middleware(HttpsOnlyMiddleware, base_url=base_url))
-    stack.append(Middleware(BodyLimitsMiddleware, limit_bytes=BODY_LIMIT_BYTES, deadline_seconds=BODY_DEADLINE_SECONDS))
+    stack.append(
+        Middleware(
+            BodyLimitsMiddleware,
+            limit_bytes=BODY_LIMIT_BYTES,
+            deadline_seconds=BODY_DEADLINE_SECONDS,
+            # Queries contain the predicates of the client, such as long lists of values.
+            larger_limits={f"{SHARING_PATH}/": QUERY_LIMIT_BYTES},
+        )
+    )
     return stack

@@ -16,6 +16,7 @@ from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
 from daybreak.web.http.problems import MethodNotAllowed, problem_response
 from daybreak.web.request_state import record_refusal, request_id_of
+from daybreak.web.sharing.errors import is_sharing_path, sharing_error
 
 
 def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:
@@ -50,6 +51,9 @@ class _ExceptionHandlers:
     def _response(self, request: Request, error: DaybreakError) -> Response:
         record_refusal(request.scope, error.code)
         path: str = request.scope["path"]
+        if is_sharing_path(path):
+            base_url = self._dashboard.services.settings.base_url
+            return sharing_error(error, request_id=request_id_of(request.scope), base_url=base_url)
         if request.method in {"GET", "HEAD"} and path.startswith("/dashboard/"):
             return error_page(self._dashboard, request, error, None)
         route = request.scope.get("route")

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from daybreak.domain.errors import Conflict
-from daybreak.domain.snapshot import SnapshotState
+from daybreak.domain.snapshot import FileStatistics, SnapshotState, TableVersion
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import leader_drops
 from daybreak.state.database import Database
@@ -176,3 +176,39 @@ def test_batch_with_an_existing_entry_is_refused(state: Database) -> None:
             )
         )
     assert len(state.read(lambda stores: list(stores.snapshots.entries(uuid(7))))) == 1
+
+
+def test_tables_are_found_by_version_and_time(state: Database) -> None:
+    def found(client_id: str = ONE, **selected: object) -> int | None:
+        at = TableVersion(**selected)  # type: ignore[arg-type]
+        table = state.read(lambda stores: stores.snapshots.table(client_id, "members", at))
+        return None if table is None else table.version
+
+    for number in (9, 10, 11):
+        state.write(lambda stores, it=number: complete_run(stores, it, parquet=True))  # type: ignore[misc]
+        state.write(lambda stores, it=number: stores.snapshots.publish(uuid(it), None, NOW + it * MINUTE))  # type: ignore[misc]
+    assert found() == 3
+    assert [found(number=number) for number in (0, 1, 2, 3, 4)] == [None, 1, 2, 3, None]
+    instants = [NOW + minutes * MINUTE for minutes in (8, 9, 9.5, 10, 20)]
+    assert [found(not_after=instant) for instant in instants] == [None, 1, 1, 2, 3]
+    assert [found(not_before=instant) for instant in instants] == [1, 1, 2, 2, None]
+    assert (found(TWO), found(UNKNOWN), found("")) == (3, None, None)
+    assert state.write(lambda stores: stores.snapshots.forget(uuid(9))) == 5
+    assert [found(number=1), found(not_after=instants[1]), found(not_before=instants[1])] == [None, None, 2]
+
+
+def test_tables_have_files_with_statistics(state: Database) -> None:
+    state.write(lambda stores: complete_run(stores, 9, parquet=True))
+    state.write(lambda stores: stores.snapshots.publish(uuid(9), None, NOW))
+    own, shared = (
+        state.read(lambda stores, it=client_id: stores.snapshots.table(it, "members", TableVersion()))  # type: ignore[misc]
+        for client_id in (ONE, TWO)
+    )
+    assert own is not None
+    assert shared is not None
+    assert own.files == (entry(uuid(9), ONE, "members", parquet=True).formats["parquet"],)
+    assert own.files[0].statistics == FileStatistics(5, (0, 1))
+    assert shared.files == (entry(uuid(9), "", "members", rows=0, parquet=True).formats["parquet"],)
+    assert (own.snapshot_id, own.published_at) == (uuid(9), NOW)
+    published(state, 10)
+    assert state.read(lambda stores: stores.snapshots.table(ONE, "members", TableVersion())) is None, "no Parquet"

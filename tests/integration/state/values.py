@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat, Session
-from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.ports.state import Stores
 
 NOW = datetime(2026, 11, 20, 4, 0, 0, 123456, tzinfo=UTC)
@@ -81,7 +81,7 @@ def run(number: int, *, day: date | None = DAY, as_of: datetime = NOW) -> Snapsh
     return Snapshot(uuid(number), SnapshotState.BUILDING, as_of, NOW, day=day, builder=f"builder {number}")
 
 
-def entry(snapshot_id: str, client_id: str, resource: str, rows: int = 5) -> ManifestEntry:
+def entry(snapshot_id: str, client_id: str, resource: str, rows: int = 5, *, parquet: bool = False) -> ManifestEntry:
     formats = {
         name: StoredFormat(
             bytes=100 + rows,
@@ -89,13 +89,16 @@ def entry(snapshot_id: str, client_id: str, resource: str, rows: int = 5) -> Man
             content_bytes=1000 + rows,
             content_sha256="b" * 64,
             key=f"snapshots/{snapshot_id}/{client_id or 'shared'}/{resource}.{name}.gz",
+            statistics=FileStatistics(rows, (0, 1)) if name == "parquet" else None,
         )
-        for name in ("csv", "json")
+        for name in ("csv", "json", *(["parquet"] if parquet else []))
     }
     return ManifestEntry(client_id, resource, rows, f"{rows:064x}", formats)
 
 
-def complete_run(stores: Stores, number: int, *, day: date | None = None, as_of: datetime = NOW) -> Snapshot:
+def complete_run(
+    stores: Stores, number: int, *, day: date | None = None, as_of: datetime = NOW, parquet: bool = False
+) -> Snapshot:
     """Store a complete run with two Leaders. The first has members, and neither has campaigns."""
     snapshot = stores.snapshots.begin_manual(run(number, day=day, as_of=as_of), NOW, LEASE_SECONDS)
     snapshot_id, fence = snapshot.snapshot_id, snapshot.fence
@@ -104,9 +107,9 @@ def complete_run(stores: Stores, number: int, *, day: date | None = None, as_of:
         snapshot_id,
         fence,
         [
-            entry(snapshot_id, uuid(1), "members"),
-            entry(snapshot_id, "", "members", rows=0),
-            entry(snapshot_id, "", "campaigns", rows=0),
+            entry(snapshot_id, uuid(1), "members", parquet=parquet),
+            entry(snapshot_id, "", "members", rows=0, parquet=parquet),
+            entry(snapshot_id, "", "campaigns", rows=0, parquet=parquet),
         ],
     )
     stores.snapshots.finish(snapshot_id, fence, SnapshotState.COMPLETE, NOW, report={"rows": {"members": 5}})

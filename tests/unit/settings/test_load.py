@@ -98,6 +98,15 @@ def test_all_faults_are_listed_with_key_and_fix(tmp_path: Path) -> None:
     assert '"04:00"' in found["snapshot.publish_at"]
 
 
+def test_sharing_needs_parquet_files() -> None:
+    environ = {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_SHARING__ENABLED": "true"}
+    found = faults(None, environ)
+    assert found.keys() == {"sharing.enabled"}
+    assert found["sharing.enabled"].endswith("Add parquet to snapshot.formats, or set sharing.enabled to false.")
+    settings = load_settings(None, environ | {"DAYBREAK_SNAPSHOT__FORMATS": "csv,json,parquet"})
+    assert settings.sharing.enabled
+
+
 @pytest.mark.parametrize(
     "base_url",
     [

@@ -30,6 +30,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 PROBLEMS: Mapping[str, tuple[int, str]] = {
     "invalid_request": (400, "Invalid request"),
+    "version_not_kept": (400, "Version not kept"),
     "weak_password": (400, "Password too easy to guess"),
     "invalid_host": (400, "Invalid Host header"),
     "invalid_credentials": (401, "Wrong email or password"),

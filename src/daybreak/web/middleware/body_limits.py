@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,15 +16,23 @@ class BodyLimitsMiddleware:
     The error is raised where the endpoint reads the body. Its exception handler sends the response.
     """
 
-    def __init__(self, app: ASGIApp, *, limit_bytes: int, deadline_seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, *, limit_bytes: int, deadline_seconds: float, larger_limits: Mapping[str, int] | None = None
+    ) -> None:
+        """`larger_limits` are limits in bytes by the start of the path."""
         self._app = app
         self._limit_bytes = limit_bytes
         self._deadline_seconds = deadline_seconds
+        self._larger_limits = larger_limits or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            receive = _LimitedBody(scope, receive, self._limit_bytes, self._deadline_seconds).receive
+            receive = _LimitedBody(scope, receive, self._limit_of(scope["path"]), self._deadline_seconds).receive
         await self._app(scope, receive, send)
+
+    def _limit_of(self, path: str) -> int:
+        limits = (limit for start, limit in self._larger_limits.items() if path.startswith(start))
+        return next(limits, self._limit_bytes)
 
 
 class _LimitedBody:

@@ -30,6 +30,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "grant.changed": "Permissions changed",
     "grant.removed": "Access removed",
     "link.issued": "Download link issued",
+    "table.queried": "Table queried",
     "file.fetched": "File downloaded",
     "file.previewed": "File previewed",
     "audit.exported": "Audit trail exported",

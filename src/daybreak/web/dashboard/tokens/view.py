@@ -12,6 +12,7 @@ from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.files.view import curl_command
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.http.curl import HEADER_FILE, save_token_command
+from daybreak.web.http.share_profile import PROFILE_NAME, profile_data_url, share_profile
 
 DEFAULT_EXPIRY = "90"
 EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {
@@ -69,7 +70,17 @@ def created_context(page: PageRequest, created: NewToken) -> dict[str, object]:
         "curl_file": resource.file_name(file_format),
         "client_commands": _client_commands(page, created.secret),
         "file_count": len(RESOURCES),
+        "profile_url": _profile_url(page, created),
+        "profile_name": PROFILE_NAME,
     }
+
+
+def _profile_url(page: PageRequest, created: NewToken) -> str:
+    """Return the data URL of a Delta Sharing profile, "" unless the service has the protocol enabled."""
+    settings = page.dashboard.services.settings
+    if not settings.sharing.enabled:
+        return ""
+    return profile_data_url(share_profile(settings.base_url, created.secret, created.token.expires_at))
 
 
 def _client_commands(page: PageRequest, secret: str) -> str:

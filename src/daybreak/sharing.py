@@ -1,0 +1,174 @@
+"""Delta Sharing: each account as a share, and the nine resources as its tables.
+
+The names are those of the protocol: a share contains schemas, which contain tables. The share of an account has one
+schema.
+https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import require
+from daybreak.catalogue.formats import format_named
+from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import InvalidRequest, NotFound
+from daybreak.domain.identity import Caller, Principal
+from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
+from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
+from daybreak.ports.state import Stores
+
+SHARING_PATH = "/sharing/v1"
+SCHEMA_NAME = "daybreak"
+_CURRENT = TableVersion()
+_ACTION = "table.queried"
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table as a request names it. Names are compared without case."""
+
+    share: str
+    schema: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Files that a client asks for.
+
+    `limit` is the number of rows that the client will read, None for all. `filtered` is whether the client will drop
+    rows that do not match its predicates.
+    """
+
+    at: TableVersion = _CURRENT
+    limit: int | None = None
+    filtered: bool = False
+
+
+class SharedFile(msgspec.Struct, frozen=True):
+    """A file of a table, and a signed link to it."""
+
+    stored: StoredFormat
+    url: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The table at the selected version, and the files to read, which may be fewer than those of the table."""
+
+    resource: Resource
+    table: TableFiles
+    files: tuple[SharedFile, ...]
+
+
+def require_share(principal: Principal, share: str) -> str:
+    """Return the `client_id` of a share. Raises the same NotFound for foreign and unknown shares, or Forbidden."""
+    client_id = principal.account.client_id
+    if share.lower() != client_id:
+        raise NotFound("There is no such share, or this token does not give access to it.")
+    require(principal, "download", client_id)
+    return client_id
+
+
+def require_schema(principal: Principal, share: str, schema: str) -> str:
+    """Return the `client_id` of a share that has the schema. Raises NotFound, Forbidden."""
+    client_id = require_share(principal, share)
+    if schema.lower() != SCHEMA_NAME:
+        raise NotFound(f"There is no such schema. Use {SCHEMA_NAME}.")
+    return client_id
+
+
+async def table_files(
+    services: DownloadServices, principal: Principal, name: TableName, at: TableVersion = _CURRENT
+) -> tuple[Resource, TableFiles]:
+    """Return a table at a version. Does not read the file store.
+
+    Raises Forbidden, NotFound (`not_found`, `snapshot_not_ready`), InvalidRequest(version_not_kept).
+    """
+    client_id = require_schema(principal, name.share, name.schema)
+    table = name.table.lower()
+    if table not in RESOURCE_NAMES:
+        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
+    found = await services.state.aread(lambda stores: stores.snapshots.table(client_id, table, at))
+    if found is not None:
+        return resource_named(table), found
+    if at == _CURRENT:
+        raise await not_ready(services, client_id, services.clock())
+    raise await _not_kept(services, client_id, table)
+
+
+async def query(
+    services: DownloadServices, principal: Principal, name: TableName, wanted: Query, caller: Caller
+) -> QueryResult:
+    """Return links to the files of a table, and record the query in the audit trail.
+
+    A query counts as one link for the rate limit. Raises RateLimited and the errors of `table_files`.
+    """
+    now = services.clock()
+
+    def event(result: str, details: dict[str, object]) -> AuditEvent:
+        return EventOrigin.of(principal, now, caller).event(_ACTION, result, details)
+
+    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
+    try:
+        resource, table = await table_files(services, principal, name, wanted.at)
+    except (InvalidRequest, NotFound) as refusal:
+        await services.audit_buffer.record(event(refusal.code, {}))
+        raise
+    files = tuple(_link(services, principal, table, resource, stored, now) for stored in _needed(table, wanted))
+    details = {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id, "files": len(files)}
+    await services.audit_buffer.record(event("ok", details))
+    return QueryResult(resource, table, files)
+
+
+def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
+    """Return the files that have enough rows.
+
+    A client that drops rows after reading may need all files, so its limit does not count.
+    """
+    if wanted.limit is None or wanted.filtered:
+        return list(table.files)
+    needed, rows = [], 0
+    for stored in table.files:
+        if rows >= wanted.limit:
+            break
+        needed.append(stored)
+        rows += stored.statistics.rows if stored.statistics is not None else 0
+    return needed
+
+
+def _link(
+    services: DownloadServices,
+    principal: Principal,
+    table: TableFiles,
+    resource: Resource,
+    stored: StoredFormat,
+    now: datetime,
+) -> SharedFile:
+    named = NamedFile(resource, format_named("parquet"))
+    url, expires_at = sign_link(services, principal, table.snapshot_id, named, now)
+    return SharedFile(stored, url, expires_at)
+
+
+async def _not_kept(services: DownloadServices, client_id: str, table: str) -> InvalidRequest:
+    """Return the error for a version without files, which names the versions that have some."""
+
+    def read(stores: Stores) -> list[int]:
+        kept = [snapshot.version for snapshot in stores.snapshots.served() if snapshot.version is not None]
+        found = (stores.snapshots.table(client_id, table, TableVersion(number)) for number in sorted(kept))
+        return [each.version for each in found if each is not None]
+
+    kept = await services.state.aread(read)
+    if not kept:
+        return InvalidRequest("No version of this table is kept.", code="version_not_kept")
+    return InvalidRequest(
+        f"This version of the table is not kept. The oldest version is {kept[0]}, the current one is {kept[-1]}.",
+        code="version_not_kept",
+    )

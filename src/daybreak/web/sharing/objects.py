@@ -1,0 +1,119 @@
+"""Objects of the protocol in responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.domain.snapshot import StoredFormat, TableFiles
+from daybreak.sharing import SCHEMA_NAME, QueryResult, SharedFile
+from daybreak.web.sharing.schema import schema_string
+
+_PROTOCOL = {"protocol": {"minReaderVersion": 1}}
+
+
+class Share(msgspec.Struct, frozen=True):
+    """Share of an account."""
+
+    name: str
+    id: str
+
+
+class Schema(msgspec.Struct, frozen=True):
+    """Schema of a share."""
+
+    name: str
+    share: str
+
+
+class Table(msgspec.Struct, frozen=True, rename="camel"):
+    """Table of a schema."""
+
+    name: str
+    schema: str
+    share: str
+    share_id: str
+    id: str
+
+
+def share(client_id: str) -> Share:
+    """Return the share of an account."""
+    return Share(client_id, client_id)
+
+
+def schema(client_id: str) -> Schema:
+    """Return the schema of a share."""
+    return Schema(SCHEMA_NAME, client_id)
+
+
+def tables(client_id: str) -> list[Table]:
+    """Return the nine tables of a share."""
+    return [
+        Table(resource.name, SCHEMA_NAME, client_id, client_id, table_id(client_id, resource)) for resource in RESOURCES
+    ]
+
+
+def table_id(client_id: str, resource: Resource) -> str:
+    """Return the permanent id of a table."""
+    return str(uuid5(UUID(client_id), resource.name))
+
+
+def metadata_lines(client_id: str, resource: Resource, table: TableFiles, *, versioned: bool = False) -> list[Any]:
+    """Return the lines that describe a table. `versioned`: the request selected a version."""
+    metadata: dict[str, Any] = {
+        "id": table_id(client_id, resource),
+        "name": resource.name,
+        "description": resource.description,
+        "format": {"provider": "parquet"},
+        "schemaString": schema_string(resource),
+        "partitionColumns": [],
+        "configuration": {},
+        "size": sum(file.bytes for file in table.files),
+        "numFiles": len(table.files),
+    }
+    if versioned:
+        metadata["version"] = table.version
+    return [_PROTOCOL, {"metaData": metadata}]
+
+
+def query_lines(client_id: str, result: QueryResult, *, versioned: bool) -> list[Any]:
+    """Return the lines of a query: the table and its files. `versioned`: the request selected a version."""
+    table = result.table
+    extra = {"version": table.version, "timestamp": _milliseconds(table.published_at)} if versioned else {}
+    files = [{"file": {**_file(result.resource, file), **extra}} for file in result.files]
+    return [*metadata_lines(client_id, result.resource, table, versioned=versioned), *files]
+
+
+def ndjson(lines: Sequence[Any]) -> bytes:
+    """Return objects as one line of JSON each."""
+    return msgspec.json.Encoder().encode_lines(lines)
+
+
+def _file(resource: Resource, file: SharedFile) -> dict[str, Any]:
+    return {
+        "url": file.url,
+        "id": file.stored.sha256,
+        "partitionValues": {},
+        "size": file.stored.bytes,
+        "stats": _statistics(resource, file.stored),
+        "expirationTimestamp": _milliseconds(file.expires_at),
+    }
+
+
+def _statistics(resource: Resource, stored: StoredFormat) -> str:
+    """Return the statistics of a file as JSON text.
+
+    Minimum and maximum values are left out, because they would repeat personal data.
+    """
+    assert stored.statistics is not None  # `SnapshotStore.table` returns only files with statistics
+    null_counts = dict(zip(resource.column_names, stored.statistics.null_counts, strict=True))
+    return msgspec.json.encode({"numRecords": stored.statistics.rows, "nullCount": null_counts}).decode()
+
+
+def _milliseconds(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

@@ -1,0 +1,151 @@
+"""What a client sends: its token, pages, versions, hints and capabilities."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from daybreak.access import api_tokens
+from daybreak.credentials import page_token
+from daybreak.credentials.api_token import PREFIX
+from daybreak.domain.errors import FieldFault, InvalidRequest, Unauthenticated
+from daybreak.domain.identity import Principal
+from daybreak.domain.snapshot import TableVersion
+from daybreak.sharing import Query, TableName
+from daybreak.web.api.authentication import bearer
+from daybreak.web.http.bodies import read_json
+from daybreak.web.request_state import record_subject
+from daybreak.web.services import Services
+
+T = TypeVar("T")
+CAPABILITIES = "delta-sharing-capabilities"
+_MAX_INT32 = 2**31 - 1
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_TIMESTAMP = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+Version = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Limit = Annotated[int, Meta(ge=0, le=_MAX_INT32)]
+
+
+class QueryBody(msgspec.Struct, frozen=True, rename="camel"):
+    """Body of a query. Daybreak does not filter files by predicates, so their content does not matter."""
+
+    predicate_hints: tuple[str, ...] | None = None
+    json_predicate_hints: str | None = None
+    limit_hint: Limit | None = None
+    version: Version | None = None
+    timestamp: str | None = None
+    starting_version: Version | None = None
+
+
+async def token_principal(request: Request, services: Services) -> Principal:
+    """Authenticate an API token. Session tokens are refused without a look at them.
+
+    Raises:
+        Unauthenticated, Forbidden: see `api_tokens.authenticate`.
+    """
+    credential = bearer(request)
+    if not credential.startswith(PREFIX):
+        raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
+    principal = await api_tokens.authenticate(services.access, credential)
+    record_subject(request, principal.subject, principal.account.client_id)
+    return principal
+
+
+def table_name(request: Request) -> TableName:
+    """Return the table in the path."""
+    parts = request.path_params
+    return TableName(parts["share"], parts["schema"], parts["table"])
+
+
+def page_of(request: Request, services: Services, principal: Principal, items: list[T]) -> tuple[list[T], str | None]:
+    """Return the items of the requested page, and the token of the next page.
+
+    Raises:
+        InvalidRequest: `maxResults` or `pageToken` is invalid. A page token works for the credential and the list that
+            it was issued for.
+    """
+    maximum = _whole_number(request, "maxResults")
+    token = request.query_params.get("pageToken")
+    keyring, list_name = services.keyring.current(), request.url.path
+    start = 0
+    if token:
+        found = page_token.verify(token, subject=principal.subject, list_name=list_name, keyring=keyring)
+        if found is None:
+            raise _invalid_parameter("pageToken", "Send the nextPageToken of the previous page.")
+        start = found
+    end = len(items) if maximum is None else start + maximum
+    if end >= len(items):
+        return items[start:], None
+    if end == 0:
+        # Positions begin at 1, and the first page has no token.
+        return [], None
+    return items[start:end], page_token.sign(end, subject=principal.subject, list_name=list_name, keyring=keyring)
+
+
+def starting_version(request: Request) -> TableVersion:
+    """Return the version that `startingTimestamp` selects, or the current one."""
+    text = request.query_params.get("startingTimestamp")
+    return TableVersion() if text is None else TableVersion(not_before=_timestamp(text, "startingTimestamp"))
+
+
+async def query_of(request: Request) -> Query:
+    """Read the body of a query.
+
+    Raises:
+        InvalidRequest, RequestError: the body is invalid, or selects more than one version.
+    """
+    body = await read_json(request, QueryBody)
+    if body.starting_version is not None:
+        raise InvalidRequest("A query cannot return changes. Use the changes of the table instead.")
+    if body.version is not None and body.timestamp is not None:
+        raise InvalidRequest("Send either version or timestamp.")
+    timestamp = None if body.timestamp is None else _timestamp(body.timestamp, "timestamp")
+    return Query(
+        at=TableVersion(number=body.version, not_after=timestamp),
+        limit=body.limit_hint,
+        filtered=bool(body.predicate_hints or body.json_predicate_hints),
+    )
+
+
+def require_parquet_response(request: Request) -> None:
+    """Check the formats that the client accepts.
+
+    Raises:
+        InvalidRequest: the client accepts other formats only.
+    """
+    for capability in request.headers.get(CAPABILITIES, "").lower().split(";"):
+        name, _, values = capability.partition("=")
+        if name.strip() == "responseformat" and "parquet" not in [value.strip() for value in values.split(",")]:
+            raise InvalidRequest("Daybreak answers with responseformat=parquet. Add it to the capabilities header.")
+
+
+def _whole_number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is None or text == "":
+        return None
+    if not _NUMBER.fullmatch(text) or int(text) > _MAX_INT32:
+        raise _invalid_parameter(name, "Send a whole number from 0 to 2147483647.")
+    return int(text)
+
+
+def _timestamp(text: str, name: str) -> datetime:
+    """Parse a timestamp in ISO 8601, or in the older form `2026-11-24 04:00:00`. Without an offset it is in UTC."""
+    try:
+        if not _TIMESTAMP.fullmatch(text):
+            raise ValueError(text)
+        date, time = re.split("[ T]", text, maxsplit=1)
+        year, month, day = date.split("-")
+        found = datetime.fromisoformat(f"{year}-{month:0>2}-{day:0>2}T{time if time[1] != ':' else '0' + time}")
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _invalid_parameter(name, "Write it as 2026-11-24T04:00:00Z.") from None
+
+
+def _invalid_parameter(name: str, fix: str) -> InvalidRequest:
+    return InvalidRequest(f"{name} is invalid. {fix}", faults=(FieldFault(f"?{name}", fix),))

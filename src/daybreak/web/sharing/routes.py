@@ -1,0 +1,121 @@
+"""Endpoints of the Delta Sharing protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daybreak import sharing
+from daybreak.domain.identity import Principal
+from daybreak.domain.snapshot import TableVersion
+from daybreak.sharing import SHARING_PATH
+from daybreak.web.metrics import count_event
+from daybreak.web.request_state import caller_of
+from daybreak.web.services import Services
+from daybreak.web.sharing import objects
+from daybreak.web.sharing.requests import (
+    CAPABILITIES,
+    page_of,
+    query_of,
+    require_parquet_response,
+    starting_version,
+    table_name,
+    token_principal,
+)
+
+VERSION = "Delta-Table-Version"
+_SHARE = SHARING_PATH + "/shares/{share}"
+_SCHEMA = _SHARE + "/schemas/{schema}"
+_TABLE = _SCHEMA + "/tables/{table}"
+_JSON = "application/json; charset=utf-8"
+_NDJSON = "application/x-ndjson; charset=utf-8"
+
+
+def sharing_routes(services: Services) -> list[Route]:
+    """Return the routes below /sharing/v1, none unless `sharing.enabled`."""
+    if not services.settings.sharing.enabled:
+        return []
+    endpoints = _SharingEndpoints(services)
+    return [
+        Route(SHARING_PATH + "/shares", endpoints.list_shares),
+        Route(_SHARE, endpoints.get_share),
+        Route(_SHARE + "/schemas", endpoints.list_schemas),
+        Route(_SCHEMA + "/tables", endpoints.list_tables),
+        Route(_SHARE + "/all-tables", endpoints.list_all_tables),
+        Route(_TABLE, endpoints.version, methods=["HEAD"]),
+        Route(_TABLE + "/version", endpoints.version),
+        Route(_TABLE + "/metadata", endpoints.metadata),
+        Route(_TABLE + "/query", endpoints.query, methods=["POST"]),
+    ]
+
+
+class _SharingEndpoints:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def list_shares(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        client_id = sharing.require_share(principal, principal.account.client_id)
+        return self._page(request, principal, [objects.share(client_id)])
+
+    async def get_share(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        client_id = sharing.require_share(principal, request.path_params["share"])
+        return _json({"share": objects.share(client_id)})
+
+    async def list_schemas(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        client_id = sharing.require_share(principal, request.path_params["share"])
+        return self._page(request, principal, [objects.schema(client_id)])
+
+    async def list_tables(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        names = request.path_params
+        client_id = sharing.require_schema(principal, names["share"], names["schema"])
+        return self._page(request, principal, objects.tables(client_id))
+
+    async def list_all_tables(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        client_id = sharing.require_share(principal, request.path_params["share"])
+        return self._page(request, principal, objects.tables(client_id))
+
+    async def version(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        at = starting_version(request)
+        _, table = await sharing.table_files(self._services.downloads, principal, table_name(request), at)
+        return Response(headers={VERSION: str(table.version)})
+
+    async def metadata(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        require_parquet_response(request)
+        resource, table = await sharing.table_files(self._services.downloads, principal, table_name(request))
+        return _lines(table.version, objects.metadata_lines(principal.account.client_id, resource, table))
+
+    async def query(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        require_parquet_response(request)
+        wanted = await query_of(request)
+        caller = caller_of(request)
+        result = await sharing.query(self._services.downloads, principal, table_name(request), wanted, caller)
+        count_event("table_queried")
+        versioned = wanted.at != TableVersion()
+        lines = objects.query_lines(principal.account.client_id, result, versioned=versioned)
+        return _lines(result.table.version, lines)
+
+    def _page(self, request: Request, principal: Principal, items: list[Any]) -> Response:
+        page, next_token = page_of(request, self._services, principal, items)
+        return _json({"items": page} | ({"nextPageToken": next_token} if next_token else {}))
+
+
+def _json(body: object) -> Response:
+    return Response(msgspec.json.encode(body), headers={"Content-Type": _JSON})
+
+
+def _lines(version: int, lines: Sequence[Any]) -> Response:
+    headers = {"Content-Type": _NDJSON, VERSION: str(version), CAPABILITIES: "responseformat=parquet"}
+    return Response(objects.ndjson(lines), headers=headers)

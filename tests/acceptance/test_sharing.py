@@ -1,0 +1,355 @@
+"""The Delta Sharing protocol over HTTP."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import delta_sharing
+import pandas as pd
+import pytest
+import requests
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES, Resource, resource_named
+from tests.acceptance.installation import CLOSED, FOREIGN, FREYA, MAYA, NORTH, SOUTH, UNKNOWN, VIC, Installation
+from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
+from tests.parts.waiting import wait_until
+
+SETTINGS = {"sharing.enabled": True, "snapshot.formats": ["csv", "json", "parquet"]}
+JSON = "application/json; charset=utf-8"
+NDJSON = "application/x-ndjson; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Recipient:
+    """A client with an API token of an account."""
+
+    service: Service
+    client_id: str
+    token: str
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.service.base_url}/sharing/v1"
+
+    def call(self, path: str, method: str = "GET", token: str | None = None, **options: Any) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.token if token is None else token}", **options.pop("headers", {})}
+        return requests.request(
+            method, self.endpoint + path, headers=headers, timeout=PATIENCE_SECONDS, allow_redirects=False, **options
+        )
+
+    def table(self, name: str = "members", share: str = "") -> str:
+        return f"/shares/{share or self.client_id}/schemas/daybreak/tables/{name}"
+
+    def query(self, name: str = "members", **body: Any) -> list[dict[str, Any]]:
+        found = self.call(self.table(name) + "/query", "POST", json=body)
+        assert found.status_code == 200, found.text
+        return [json.loads(line) for line in found.text.splitlines()]
+
+    def profile(self, folder: Path) -> str:
+        """Write a profile file and return its path."""
+        path = folder / f"{uuid.uuid4()}.share"
+        content = {"shareCredentialsVersion": 1, "endpoint": self.endpoint, "bearerToken": self.token}
+        path.write_text(json.dumps(content))
+        return str(path)
+
+    def csv(self, name: str) -> bytes:
+        """Download the content of the CSV file."""
+        path = resource_named(name).download_path
+        url = self.service.link(self.token, self.client_id, path)
+        return gzip.decompress(requests.get(url, timeout=PATIENCE_SECONDS).content)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("sharing") / "installation"
+    installation = Installation(folder, f"sqlite:///{folder}/state.db", parquet=True)
+    installation.create()
+    with serving(installation, workers=1, settings=SETTINGS) as found:
+        yield found
+
+
+def recipient_of(service: Service, email: str, client_id: str) -> Recipient:
+    token, _ = service.installation.create_token(email, client_id)
+    return Recipient(service, client_id, token)
+
+
+@pytest.fixture(scope="module")
+def north(service: Service) -> Recipient:
+    return recipient_of(service, MAYA, NORTH)
+
+
+def as_text(resource: Resource, frame: pd.DataFrame) -> list[list[str]]:
+    """Return rows as they are in the CSV file, without quotes."""
+    assert list(frame.columns) == list(resource.column_names)
+    forms: dict[ColumnType, Callable[[Any], str]] = {
+        ColumnType.UUID: str,
+        ColumnType.TEXT: str,
+        ColumnType.BIGINT: lambda value: str(int(value)),
+        ColumnType.BOOLEAN: lambda value: str(value).lower(),
+        ColumnType.DATE: date.isoformat,
+        ColumnType.TIMESTAMP: lambda value: f"{value.tz_convert('UTC'):%Y-%m-%dT%H:%M:%S.%fZ}",
+    }
+    columns = [
+        ["" if pd.isna(value) else forms[column.type](value) for value in frame[column.name]]
+        for column in resource.columns
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def rows_of(content: bytes) -> list[list[str]]:
+    _header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
+    return rows
+
+
+@pytest.mark.parametrize(("email", "client_id"), [(MAYA, NORTH), (MAYA, SOUTH), (FREYA, FOREIGN)])
+def test_python_client_reads_every_table(service: Service, tmp_path: Path, email: str, client_id: str) -> None:
+    recipient = recipient_of(service, email, client_id)
+    profile = recipient.profile(tmp_path)
+    client = delta_sharing.SharingClient(profile)
+    assert [share.name for share in client.list_shares()] == [client_id]
+    tables = client.list_all_tables()
+    assert [(table.share, table.schema, table.name) for table in tables] == [
+        (client_id, "daybreak", name) for name in RESOURCE_NAMES
+    ]
+    for resource in RESOURCES:
+        frame = delta_sharing.load_as_pandas(f"{profile}#{client_id}.daybreak.{resource.name}")
+        assert as_text(resource, frame) == rows_of(recipient.csv(resource.name)), resource.name
+
+
+def test_python_client_applies_a_limit(north: Recipient, tmp_path: Path) -> None:
+    url = f"{north.profile(tmp_path)}#{NORTH}.daybreak.members"
+    assert len(delta_sharing.load_as_pandas(url, limit=7)) == 7
+    assert delta_sharing.get_table_version(url) == 1
+    assert delta_sharing.get_table_metadata(url).name == "members"
+
+
+def test_lists_have_the_documented_form(north: Recipient) -> None:
+    share = {"name": NORTH, "id": NORTH}
+    listed = north.call("/shares")
+    assert (listed.status_code, listed.headers["Content-Type"]) == (200, JSON)
+    assert listed.json() == {"items": [share]}
+    assert north.call(f"/shares/{NORTH.upper()}").json() == {"share": share}
+    assert north.call(f"/shares/{NORTH}/schemas").json() == {"items": [{"name": "daybreak", "share": NORTH}]}
+    tables = north.call(f"/shares/{NORTH}/schemas/DAYBREAK/tables").json()
+    assert tables == north.call(f"/shares/{NORTH}/all-tables").json()
+    assert set(tables["items"][0]) == {"name", "schema", "share", "shareId", "id"}
+    assert len({table["id"] for table in tables["items"]}) == len(RESOURCES)
+
+
+def test_lists_are_read_page_by_page(north: Recipient) -> None:
+    path = f"/shares/{NORTH}/all-tables"
+    names: list[str] = []
+    token: str | None = ""
+    pages = 0
+    while token is not None:
+        found = north.call(path, params={"maxResults": "4", **({"pageToken": token} if token else {})}).json()
+        names += [table["name"] for table in found["items"]]
+        token, pages = found.get("nextPageToken"), pages + 1
+    assert (tuple(names), pages) == (RESOURCE_NAMES, 3)
+    assert north.call(path, params={"maxResults": "0"}).json()["items"] == []
+    for text in ("-1", "x", "1.5", "2147483648"):
+        refused = north.call(path, params={"maxResults": text})
+        assert (refused.status_code, refused.json()["errorCode"]) == (400, "invalid_request")
+
+
+def test_page_tokens_work_for_one_token_and_list(service: Service, north: Recipient) -> None:
+    path = f"/shares/{NORTH}/all-tables"
+    token = north.call(path, params={"maxResults": "4"}).json()["nextPageToken"]
+    other = recipient_of(service, MAYA, NORTH)
+    attempts = [
+        other.call(path, params={"pageToken": token}),
+        north.call(f"/shares/{NORTH}/schemas/daybreak/tables", params={"pageToken": token}),
+        north.call(path, params={"pageToken": "8" + token[1:]}),
+        north.call(path, params={"pageToken": "x"}),
+    ]
+    for refused in attempts:
+        assert refused.status_code == 400
+        assert refused.json()["message"] == "pageToken is invalid. Send the nextPageToken of the previous page."
+
+
+def test_version_is_in_the_headers(north: Recipient) -> None:
+    for found in (north.call(north.table() + "/version"), north.call(north.table(), "HEAD")):
+        assert (found.status_code, found.content, found.headers["Delta-Table-Version"]) == (200, b"", "1")
+    early = north.call(north.table() + "/version", params={"startingTimestamp": "2020-01-01T00:00:00Z"})
+    assert early.headers["Delta-Table-Version"] == "1"
+    late = north.call(north.table() + "/version", params={"startingTimestamp": "2999-01-01T00:00:00Z"})
+    assert (late.status_code, late.json()["errorCode"]) == (400, "version_not_kept")
+
+
+def test_metadata_describes_the_columns(north: Recipient) -> None:
+    found = north.call(north.table() + "/metadata")
+    assert (found.headers["Content-Type"], found.headers["Delta-Table-Version"]) == (NDJSON, "1")
+    protocol, metadata = [json.loads(line) for line in found.text.splitlines()]
+    assert protocol == {"protocol": {"minReaderVersion": 1}}
+    assert metadata["metaData"].keys() == {
+        "id", "name", "description", "format", "schemaString", "partitionColumns", "configuration", "size", "numFiles",
+    }  # fmt: skip
+    assert metadata["metaData"]["format"] == {"provider": "parquet"}
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    assert schema["fields"][0] == {
+        "name": "MEMBER_ID", "type": "string", "nullable": False, "metadata": {"comment": "The Member."}
+    }  # fmt: skip
+    assert {field["name"]: field["type"] for field in schema["fields"]}["FIRST_ACTIVATED_AT"] == "timestamp"
+
+
+def test_query_returns_files_with_statistics(service: Service, north: Recipient) -> None:
+    protocol, metadata, line = north.query(predicateHints=["CITY = 'x'"], jsonPredicateHints="{", limitHint=10)
+    assert (protocol, metadata["metaData"]["numFiles"]) == ({"protocol": {"minReaderVersion": 1}}, 1)
+    file = line["file"]
+    assert file.keys() == {"url", "id", "partitionValues", "size", "stats", "expirationTimestamp"}
+    content = requests.get(file["url"], timeout=PATIENCE_SECONDS).content
+    frame = pd.read_parquet(io.BytesIO(content))
+    assert (len(content), file["partitionValues"]) == (file["size"], {})
+    assert json.loads(file["stats"]) == {
+        "numRecords": len(frame),
+        "nullCount": {name: int(count) for name, count in frame.isna().sum().items()},
+    }
+    lifetime = datetime.fromtimestamp(file["expirationTimestamp"] / 1000, UTC) - datetime.now(UTC)
+    assert timedelta(minutes=14) < lifetime <= timedelta(minutes=15)
+    assert len(north.query(limitHint=0)) == 2
+    # The client drops rows after reading, so the file may be needed.
+    assert len(north.query(limitHint=0, predicateHints=["CITY = 'x'"])) == 3
+
+
+def test_query_and_fetch_are_in_the_audit_trail(service: Service) -> None:
+    recipient = recipient_of(service, MAYA, NORTH)
+    agent = {"User-Agent": "Delta-Sharing-Python/1.4"}
+    found = recipient.call(recipient.table() + "/query", "POST", json={}, headers=agent)
+    url = json.loads(found.text.splitlines()[2])["file"]["url"]
+    requests.get(url, headers=agent, timeout=PATIENCE_SECONDS)
+    refused = recipient.call(recipient.table("people") + "/query", "POST", json={}, headers=agent)
+    assert refused.status_code == 404
+
+    def events() -> list[dict[str, Any]]:
+        lines = service.get(f"/download/v1/audit/{NORTH}", token=recipient.token).text.splitlines()
+        return [event for event in map(json.loads, lines) if event["user_agent"] == agent["User-Agent"]]
+
+    # Events are written a quarter of a second later.
+    wait_until(lambda: len(events()) == 3, PATIENCE_SECONDS)
+    queried, fetched, not_found = events()
+    assert (queried["action"], queried["result"]) == ("table.queried", "ok")
+    assert (queried["details"]["table"], queried["details"]["version"]) == ("members", 1)
+    assert (fetched["action"], fetched["result"]) == ("file.fetched", "ok")
+    assert (not_found["action"], not_found["result"]) == ("table.queried", "not_found")
+
+
+def test_foreign_and_unknown_names_get_the_same_response(north: Recipient) -> None:
+    for suffix in ("", "/schemas", "/all-tables", "/schemas/daybreak/tables"):
+        answers = [north.call(f"/shares/{share}{suffix}") for share in (FOREIGN, UNKNOWN, "x", "%00", "..%2f")]
+        assert {answer.status_code for answer in answers} == {404}
+        assert len({answer.content for answer in answers[:3]}) == 1
+    for suffix, method in (("/version", "GET"), ("/metadata", "GET"), ("/query", "POST"), ("", "HEAD")):
+        answers = [
+            north.call(north.table(share=share) + suffix, method, json={} if method == "POST" else None)
+            for share in (FOREIGN, UNKNOWN, SOUTH)
+        ]
+        assert [answer.status_code for answer in answers] == [404, 404, 404]
+        assert len({answer.content for answer in answers}) == 1
+    for path in (f"/shares/{NORTH}/schemas/other/tables", north.table("people") + "/metadata"):
+        assert north.call(path).status_code == 404
+
+
+def test_errors_have_the_form_of_the_protocol(service: Service, north: Recipient) -> None:
+    session = service.token(MAYA, NORTH)
+    query = north.table() + "/query"
+    cases = [
+        (north.call("/shares", token="wrong"), 401, "invalid_token"),
+        (north.call("/shares", token=session), 401, "invalid_token"),
+        (north.call("/shares", token=""), 401, "missing_token"),
+        (north.call("/nothing"), 404, "not_found"),
+        (north.call("/shares", "DELETE"), 405, "method_not_allowed"),
+        (north.call(query), 405, "method_not_allowed"),
+        (north.call(query, "POST", data="{"), 415, "unsupported_media_type"),
+        (north.call(query, "POST", json=[]), 400, "invalid_request"),
+        (north.call(query, "POST", json={"limitHint": -1}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"version": 1, "timestamp": "2026-11-24T00:00:00Z"}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"timestamp": "yesterday"}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"startingVersion": 1}), 400, "invalid_request"),
+        (north.call(query, "POST", json={"version": 99}), 400, "version_not_kept"),
+        (
+            north.call(query, "POST", json={}, headers={"delta-sharing-capabilities": "responseformat=delta"}),
+            400,
+            "invalid_request",
+        ),
+    ]
+    for found, status, code in cases:
+        assert (found.status_code, found.json()["errorCode"]) == (status, code), found.text
+        assert found.headers["Content-Type"] == "application/json"
+        assert found.json().keys() == {"errorCode", "message"}
+        assert found.json()["message"]
+    assert 'Bearer realm="daybreak"' in cases[0][0].headers["WWW-Authenticate"]
+
+
+def test_tokens_without_permission_are_refused(service: Service) -> None:
+    for email, client_id in ((VIC, NORTH), (MAYA, CLOSED)):
+        recipient = recipient_of(service, email, client_id)
+        for path in ("/shares", f"/shares/{client_id}", recipient.table() + "/metadata"):
+            assert recipient.call(path).status_code == 403
+
+
+def test_large_predicates_are_accepted(north: Recipient) -> None:
+    predicate = json.dumps({"op": "equal", "value": "x" * 500_000})
+    assert len(north.query(jsonPredicateHints=predicate)) == 3
+
+
+def test_earlier_versions_are_read_by_number_and_time(
+    make_installation: Callable[[], Installation], tmp_path: Path
+) -> None:
+    folder = tmp_path / "travel"
+    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=50, parquet=True)
+    installation.create()
+    with serving(installation, workers=1, settings=SETTINGS) as service:
+        recipient = recipient_of(service, MAYA, NORTH)
+        profile = f"{recipient.profile(tmp_path)}#{NORTH}.daybreak.members"
+        resource = resource_named("members")
+        contents = {1: recipient.csv("members")}
+        for version in (2, 3):
+            state = installation.state()
+            installation.publish_snapshot(state, seed=version)
+            state.close()
+            contents[version] = recipient.csv("members")
+        published: dict[int, int] = {}
+        for version, content in contents.items():
+            frame = delta_sharing.load_as_pandas(profile, version=version)
+            assert as_text(resource, frame) == rows_of(content)
+            _, metadata, line = recipient.query(version=version)
+            assert (metadata["metaData"]["version"], line["file"]["version"]) == (version, version)
+            published[version] = line["file"]["timestamp"]
+        for version in (1, 2, 3):
+            instant = datetime.fromtimestamp(published[version] / 1000, UTC) + timedelta(milliseconds=1)
+            for text in (f"{instant:%Y-%m-%dT%H:%M:%S.%fZ}", f"{instant:%Y-%m-%d %H:%M:%S.%f}"):
+                assert recipient.query(timestamp=text)[2]["file"]["version"] == version
+        refused = recipient.call(recipient.table() + "/query", "POST", json={"timestamp": "2020-01-01T00:00:00Z"})
+        assert (refused.status_code, refused.json()["errorCode"]) == (400, "version_not_kept")
+        assert "The oldest version is 1, the current one is 3." in refused.json()["message"]
+
+
+def test_metadata_needs_no_file_store(tmp_path: Path) -> None:
+    folder = tmp_path / "storeless"
+    installation = Installation(folder, f"sqlite:///{folder}/state.db", large_rows=5, parquet=True)
+    installation.create()
+    with serving(installation, workers=1, settings=SETTINGS) as service:
+        recipient = recipient_of(service, MAYA, NORTH)
+        shutil.rmtree(installation.files_folder)
+        for resource in RESOURCES:
+            assert recipient.call(recipient.table(resource.name) + "/metadata").status_code == 200
+            _, _, line = recipient.query(resource.name)
+            assert requests.get(line["file"]["url"], timeout=PATIENCE_SECONDS).status_code >= 500
+
+
+def test_sharing_is_off_by_default(make_installation: Callable[[], Installation]) -> None:
+    installation = make_installation()
+    with serving(installation, workers=1) as service:
+        recipient = recipient_of(service, MAYA, NORTH)
+        assert recipient.call("/shares").status_code == 404

@@ -1,0 +1,172 @@
+"""Delta Sharing: shares, tables, and the files of a query."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak import sharing
+from daybreak.access import api_tokens
+from daybreak.access.audit_trail import AuditBuffer
+from daybreak.access.link_rate import LinkRate
+from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
+from daybreak.domain.identity import Principal
+from daybreak.domain.snapshot import (
+    FileStatistics,
+    ManifestEntry,
+    Snapshot,
+    SnapshotState,
+    StoredFormat,
+    TableVersion,
+)
+from daybreak.downloads import DownloadServices
+from daybreak.ports.state import Stores
+from daybreak.settings import Rate
+from daybreak.sharing import Query, TableName
+from tests.configured import DEFAULTS
+from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, UNKNOWN, Instance, open_instance
+
+RUN = "20000000-0000-4000-8000-000000000001"
+MEMBERS = TableName(ALPHA, "daybreak", "members")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with open_instance(tmp_path) as opened:
+        opened.change_account(ALPHA, api_tokens_enabled=True)
+        opened.put_grant(ROSA, ALPHA, async_rest_api=True)
+        yield opened
+
+
+@pytest.fixture
+def services(instance: Instance) -> DownloadServices:
+    return services_of(instance, DEFAULTS.access.link_rate)
+
+
+def services_of(instance: Instance, rate: Rate) -> DownloadServices:
+    return DownloadServices(
+        settings=instance.services.settings,
+        state=instance.state,
+        keyring=instance.services.keyring,
+        audit_buffer=AuditBuffer(instance.state),
+        link_rate=LinkRate(instance.state, rate, instance.services.clock),
+        clock=instance.services.clock,
+        random=secrets.token_bytes,
+    )
+
+
+def publish(instance: Instance, snapshot_id: str = RUN, *, statistics: bool = True) -> None:
+    """Publish members of Alpha and no rows of Bravo."""
+
+    def entry(client_id: str, rows: int) -> ManifestEntry:
+        found = FileStatistics(rows, (0,) * 16) if statistics else None
+        stored = StoredFormat(7, "ab" * 32, 9, "cd" * 32, f"{snapshot_id}/{client_id}/parquet", found)
+        return ManifestEntry(client_id, "members", rows, "ff" * 16, {"parquet": stored})
+
+    def work(stores: Stores) -> None:
+        now = instance.now[0]
+        run = stores.snapshots.begin_manual(
+            Snapshot(snapshot_id, SnapshotState.BUILDING, as_of=now, started_at=now), now, 60
+        )
+        stores.snapshots.add_leaders(snapshot_id, run.fence, [ALPHA, BRAVO])
+        stores.snapshots.add_entries(snapshot_id, run.fence, [entry("", 0), entry(ALPHA, 3)])
+        stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, now, report={})
+        stores.snapshots.publish(snapshot_id, run.fence, now)
+
+    instance.write(work)
+
+
+def principal_of(instance: Instance) -> Principal:
+    created = api_tokens.new_token(
+        instance.seat(ROSA), ALPHA, now=instance.now[0], random=secrets.token_bytes, name="sharing", expires_at=None
+    )
+    instance.write(lambda stores: stores.api_tokens.add(created.token))
+    return instance.run(api_tokens.authenticate(instance.services, created.secret))
+
+
+def audited(services: DownloadServices, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    async def scenario() -> Any:
+        try:
+            return await work
+        finally:
+            await services.audit_buffer.flush()
+
+    return scenario()
+
+
+def test_foreign_and_unknown_shares_get_the_same_error(instance: Instance) -> None:
+    principal = principal_of(instance)
+    assert sharing.require_share(principal, ALPHA.upper()) == ALPHA
+    messages = set()
+    for share in (BRAVO, FOREIGN, UNKNOWN, ""):
+        with pytest.raises(NotFound) as caught:
+            sharing.require_share(principal, share)
+        messages.add((caught.value.code, caught.value.message))
+    assert len(messages) == 1
+
+
+def test_query_is_one_statement(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    principal = principal_of(instance)
+    for at in (TableVersion(), TableVersion(number=1), TableVersion(not_after=instance.now[0])):
+        query = sharing.query(services, principal, MEMBERS, Query(at=at), CALLER)
+        assert len(instance.statements_of(audited(services, query))) == 1
+
+
+def test_query_is_recorded_with_its_files(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    principal = principal_of(instance)
+    found = instance.run(audited(services, sharing.query(services, principal, MEMBERS, Query(), CALLER)))
+    assert [file.stored.bytes for file in found.files] == [7]
+    with pytest.raises(NotFound):
+        instance.run(
+            audited(
+                services,
+                sharing.query(services, principal, TableName(FOREIGN, "daybreak", "members"), Query(), CALLER),
+            )
+        )
+    events = instance.audit("table.queried")
+    assert [(event.result, event.client_id, dict(event.details)) for event in events] == [
+        ("ok", ALPHA, {"table": "members", "version": 1, "snapshot_id": RUN, "files": 1}),
+        ("not_found", ALPHA, {}),
+    ]
+
+
+def test_queries_count_as_links(instance: Instance) -> None:
+    publish(instance)
+    services = services_of(instance, Rate(2, DEFAULTS.access.link_rate.window))
+    principal = principal_of(instance)
+
+    async def scenario() -> None:
+        for _ in range(3):
+            await sharing.query(services, principal, MEMBERS, Query(), CALLER)
+
+    with pytest.raises(RateLimited):
+        instance.run(audited(services, scenario()))
+    assert sorted(event.result for event in instance.audit("table.queried")) == ["ok", "ok", "rate_limited"]
+
+
+def test_missing_version_names_the_kept_ones(instance: Instance, services: DownloadServices) -> None:
+    principal = principal_of(instance)
+
+    def read(at: TableVersion) -> object:
+        return instance.run(sharing.table_files(services, principal, MEMBERS, at))
+
+    with pytest.raises(NotFound) as not_ready:
+        read(TableVersion())
+    assert not_ready.value.code == "snapshot_not_ready"
+    publish(instance, statistics=False)
+    with pytest.raises(InvalidRequest) as nothing:
+        read(TableVersion(number=1))
+    assert nothing.value.message == "No version of this table is kept."
+    for number in (2, 3):
+        instance.advance(hours=1)
+        publish(instance, RUN[:-1] + str(number))
+    with pytest.raises(InvalidRequest) as missing:
+        read(TableVersion(number=1))
+    assert missing.value.code == "version_not_kept"
+    assert "The oldest version is 2, the current one is 3." in missing.value.message
