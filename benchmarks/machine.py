@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-ENGINE_MEMORY_BYTES = 640_000_000
+ENGINE_MEMORY_BYTES = 400_000_000
 """Memory limit of the engine in a builder with the default `snapshot.memory_limit` of 1 GB."""
 
 

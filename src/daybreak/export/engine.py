@@ -27,7 +27,7 @@ ENGINE_TYPES = {
 # Spilled rows are readable by their owner only. The umask of the process limits the files.
 _PRIVATE_FOLDER = 0o700
 # Share of the builder's memory for the engine. The rest is for text that is being compressed and written.
-ENGINE_MEMORY_SHARE = 0.64
+ENGINE_MEMORY_SHARE = 0.4
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
@@ -78,6 +78,11 @@ def memory_limit_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the memory limit of the connection's engine."""
     query = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
     return int(connection.execute(query).fetchall()[0][0])
+
+
+def temp_folder(connection: duckdb.DuckDBPyConnection) -> Path:
+    """Return the folder for temporary files of the connection's engine."""
+    return Path(connection.execute("SELECT current_setting('temp_directory')").fetchall()[0][0])
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.export.engine import ENGINE_TYPES, open_engine
+from daybreak.export.engine import ENGINE_TYPES, open_engine, temp_folder
 from daybreak.export.sql import identifier, literal
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.work_tables import WorkTables
@@ -55,8 +55,8 @@ class ParquetFiles:
         with self._writer() as write:
             return write("", self._tables.connection.sql(f"SELECT {nulls} LIMIT 0"))
 
-    def write(self, leaders: Sequence[SurveyedLeader], rows_done: Callable[[int], None]) -> dict[str, StoredFormat]:
-        """Write one file per Leader and return them by client_id. `rows_done` receives the rows written so far."""
+    def write(self, leaders: Sequence[SurveyedLeader], watch: Callable[[], None]) -> dict[str, StoredFormat]:
+        """Write one file per Leader and return them by client_id. `watch` is called after each one, and may raise."""
         columns = self._tables.resource.columns
         names = ", ".join(identifier(column.name) for column in columns)
         self._tables.number_leaders([leader.client_id for leader in leaders])
@@ -73,17 +73,15 @@ class ParquetFiles:
                     "ORDER BY place"
                 )
                 stored[leader.client_id] = write(leader.client_id, leader_rows)
-                rows_done(rows)
+                watch()
         return stored
 
     @contextmanager
     def _writer(self) -> Iterator[_WriteFile]:
         """Open the writing engine. Yield a function that writes a relation as the file of a client_id."""
-        query = "SELECT current_setting('temp_directory')"
-        spill_folder = Path(self._tables.connection.execute(query).fetchall()[0][0])
         columns = ", ".join(_as_parquet(column) for column in self._tables.resource.columns)
         with (
-            tempfile.TemporaryDirectory(prefix="parquet-", dir=spill_folder) as folder,
+            tempfile.TemporaryDirectory(prefix="parquet-", dir=temp_folder(self._tables.connection)) as folder,
             closing(open_engine(memory_bytes=_WRITER_MEMORY_BYTES, threads=1, temp_dir=Path(folder))) as engine,
         ):
             path = Path(folder) / "file.parquet"

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import duckdb
 
-from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import ENGINE_TYPES
 from daybreak.export.sql import identifier
@@ -36,7 +36,6 @@ class WorkTables:
     """
 
     ROWS = "resource_rows"
-    ROW_LENGTHS = "row_lengths"
     SORTED_ROWS = "sorted_rows"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, resource: Resource, query: str) -> None:
@@ -63,24 +62,6 @@ class WorkTables:
         """The ORDER BY list of rows within a file: the key, then the columns that break ties."""
         names = (*self.resource.key, *self.resource.tie_break)
         return ", ".join(f"{identifier(name)} NULLS FIRST" for name in names)
-
-    @contextmanager
-    def measured_rows(self) -> Iterator[None]:
-        """Create the table ROW_LENGTHS for the duration: (leader_id, key, length), where key is the first column of the
-        resource's key and length the bytes of a row's texts.
-
-        It covers all Leaders in one scan. A WHERE clause would be evaluated before the lengths, and the engine gathers
-        the rows that pass it, texts included, until it has a full vector.
-        """
-        texts = [identifier(column.name) for column in self.resource.columns if column.type is ColumnType.TEXT]
-        length = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
-        self.connection.execute(
-            f'CREATE OR REPLACE TEMP TABLE {self.ROW_LENGTHS} AS SELECT "LEADER_ID" AS leader_id, '
-            f"{identifier(self.resource.key[0])} AS key, {length} AS length FROM {self.ROWS}"
-        )
-        # After an error, closing the connection drops the table.
-        yield
-        self.connection.execute(f"DROP TABLE {self.ROW_LENGTHS}")
 
     @contextmanager
     def sorted_rows(self, columns: str) -> Iterator[None]:

@@ -82,6 +82,7 @@ class ResourceReport:
     `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `unknown_leader_rows` are
     rows of no known Leader, which no file contains. `unexpected_values` and `null_counts` count, by column, values that
     the catalogue does not list and NULLs, both over the rows of known Leaders.
+    `spill_bytes` are those of temporary files without a name.
     """
 
     resource: str
@@ -92,6 +93,7 @@ class ResourceReport:
     unexpected_values: Mapping[str, int]
     null_counts: Mapping[str, int]
     bytes_written: int
+    spill_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

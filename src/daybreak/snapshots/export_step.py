@@ -63,7 +63,7 @@ class ExportStep:
         job = ExportJob(resource, settings.formats, codec, threads, fingerprints, deltas)
         report = reading.export(job, sink, self)
         self.bytes_written += report.bytes_written
-        self._measure_spill()
+        self._measure_spill(report.spill_bytes)
         reused_bytes = self._reuse_files(resource, sink)
         self._deltas.complete(resource, self._entries)
         if self._manifest.rows[resource] != report.rows:
@@ -112,10 +112,12 @@ class ExportStep:
         self._manifest.add(entries)
         self._entries.update((entry.client_id, entry) for entry in entries)
 
-    def _measure_spill(self) -> None:
-        """Record the maximum size of the spill, the estimate for the next run."""
+    def _measure_spill(self, unnamed_bytes: int = 0) -> None:
+        """Record the maximum size of the spill, the estimate for the next run. `unnamed_bytes` are those of files that
+        are not in the folder.
+        """
         if self._context.spill is not None:
-            self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes())
+            self.spill_bytes = max(self.spill_bytes, self._context.spill.used_bytes() + unnamed_bytes)
 
     def _previous_fingerprints(self, resource: str) -> dict[str, str]:
         if self._previous is None:

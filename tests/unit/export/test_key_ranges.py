@@ -47,15 +47,10 @@ def encoded_range(folder: Path, rows: Sequence[Row]) -> tuple[LeaderRange, list[
     kinds = line_kinds(text_format(resource, name) for name in FORMATS)
     with sample_rows(folder, {CUSTOM: rows}, [LEADER]) as sample:
         [(leader_range, chunks)] = [
-            (one, [_copied(chunk) for chunk in chunks])
+            (one, [chunk.copy() for chunk in chunks])
             for one, chunks in range_chunks(sample, resource, kinds, threads=1)
         ]
     return leader_range, chunks
-
-
-def _copied(chunk: LeaderChunk) -> LeaderChunk:
-    lines = {kind: memoryview(bytes(view)) for kind, view in chunk.lines.items()}
-    return LeaderChunk(chunk.ordinal, chunk.rows, lines, None)
 
 
 def join(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from queue import Queue
 
 import pytest
 
@@ -21,43 +23,55 @@ CUSTOM = "custom_member_data"
 HEADER = b'"MEMBER_ID","LEADER_ID","CUSTOM_FIELD_NAME","CUSTOM_FIELD_VALUE"\n'
 
 
-def chunk(lines: Sequence[bytes], ordinal: int = 0) -> LeaderChunk:
+@pytest.fixture(params=["in one thread", "streamed"])
+def compressors(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
+    if request.param == "in one thread":
+        yield None
+        return
+    with ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+def chunk(lines: Sequence[bytes]) -> LeaderChunk:
     content = {"csv": memoryview(b"".join(lines)), "json": memoryview(b"".join(b",\n{%d}" % len(one) for one in lines))}
-    return LeaderChunk(ordinal, len(lines), content, None)
+    return LeaderChunk("", len(lines), content)
 
 
 def leader(client_id: str, rows: int) -> SurveyedLeader:
-    return SurveyedLeader(client_id, rows, f"fingerprint of {client_id}", 0)
+    return SurveyedLeader(client_id, rows, f"fingerprint of {client_id}")
 
 
-def write(sink: FileSink, leaders: dict[str, list[Sequence[bytes]]]) -> list[ManifestEntry]:
+def write(
+    sink: FileSink, leaders: dict[str, list[Sequence[bytes]]], compressors: Executor | None
+) -> list[ManifestEntry]:
     """Write the chunks of each Leader in two formats with different kinds of line."""
-    with LeaderFileWriter(export_job(CUSTOM), sink) as files:
+    with LeaderFileWriter(export_job(CUSTOM), sink, compressors=compressors) as files:
         for client_id, chunks in leaders.items():
             files.begin(leader(client_id, sum(map(len, chunks))))
             for lines in chunks:
                 files.add(chunk(lines))
         files.finish()
-        files.flush()
     return files.finished_entries()
 
 
 @pytest.mark.parametrize("excess", [-1, 0, 1])
 @pytest.mark.parametrize("parts", [1, 2, 5])
-def test_content_is_whole_at_every_part_boundary(monkeypatch: pytest.MonkeyPatch, excess: int, parts: int) -> None:
+def test_content_is_whole_at_every_part_boundary(
+    monkeypatch: pytest.MonkeyPatch, compressors: Executor | None, excess: int, parts: int
+) -> None:
     lines = [b"a line of some length %d\n" % number for number in range(50)]
     expected = HEADER + b"".join(lines)
     monkeypatch.setattr(leader_files, "PART_BYTES", (len(expected) + excess) // parts)
     sink = MemorySink()
-    [entry] = write(sink, {"one": [lines[:7], lines[7:]]})
+    [entry] = write(sink, {"one": [lines[:7], lines[7:]]}, compressors)
     assert gzip.decompress(sink.files["one", CUSTOM, "csv"]) == expected
     assert entry.formats["csv"].content_bytes == len(expected)
     assert gzip.decompress(sink.files["one", CUSTOM, "json"])[:1] == b"["
 
 
-def test_entries_are_complete_and_in_format_order() -> None:
+def test_entries_are_complete_and_in_format_order(compressors: Executor | None) -> None:
     sink = MemorySink()
-    entries = write(sink, {f"leader {number}": [[b"line\n"] * number] for number in range(1, 300)})
+    entries = write(sink, {f"leader {number}": [[b"line\n"] * number] for number in range(1, 300)}, compressors)
     assert sorted(entry.rows for entry in entries) == list(range(1, 300))
     assert {tuple(entry.formats) for entry in entries} == {("csv", "json")}
     assert all(entry.fingerprint == f"fingerprint of {entry.client_id}" for entry in entries)
@@ -92,10 +106,12 @@ class FullSink(MemorySink):
 @pytest.mark.parametrize("part_bytes", [2_000, 1 << 20], ids=["large files", "small files"])
 def test_sink_failure_is_raised_and_threads_end(monkeypatch: pytest.MonkeyPatch, after: int, part_bytes: int) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", part_bytes)
-    monkeypatch.setattr(leader_files, "MAX_WAITING_BYTES", 10_000)
     threads = threading.active_count()
-    with pytest.raises(FileStoreError, match="No space left"):
-        write(FullSink(after), {f"leader {number}": [[b"x" * 99 + b"\n"] * 200] for number in range(50)})
+    leaders: dict[str, list[Sequence[bytes]]] = {
+        f"leader {number}": [[b"x" * 99 + b"\n"] * 200] for number in range(50)
+    }
+    with pytest.raises(FileStoreError, match="No space left"), ThreadPoolExecutor(2) as executor:
+        write(FullSink(after), leaders, executor)
     assert threading.active_count() == threads
 
 
@@ -104,7 +120,10 @@ def test_caller_error_ends_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = threading.active_count()
 
     def interrupted() -> None:
-        with LeaderFileWriter(export_job(CUSTOM), MemorySink()) as files:
+        with (
+            ThreadPoolExecutor(2) as executor,
+            LeaderFileWriter(export_job(CUSTOM), MemorySink(), compressors=executor) as files,
+        ):
             files.begin(leader("one", 1_000))
             files.add(chunk([b"x" * 99 + b"\n"] * 100))
             raise KeyError
@@ -126,33 +145,45 @@ class BlockedSink(MemorySink):
         return super().write(client_id, resource, format, pieces)
 
 
-def test_blocked_sink_bounds_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_sink_bounds_the_waiting_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", 1_000)
-    monkeypatch.setattr(leader_files, "MAX_WAITING_BYTES", 20_000)
-    sink, backlogs = BlockedSink(), list[int]()
-    full = threading.Event()
-    add = leader_files._Backlog.add
+    sink, full = BlockedSink(), threading.Event()
+    put = Queue.put
 
-    def watched(backlog: leader_files._Backlog, size_bytes: int) -> None:
-        if backlog._waiting_bytes + size_bytes > leader_files.MAX_WAITING_BYTES:
+    def watched(parts: Queue[object], part: object) -> None:
+        if parts.qsize() == leader_files._WAITING_PARTS:
             full.set()
-        add(backlog, size_bytes)
-        backlogs.append(backlog._waiting_bytes)
+        put(parts, part)
+        assert sink.released.is_set() or parts.qsize() <= leader_files._WAITING_PARTS
 
-    monkeypatch.setattr(leader_files._Backlog, "add", watched)
+    monkeypatch.setattr(Queue, "put", watched)
 
     def read() -> None:
-        with LeaderFileWriter(export_job(CUSTOM, ("csv",)), sink) as files:
+        with (
+            ThreadPoolExecutor(2) as executor,
+            LeaderFileWriter(export_job(CUSTOM, ("csv",)), sink, compressors=executor) as files,
+        ):
             files.begin(leader("one", 5_000))
             for _ in range(500):
                 files.add(chunk([b"x" * 99 + b"\n"] * 10))
             files.finish()
-            files.flush()
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert full.wait(60), "the backlog was never full"
+    assert full.wait(60), "the queue was never full"
     sink.released.set()
     reader.join()
-    assert max(backlogs) <= 20_000
     assert len(gzip.decompress(sink.files["one", CUSTOM, "csv"])) == len(HEADER) + 500_000
+
+
+def test_kept_lines_may_be_overwritten() -> None:
+    sink = MemorySink()
+    buffer = bytearray(b"first\n")
+    with LeaderFileWriter(export_job(CUSTOM, ("csv",)), sink) as files:
+        files.begin(leader("one", 2))
+        for line in (b"first\n", b"other\n"):
+            buffer[:] = line
+            files.add(LeaderChunk("one", 1, {"csv": memoryview(buffer)}))
+            files.keep()
+        files.finish()
+    assert gzip.decompress(sink.files["one", CUSTOM, "csv"]) == HEADER + b"first\nother\n"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from datetime import date
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import pytest
@@ -16,14 +22,14 @@ from hypothesis import strategies as st
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import RunError
-from daybreak.export import ordered_lines
+from daybreak.export import row_partition
 from daybreak.export.duckdb_internals import packed_row, record_batches
-from daybreak.export.line_batch import LineBatch
+from daybreak.export.leader_rows import read_leader_rows
 from daybreak.export.line_encoder import encoder as line_encoder
 from daybreak.export.line_encoder import runtime
-from daybreak.export.line_encoder.encoder import EncoderPool, LineEncoder, PackedRows
-from daybreak.export.ordered_lines import split_batch
-from daybreak.export.survey import survey_rows
+from daybreak.export.line_encoder.partitioner import Partitioner
+from daybreak.export.line_encoder.records import RecordLayout
+from daybreak.export.row_partition import split_batch
 from daybreak.export.work_tables import WorkTables
 from tests.parts.export_rows import naughty_strings
 
@@ -64,18 +70,27 @@ def engine() -> Iterator[Engine]:
         yield connection
 
 
-def lines(engine: Engine, monkeypatch: pytest.MonkeyPatch, *, compiled: bool, threads: int = 2) -> dict[str, bytes]:
-    """Return all ordinals and lines, joined."""
+def lines(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    compiled: bool,
+    threads: int = 2,
+    resource: Resource = EVERY_TYPE,
+) -> dict[str, bytes]:
+    """Return all client_ids, one per row, and lines, joined."""
     monkeypatch.setattr(runtime, "unavailable_reason", lambda: None if compiled else "switched off by the test")
-    joined = {"ordinals": b"", "csv": b"", "json": b""}
-    with engine.cursor() as cursor:
-        tables = WorkTables(cursor, EVERY_TYPE, "SELECT * FROM every_type")
-        survey = survey_rows(tables, LEADERS, "")
-        for batch in ordered_lines.line_batches(tables, survey, survey.leaders, ("csv", "json"), threads=threads):
-            joined["ordinals"] += bytes(batch.ordinals)
-            for kind, (offsets, content) in batch.lines.items():
-                assert len(offsets) == len(batch.ordinals) + 1
-                joined[kind] += bytes(content[offsets[0] : offsets[-1]])
+    joined = {"leaders": b"", "csv": b"", "json": b""}
+    with engine.cursor() as cursor, ThreadPoolExecutor(threads) as executor:
+        tables = WorkTables(cursor, resource, "SELECT * FROM every_type")
+        with closing(read_leader_rows(tables, LEADERS, executor, threads, lambda: None)) as rows:
+            for bundle in rows.bundles(LEADERS, ("csv", "json")):
+                for chunk in (chunk for chunks in bundle.lines for chunk in chunks):
+                    joined["leaders"] += chunk.client_id.encode() * chunk.rows
+                    for kind, content in chunk.lines.items():
+                        offsets = chunk.offsets[kind]
+                        assert (len(offsets), offsets[-1] - offsets[0]) == (chunk.rows + 1, len(content))
+                        joined[kind] += bytes(content)
     return joined
 
 
@@ -133,77 +148,62 @@ def test_texts_of_any_length_are_encoded_across_batches(engine: Engine, monkeypa
         "FROM range(9000) AS numbers(i)",
         [LEADERS],
     )
-    monkeypatch.setattr(ordered_lines, "MIN_BATCH_ROWS", 2048)
-    monkeypatch.setattr(ordered_lines, "MAX_BATCH_ROWS", 2048)
+    monkeypatch.setattr(row_partition, "BATCH_ROWS", 1000)
     expected = lines(engine, monkeypatch, compiled=False)
     assert lines(engine, monkeypatch, compiled=True, threads=3) == expected
-    # Parts that begin in the middle of a validity byte, and outputs that are full after a few rows.
-    monkeypatch.setattr(line_encoder, "MAX_INPUT_BYTES", 10_000)
+    # Groups of a few rows, and outputs that are full after a few rows.
+    monkeypatch.setattr(row_partition, "GROUP_BYTES", 10_000)
     monkeypatch.setattr(line_encoder, "OUTPUT_BYTES", 5_000)
     assert lines(engine, monkeypatch, compiled=True, threads=1) == expected
 
 
-def packed(engine: Engine, columns: Sequence[str] = EVERY_TYPE.column_names) -> Iterator[PackedRows]:
-    """Yield the rows of the table in the encoder's input format."""
-    relation = engine.sql(f"SELECT 0::INTEGER, {packed_row(columns)} FROM every_type")
-    for batch in record_batches(relation, 2048):
-        yield from split_batch(batch)
-
-
-@pytest.fixture
-def encoders(monkeypatch: pytest.MonkeyPatch) -> list[LineEncoder]:
-    """Return a list of all created encoders."""
-    created: list[LineEncoder] = []
-    begin = LineEncoder.__init__
-
-    def recording(encoder: LineEncoder, resource: Resource) -> None:
-        begin(encoder, resource)
-        created.append(encoder)
-
-    monkeypatch.setattr(LineEncoder, "__init__", recording)
-    return created
-
-
-def test_oversized_cell_enlarges_an_encoder_once(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, encoders: list[LineEncoder]
-) -> None:
-    oversized = 'ab\x01"' * 3_000_000
-    texts = ["x", oversized, "y"]
+def test_oversized_cell_is_encoded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["x", 'ab\x01"' * 3_000_000, "y"]
     insert(engine, [(number, LEADERS[0], None, text, *[None] * 10) for number, text in enumerate(texts)])
     assert lines(engine, monkeypatch, compiled=True) == lines(engine, monkeypatch, compiled=False)
-    monkeypatch.setattr(line_encoder, "MAX_POOLED_BYTES", 20 << 20)
-    encoders.clear()
-    pool = EncoderPool(EVERY_TYPE)
-    for _ in range(2):
-        for rows in packed(engine):
-            pool.encode(rows)
-    assert [encoder.memory_bytes > 20 << 20 for encoder in encoders] == [True, True, False]
 
 
-def test_lines_are_valid_while_held_and_memory_is_reused(engine: Engine, encoders: list[LineEncoder]) -> None:
-    pool = EncoderPool(EVERY_TYPE)
-
-    def encoded(text: str) -> LineBatch:
-        insert(engine, [(1, LEADERS[0], None, text, *[None] * 10)])
-        [rows] = packed(engine)
-        [batch] = pool.encode(rows)
-        return batch
-
-    first, second = encoded("first"), encoded("second")
-    assert len(encoders) == 2
-    for batch, text in ((first, b"first"), (second, b"second")):
-        assert bytes(batch.lines["csv"][1]).count(text) == bytes(batch.lines["json"][1]).count(text) == 1
-    del batch, second
-    assert b"third" in bytes(encoded("third").lines["csv"][1])
-    assert b"first" in bytes(first.lines["csv"][1])
-    assert len(encoders) == 2
+def test_key_after_other_columns_orders_the_rows(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records begin with the key, in whatever place of the file its columns are."""
+    other = replace(EVERY_TYPE, key=("TEXT_2", "DATE_1"), tie_break=("KEY",))
+    insert(
+        engine,
+        [
+            (number, LEADERS[0], None, f"text {number}", None, None, date(2026, 1, 1 + number % 5), None, None,
+             ("b", None, "a")[number % 3], *[None] * 4)
+            for number in range(50)
+        ],
+    )  # fmt: skip
+    found = lines(engine, monkeypatch, compiled=True, resource=other)
+    assert found == lines(engine, monkeypatch, compiled=False, resource=other)
+    assert found["csv"].startswith(b'10,"%s",,"text 10",,,2026-01-01,,,' % LEADERS[0].encode())
 
 
 def test_malformed_row_is_an_error(engine: Engine) -> None:
     insert(engine, [(1, LEADERS[0], *[None] * 12)])
-    [rows] = packed(engine, EVERY_TYPE.column_names[:-1])
+    layout = RecordLayout.of(EVERY_TYPE)
+    relation = engine.sql(f"SELECT {packed_row(layout.packed_columns[:-1])} FROM every_type")
+    [rows] = [rows for batch in record_batches(relation, 2048) for rows in split_batch(batch)]
     with pytest.raises(RunError, match="lock file"):
-        EncoderPool(EVERY_TYPE).encode(rows)
+        Partitioner(layout, UUID(LEADERS[0]).bytes, bytes(4), 1).partition([rows])
+
+
+# https://github.com/spaolacci/murmur3/blob/master/murmur_test.go
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", (0, 0)),
+        ("hello", (0xCBD8A7B341BD9B02, 0x5B1E906A48AE1D19)),
+        ("hello, world", (0x342FAC623A5EBC8E, 0x4CDCBC079642414D)),
+        ("19 Jan 2038 at 3:14:07 AM", (0xB89E5988B737AFFC, 0x664FC2950231B2CB)),
+        ("The quick brown fox jumps over the lazy dog.", (0xCD99481F9EE902C9, 0x695DA1A38987B6E7)),
+    ],
+)
+def test_row_hash_is_murmur3(text: str, expected: tuple[int, int]) -> None:
+    instance = runtime.Instance()
+    start, result = instance.write(text.encode()), instance.reserve(16)
+    instance.call("hash", start, len(text), result)
+    assert struct.unpack("<2Q", instance.memory[result : result + 16]) == expected
 
 
 def test_missing_library_is_reported_as_a_reason() -> None:

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export import duckdb_internals, gzip_member, leader_files, ordered_lines
+from daybreak.export import gzip_member, leader_files, row_partition, sql_lines
+from daybreak.export.duckdb_internals import record_batches
+from daybreak.export.line_encoder import runtime
 from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
 from daybreak.ports.sources import ResourceReport
@@ -228,7 +230,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.mark.parametrize(("threads", "engine_threads"), [(1, 1), (4, 3)])
-@pytest.mark.parametrize("batch_rows", [2048, 100_000])
+@pytest.mark.parametrize("batch_rows", [100, 100_000])
 def test_same_rows_produce_the_same_bytes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -238,8 +240,7 @@ def test_same_rows_produce_the_same_bytes(
     batch_rows: int,
 ) -> None:
     monkeypatch.setattr(leader_files, "PART_BYTES", 20_000)
-    monkeypatch.setattr(ordered_lines, "MIN_BATCH_ROWS", batch_rows)
-    monkeypatch.setattr(ordered_lines, "MAX_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(row_partition, "BATCH_ROWS", batch_rows)
     rows = many_rows(6000, 9)
     rows.reverse()
     files, _, _ = export(tmp_path, rows, threads=threads, engine_threads=engine_threads)
@@ -317,14 +318,10 @@ def test_fingerprint_covers_formats_and_compression(tmp_path: Path) -> None:
     assert len(found) == 4
 
 
-def test_missing_rows_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_lines, "MIN_BATCH_ROWS", 2048)
-    monkeypatch.setattr(ordered_lines, "MAX_BATCH_ROWS", 2048)
-    monkeypatch.setattr(
-        ordered_lines,
-        "record_batches",
-        lambda relation, rows: list(duckdb_internals.record_batches(relation, rows))[:-1],
-    )
+def test_missing_lines_end_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of lines is compared with the number of rows that were read before."""
+    monkeypatch.setattr(runtime, "unavailable_reason", lambda: "switched off by the test")
+    monkeypatch.setattr(sql_lines, "record_batches", lambda relation, rows: list(record_batches(relation, rows))[:-1])
     with pytest.raises(RunError, match="rows"):
         export(tmp_path, many_rows(6000, 9))
 

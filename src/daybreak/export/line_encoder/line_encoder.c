@@ -1,29 +1,20 @@
-/* Encodes packed rows as CSV records and JSON records.
+/* Encodes sorted records as CSV records and JSON records.
  *
- * tools/line-encoder compiles this to WebAssembly, so that one file runs on every machine and no pointer leaves its
- * memory. The bytes are those that line_sql.py makes in SQL; tests compare the two.
- *
- * A packed row is the result of DuckDB's `create_sort_key(..., 'ASC NULLS FIRST', ...)` over its columns: cells in
- * sequence, each a byte 1 for NULL, or a byte 2 and its value. A text is its bytes, each increased by one, and a zero.
- * An identifier is its sixteen bytes. Whole numbers, dates (days since 1970) and timestamps (microseconds since 1970)
- * are big-endian with the sign bit inverted. A boolean is one byte.
- *
- * The host (encoder.py) copies rows and constants into memory and calls `encode`. Memory is read and written sixteen
- * bytes at a time, so at least sixteen bytes of padding follow everything.
+ * The bytes are those that line_sql.py makes in SQL; tests compare the two. The host (encoder.py) copies records and
+ * constants into memory and calls `encode`.
  */
 
-#include <stdint.h>
-#include <wasm_simd128.h>
+#include "cells.h"
 
-enum { TEXT, IDENTIFIER, INTEGER, BOOLEAN, DATE, TIMESTAMP };
-enum { PRESENT = 2 };
 /* Maximum length of a cell that is not a text, including quotes. */
 enum { LONGEST_FIXED = 64 };
-/* Result of `encode` for a row with another layout. */
-enum { MALFORMED_ROW = 0xFFFFFFFF };
+/* Places of a column that follows the previous one in the record, and of LEADER_ID. Others are places in the key. */
+enum { NEXT_CELL = 0xFFFFFFFF, LEADER_ID = 0xFFFFFFFE };
+enum { MAX_KEY_CELLS = 16 };
 
 typedef struct {
   uint32_t kind;
+  uint32_t place;
   const uint8_t *csv_before;  /* bytes before the cell: a comma or nothing */
   uint32_t csv_before_bytes;
   const uint8_t *json_before; /* bytes before the value: separators and the key */
@@ -241,15 +232,13 @@ static inline int32_t four_bytes(const uint8_t *from) {
   return (int32_t)(__builtin_bswap32(value) ^ (1U << 31));
 }
 
-static const uint8_t VALUE_BYTES[] = {0, 16, 8, 1, 4, 8};
-
-/* Returns the bytes of a row's texts in each record. */
-static Size size_of_texts(const Column *columns, uint32_t column_count, const uint8_t *from) {
+/* Returns the bytes of a record's texts in each line. */
+static Size size_of_texts(const uint32_t *kinds, uint32_t cell_count, const uint8_t *from) {
   Size size = {0, 0};
-  for (uint32_t c = 0; c < column_count; c++) {
+  for (uint32_t c = 0; c < cell_count; c++) {
     if (*from++ != PRESENT) continue;
-    from += VALUE_BYTES[columns[c].kind];
-    if (columns[c].kind != TEXT) continue;
+    from += VALUE_BYTES[kinds[c]];
+    if (kinds[c] != TEXT) continue;
     for (; *from; from++) {
       uint8_t scratch[8];
       uint8_t byte = *from - 1;
@@ -261,21 +250,16 @@ static Size size_of_texts(const Column *columns, uint32_t column_count, const ui
   return size;
 }
 
-/* Whether a row fits into the remaining bytes: tested by its maximum length first, then by its exact length. */
-static inline int fits(
-    const Column *columns, uint32_t column_count, const uint8_t *from, uint32_t bytes, uint64_t fixed, Size left) {
-  uint64_t most = fixed + 6 * (uint64_t)bytes; /* A byte of text takes at most six bytes in JSON. */
-  if (most <= left.csv && most <= left.json) return 1;
-  Size size = size_of_texts(columns, column_count, from);
-  return fixed + size.csv <= left.csv && fixed + size.json <= left.json;
-}
-
-/* A call of `encode`. Row `i` is packed[bounds[i] - bounds[0]] to packed[bounds[i + 1] - bounds[0]]. */
+/* A call of `encode`. `columns` are in the order of the file, `kinds` are those of the cells of a record, whose first
+ * `key_count` cells are the key. `entries` are the sorted records, as sort.c writes them. */
 typedef struct {
   const Column *columns;
   uint32_t column_count;
-  const uint8_t *packed;
-  const int32_t *bounds;
+  const uint32_t *kinds;
+  uint32_t cell_count;
+  uint32_t key_count;
+  const uint8_t *leaders; /* identifiers by ordinal */
+  const Entry *entries;
   uint32_t row;
   uint32_t rows;
   uint8_t *csv;
@@ -285,34 +269,56 @@ typedef struct {
   uint32_t *json_bounds;
 } Task;
 
-/* Encodes rows from `row` to `rows`, or until one does not fit into the `capacity` bytes of an output. Returns the
- * first row that is not encoded, or MALFORMED_ROW. Writes the offsets of the records, one more than rows, to
- * `csv_bounds` and `json_bounds`. */
-__attribute__((export_name("encode"))) uint32_t encode(const Task *task) {
+/* Whether a row fits into the remaining bytes: tested by its maximum length first, then by its exact length. */
+static inline int fits(const Task *task, const uint8_t *from, uint32_t bytes, uint64_t fixed, Size left) {
+  uint64_t most = fixed + 6 * (uint64_t)bytes; /* A byte of text takes at most six bytes in JSON. */
+  if (most <= left.csv && most <= left.json) return 1;
+  Size size = size_of_texts(task->kinds, task->cell_count, from);
+  return fixed + size.csv <= left.csv && fixed + size.json <= left.json;
+}
+
+/* Encodes records from `row` to `rows`, or until one does not fit into the `capacity` bytes of an output. Returns the
+ * first row that is not encoded, or MALFORMED_ROW. Writes the offsets of the lines, one more than rows, to `csv_bounds`
+ * and `json_bounds`. */
+EXPORT("encode") uint32_t encode(const Task *task) {
   const Column *columns = task->columns;
   const uint32_t column_count = task->column_count, rows = task->rows, capacity = task->capacity;
-  const uint8_t *packed = task->packed;
-  const int32_t *bounds = task->bounds;
+  const uint32_t key_count = task->key_count;
+  const uint32_t *kinds = task->kinds;
   uint8_t *csv = task->csv, *json = task->json;
   uint32_t *csv_bounds = task->csv_bounds, *json_bounds = task->json_bounds, row = task->row;
   Out out = {csv, json};
   uint8_t cell[LONGEST_FIXED];
+  const uint8_t *key[MAX_KEY_CELLS];
   uint64_t fixed = 2;
   for (uint32_t c = 0; c < column_count; c++)
     fixed += LONGEST_FIXED + columns[c].csv_before_bytes + columns[c].json_before_bytes;
   *csv_bounds++ = 0;
   *json_bounds++ = 0;
   for (; row < rows; row++) {
-    const uint8_t *from = packed + (bounds[row] - bounds[0]);
-    const uint8_t *end = packed + (bounds[row + 1] - bounds[0]);
+    const uint8_t *record = task->entries[row].record;
+    const Header of = header(record);
+    const uint8_t *next = cells_of(record), *end = next + of.bytes;
     Size left = {capacity - (uint32_t)(out.csv - csv), capacity - (uint32_t)(out.json - json)};
-    if (!fits(columns, column_count, from, (uint32_t)(end - from), fixed, left)) break;
+    if (!fits(task, next, of.bytes, fixed, left)) break;
+    for (uint32_t c = 0; c < key_count; c++) {
+      key[c] = next;
+      next = cell_end(next, kinds[c]);
+    }
     for (uint32_t c = 0; c < column_count; c++) {
       const Column *column = &columns[c];
+      const int in_key = column->place != NEXT_CELL;
       out.csv = copy(out.csv, column->csv_before, column->csv_before_bytes);
       out.json = copy(out.json, column->json_before, column->json_before_bytes);
+      if (column->place == LEADER_ID) {
+        const uint8_t *leader = task->leaders + IDENTIFIER_BYTES * of.ordinal;
+        out = put_both(out, cell, (uint32_t)(identifier(cell, leader) - cell), 1, 1);
+        continue;
+      }
+      const uint8_t *from = in_key ? key[column->place] : next;
       if (*from++ != PRESENT) {
         out.json = copy(out.json, (const uint8_t *)"null            ", 4);
+        if (!in_key) next = from;
         continue;
       }
       switch (column->kind) {
@@ -320,7 +326,7 @@ __attribute__((export_name("encode"))) uint32_t encode(const Task *task) {
           Step step = put_text(out, from);
           out = step.out;
           from = step.from;
-          continue;
+          break;
         }
         case IDENTIFIER:
           out = put_both(out, cell, (uint32_t)(identifier(cell, from) - cell), 1, 1);
@@ -341,9 +347,9 @@ __attribute__((export_name("encode"))) uint32_t encode(const Task *task) {
           out = put_both(out, cell, (uint32_t)(timestamp(cell, eight_bytes(from)) - cell), 0, 1);
           break;
       }
-      from += VALUE_BYTES[column->kind];
+      if (!in_key) next = from + VALUE_BYTES[column->kind];
     }
-    if (from != end) return MALFORMED_ROW;
+    if (next != end) return MALFORMED_ROW;
     *out.csv++ = '\n';
     *out.json++ = '}';
     *csv_bounds++ = (uint32_t)(out.csv - csv);

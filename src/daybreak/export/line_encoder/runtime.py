@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from daybreak.domain.errors import RunError
 
 if TYPE_CHECKING:
     import wasmtime
 
 _PAGE_BYTES = 1 << 16
+# The compiled code reads and writes sixteen bytes at a time, so it can access bytes after the end of its data.
+_PADDING_BYTES = 64
+_MALFORMED_ROW = 0xFFFFFFFF
 
 
 @cache
 def unavailable_reason() -> str | None:
-    """Return why the compiled encoder cannot run on this machine, None when it can.
+    """Return why the compiled code cannot run on this machine, None when it can.
 
     It needs the library wasmtime and a system that lets a process create executable memory.
     """
     try:
-        EncoderInstance()
+        Instance()
     except (ImportError, OSError, RuntimeError) as error:
         return str(error) or type(error).__name__
     except Exception as error:  # wasmtime's own error has no base class but Exception
@@ -45,33 +51,44 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
     return engine, wasmtime.Module(engine, code)
 
 
-class EncoderInstance:
-    """An instance of the compiled encoder with its own memory. `start` is the first byte that callers may use."""
+class Instance:
+    """An instance of the compiled code with its own memory. The memory from `free` on is not assigned."""
 
     def __init__(self) -> None:
         import wasmtime
 
         engine, module = _module()
         self._store = wasmtime.Store(engine)
-        exports = wasmtime.Instance(self._store, module, []).exports(self._store)
-        memory, encode = exports["memory"], exports["encode"]
-        assert isinstance(memory, wasmtime.Memory)
-        assert isinstance(encode, wasmtime.Func)
-        self._memory, self._encode = memory, encode
-        self.start = self.memory_bytes = int(self._memory.data_len(self._store))
+        exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
+        self._exports: Mapping[str, Any] = exports
+        self._memory: wasmtime.Memory = exports["memory"]
+        self.free = self.memory_bytes = int(self._memory.data_len(self._store))
+        self.memory = self._view()
 
-    def encode(self, task_address: int) -> int:
-        """Call the function `encode` of line_encoder.c with the address of a Task. Return its result, unsigned."""
-        return int(self._encode(self._store, task_address)) & 0xFFFFFFFF
+    def call(self, function: str, *arguments: int) -> int:
+        """Call an exported function. Raises RunError for a row of unexpected layout."""
+        result = self._exports[function](self._store, *arguments)
+        if result is not None and result & 0xFFFFFFFF == _MALFORMED_ROW:
+            raise RunError("A packed row has an unexpected layout. Install the DuckDB version of the lock file.")
+        return int(result or 0)
 
-    def grow(self, size_bytes: int) -> None:
-        """Enlarge the memory to at least `size_bytes`. Existing views become invalid."""
-        missing = size_bytes - self.memory_bytes
+    def reserve(self, size_bytes: int) -> int:
+        """Assign memory and return its address. Enlarges the memory if necessary, which invalidates earlier views."""
+        address = self.free
+        self.free = (address + size_bytes + _PADDING_BYTES) & ~15
+        missing = self.free + _PADDING_BYTES - self.memory_bytes
         if missing > 0:
             self._memory.grow(self._store, -(-missing // _PAGE_BYTES))
             self.memory_bytes = int(self._memory.data_len(self._store))
+            self.memory = self._view()
+        return address
 
-    def view(self) -> memoryview:
-        """Return a view of the memory, valid until it grows."""
+    def write(self, content: bytes | memoryview) -> int:
+        """Assign memory, and copy the content to it. Return its address."""
+        address = self.reserve(len(content))
+        self.memory[address : address + len(content)] = content
+        return address
+
+    def _view(self) -> memoryview:
         address = ctypes.addressof(self._memory.data_ptr(self._store).contents)
         return memoryview((ctypes.c_ubyte * self.memory_bytes).from_address(address)).cast("B")

@@ -46,7 +46,7 @@ def split_leaders(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[list[Lead
         kinds = groupby(leader_rows, key=lambda row: _cell("kind", *row))
         _, totals = next(kinds)
         ranges = [msgspec.json.decode(_cell("totals", *row), type=LeaderRange) for row in totals]
-        yield ranges, (_chunk(*row) for _, lines in kinds for row in lines)
+        yield ranges, (_chunk(ranges[0].totals.client_id, *row) for _, lines in kinds for row in lines)
 
 
 def _row(
@@ -60,11 +60,11 @@ def _cell(name: str, batch: pa.RecordBatch, index: int) -> Any:
     return batch.column(name)[index].as_py()
 
 
-def _chunk(batch: pa.RecordBatch, index: int) -> LeaderChunk:
-    """Return a chunk with views into the batch. The batch is the owner of the views."""
+def _chunk(client_id: str, batch: pa.RecordBatch, index: int) -> LeaderChunk:
+    """Return a chunk with the lines of a row."""
     lines = {
-        kind: memoryview(batch.column(kind)[index].as_buffer()).cast("B")
+        kind: memoryview(batch.column(kind)[index].as_py())
         for kind in ("csv", "json")
         if batch.column(kind)[index].is_valid
     }
-    return LeaderChunk(0, _cell("row_count", batch, index), lines, batch)
+    return LeaderChunk(client_id, _cell("row_count", batch, index), lines)

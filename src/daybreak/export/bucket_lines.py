@@ -1,0 +1,143 @@
+"""Lines of buckets, in file order: neighboring small buckets together, and a bucket that is too large in parts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from daybreak.export.bounded_map import bounded_map
+from daybreak.export.buckets import Segment, SpilledSegment, read_segments
+from daybreak.export.leader_chunks import LeaderChunk, LineBundle
+from daybreak.export.line_encoder.encoder import BucketEncoder
+from daybreak.export.line_encoder.partitioner import Divider, Slices
+from daybreak.export.line_encoder.records import HEADER
+from daybreak.export.row_partition import RowPartition
+
+_MAX_BUCKET_BYTES = 16 << 20
+_MIN_BUCKET_BYTES = 1 << 20
+_MAX_POOLED_BYTES = 64 << 20
+_CONTENT_BYTES = 1 << 20
+_SAMPLES, _SAMPLE_BYTES, _SAMPLED_BYTES = 32, 256, 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Records of neighboring Leaders, whose ordinals are in `ordinals`. `segments` are removed when they are read."""
+
+    ordinals: range
+    segments: deque[Segment]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(len, self.segments))
+
+
+class BucketLines:
+    """Encodes the buckets of a partition. The lines of Leaders that are not `wanted` are left out."""
+
+    def __init__(self, partition: RowPartition, wanted: Collection[str], executor: Executor, threads: int) -> None:
+        self._partition, self._executor, self._threads = partition, executor, threads
+        self._skipped = bytes(leader not in wanted for leader in partition.leaders)
+        self._max_bytes = max(_MIN_BUCKET_BYTES, min(_MAX_BUCKET_BYTES, partition.buckets.max_bytes // (8 * threads)))
+        self._encoders: deque[BucketEncoder] = deque()
+
+    def bundles(self) -> Iterator[LineBundle]:
+        """Yield the lines of wanted Leaders in order. Small buckets are combined."""
+        buckets = self._partition.buckets
+        pending: list[Bucket] = []
+        for number, size_bytes in enumerate(buckets.sizes):
+            ordinals = self._partition.ordinals(number)
+            bucket = Bucket(ordinals, buckets.take(number))
+            if all(self._skipped[ordinals.start : ordinals.stop]):
+                continue
+            if pending and sum(one.size_bytes for one in pending) + size_bytes > self._max_bytes:
+                yield self._bundle(pending)
+                pending = []
+            pending.append(bucket)
+        if pending:
+            yield self._bundle(pending)
+
+    def _bundle(self, buckets: Sequence[Bucket]) -> LineBundle:
+        ordinals = range(buckets[0].ordinals.start, buckets[-1].ordinals.stop)
+        bucket = Bucket(ordinals, deque(segment for one in buckets for segment in one.segments))
+        is_large = bucket.size_bytes > self._max_bytes
+        return LineBundle(self._lines_in_parts(bucket) if is_large else self._lines(bucket), is_large)
+
+    def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
+        """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
+        try:
+            encoder = self._encoders.pop()
+        except IndexError:
+            encoder = BucketEncoder(self._partition.layout, self._partition.identifiers, self._skipped)
+
+        def read(buffer: memoryview) -> None:
+            read_segments(bucket.segments, buffer)
+
+        for chunks in encoder.encode(bucket.ordinals, bucket.size_bytes, read):
+            yield [LeaderChunk(self._partition.leaders[chunk[0]], *chunk[1:]) for chunk in chunks]
+        if encoder.memory_bytes <= _MAX_POOLED_BYTES:
+            self._encoders.append(encoder)
+
+    def _lines_in_parts(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
+        """Yield the lines of a bucket in order. Its parts are encoded in parallel."""
+
+        def encode(part: Bucket) -> list[LeaderChunk]:
+            return [chunk.copy() for chunks in self._lines(part) for chunk in chunks]
+
+        return bounded_map(self._executor, encode, self._parts(bucket), self._threads + 1)
+
+    def _parts(self, bucket: Bucket) -> Iterator[Bucket]:
+        """Divide a bucket into parts in order, of about a quarter of the maximum size."""
+        size_bytes = bucket.size_bytes
+        samples = sorted({sample for segment in bucket.segments for sample in _samples(segment)})
+        count = min(-(-4 * size_bytes // self._max_bytes), len(samples))
+        splitters = [samples[place * len(samples) // count] for place in range(1, count)]
+        divider_of = deque([Divider(splitters, self._partition.layout)])
+
+        def divide(records: bytes) -> Slices:
+            try:
+                divider = divider_of.pop()
+            except IndexError:
+                divider = Divider(splitters, self._partition.layout)
+            slices = divider.divide(records)
+            divider_of.append(divider)
+            return slices
+
+        parts = self._partition.buckets.like(count)
+        for slices in bounded_map(self._executor, divide, _contents(bucket.segments), self._threads + 1):
+            parts.add(slices)
+        for number, part_bytes in enumerate(parts.sizes):
+            part = Bucket(bucket.ordinals, parts.take(number))
+            # A part as large as the whole has equal rows only.
+            if part_bytes > self._max_bytes and part_bytes < size_bytes:
+                yield from self._parts(part)
+            elif part_bytes:
+                yield part
+
+
+def _samples(segment: Segment) -> Iterator[tuple[int, bytes]]:
+    """Yield the ordinals and the first bytes of a few records."""
+    if isinstance(segment, SpilledSegment):
+        segment = segment.spill.read(segment.position, min(len(segment), _SAMPLED_BYTES))
+    at = 0
+    for _ in range(_SAMPLES):
+        if at + HEADER.size > len(segment):
+            break
+        size, ordinal = HEADER.unpack_from(segment, at)
+        at += HEADER.size
+        yield ordinal, segment[at : min(at + size, at + _SAMPLE_BYTES)]
+        at += size
+
+
+def _contents(segments: deque[Segment]) -> Iterator[bytes]:
+    """Yield the records of segments, short ones together, and remove them."""
+    pending: list[bytes] = []
+    while segments:
+        segment = segments.popleft()
+        pending.append(segment if isinstance(segment, bytes) else segment.spill.read(segment.position, segment.size))
+        if sum(map(len, pending)) >= _CONTENT_BYTES:
+            yield b"".join(pending)
+            pending = []
+    yield b"".join(pending)

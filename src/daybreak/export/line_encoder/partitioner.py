@@ -1,0 +1,136 @@
+"""Divides rows among buckets with the compiled code, and computes the totals of every Leader on the way."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, packed_texts, write_words
+from daybreak.export.line_encoder.runtime import Instance
+
+_CELL = struct.Struct("<4I2Q")
+_TOTALS_WORDS = 4
+
+Slices = list[tuple[int, bytes]]
+"""Records by bucket, in the order of the buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Neighboring packed rows: row `i` is `content[offsets[i] - offsets[0]:offsets[i + 1] - offsets[0]]`. `offsets` are
+    int32. Keep a reference to `owner` while a view is in use.
+    """
+
+    offsets: memoryview
+    content: memoryview
+    owner: object
+
+
+class _Scatter:
+    """The struct Scatter of partition.c, at `address`."""
+
+    def __init__(self, instance: Instance, buckets: int) -> None:
+        self._instance, self._buckets = instance, buckets
+        self._sizes_at = instance.reserve(4 * buckets)
+        self.address = instance.reserve(24)
+
+    def begin(self, rows: int) -> None:
+        """Begin with up to `rows` records."""
+        instance = self._instance
+        self._rows_at = instance.reserve(4 * rows)
+        places_at = instance.reserve(4 * rows)
+        instance.memory[self._sizes_at : self._sizes_at + 4 * self._buckets] = bytes(4 * self._buckets)
+        write_words(instance, self.address, self._rows_at, places_at, 0, self._buckets, self._sizes_at)
+
+    def finish(self) -> Slices:
+        """Return the records by bucket."""
+        instance = self._instance
+        sizes = instance.memory[self._sizes_at : self._sizes_at + 4 * self._buckets].cast("I")
+        output = instance.reserve(sum(sizes))
+        write_words(instance, self.address + 20, output)
+        instance.call("scatter", self.address)
+        memory, slices, start = instance.memory, [], 0
+        ends = memory[self._sizes_at : self._sizes_at + 4 * self._buckets].cast("I").tolist()
+        for bucket, end in enumerate(ends):
+            if end > start:
+                slices.append((bucket, bytes(memory[output + start : output + end])))
+                start = end
+        return slices
+
+
+class Partitioner:
+    """Divides packed rows among buckets by Leader. `leaders` are the identifiers of all Leaders, sixteen bytes each, in
+    the order of their ordinals; `bucket_of` has the bucket of each as uint32.
+    """
+
+    def __init__(self, layout: RecordLayout, leaders: bytes, bucket_of: bytes, buckets: int) -> None:
+        self._instance = instance = Instance()
+        self._count = count = len(leaders) // 16
+        self._cells = len(layout.cells)
+        texts = [packed_texts(column.allowed) for column in layout.cells]
+        cells = b"".join(
+            _CELL.pack(KINDS[column.type], instance.write(text), len(text), 0, 0, 0)
+            for column, text in zip(layout.cells, texts, strict=True)
+        )
+        slots = 1 << (2 * count + 1).bit_length()
+        self._cells_at = instance.write(cells)
+        leaders_at, buckets_at = instance.write(leaders), instance.write(bucket_of)
+        self._totals_at = instance.write(bytes(8 * _TOTALS_WORDS * (count + 1)))
+        slots_at = instance.write(bytes(4 * slots))
+        self._scatter = _Scatter(instance, buckets)
+        self._task_at = instance.reserve(48)
+        write_words(
+            instance, self._task_at, self._cells_at, self._cells, count, leaders_at, buckets_at, self._totals_at,
+            slots_at, slots - 1, self._scatter.address,
+        )  # fmt: skip
+        instance.call("number_leaders", self._task_at)
+        self._fixed = instance.free
+
+    def partition(self, batches: Sequence[PackedRows]) -> Slices:
+        """Return the records of known Leaders by bucket. Raises RunError for a malformed row."""
+        instance = self._instance
+        instance.free = self._fixed
+        self._scatter.begin(sum(len(batch.offsets) - 1 for batch in batches))
+        for batch in batches:
+            packed_at = instance.write(batch.content)
+            offsets_at = instance.write(batch.offsets.cast("B"))
+            write_words(instance, self._task_at + 36, packed_at, offsets_at, len(batch.offsets) - 1)
+            instance.call("read_rows", self._task_at)
+        return self._scatter.finish()
+
+    def totals(self) -> memoryview:
+        """Return rows, bytes and the two hash sums of every Leader, and then of unknown Leaders, as uint64."""
+        return self._instance.memory[self._totals_at : self._totals_at + 8 * _TOTALS_WORDS * (self._count + 1)].cast(
+            "Q"
+        )
+
+    def cell_counts(self) -> Iterator[tuple[int, int]]:
+        """Yield for each cell of a record how often it has a value, and how often an unexpected one."""
+        cells = self._instance.memory[self._cells_at : self._cells_at + _CELL.size * self._cells]
+        for *_, present, unexpected in _CELL.iter_unpack(cells):
+            yield present, unexpected
+
+
+class Divider:
+    """Divides records at splitters, one less than buckets: sorted pairs of an ordinal and the first bytes of cells."""
+
+    def __init__(self, splitters: Sequence[tuple[int, bytes]], layout: RecordLayout) -> None:
+        self._instance = instance = Instance()
+        self._least_record_bytes = HEADER.size + len(layout.cells)
+        addresses = [instance.write(HEADER.pack(len(cells), ordinal) + cells) for ordinal, cells in splitters]
+        table_at = instance.write(struct.pack(f"<{len(addresses)}I", *addresses))
+        self._scatter = _Scatter(instance, len(splitters) + 1)
+        self._task_at = instance.reserve(16)
+        write_words(instance, self._task_at, 0, 0, table_at, self._scatter.address)
+        self._fixed = instance.free
+
+    def divide(self, records: bytes) -> Slices:
+        """Return records by bucket."""
+        instance = self._instance
+        instance.free = self._fixed
+        self._scatter.begin(len(records) // self._least_record_bytes)
+        start = instance.write(records)
+        write_words(instance, self._task_at, start, start + len(records))
+        instance.call("divide", self._task_at)
+        return self._scatter.finish()

@@ -1,0 +1,173 @@
+"""Rows by Leader: buckets of any size, spilled or not, and SQL produce the same files."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from daybreak.domain.errors import RunError
+from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
+from daybreak.export.buckets import Buckets, Spill
+from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder.encoder import BucketEncoder
+from daybreak.export.resource_export import export_resource
+from daybreak.export.results import ExportResults
+from daybreak.ports.sources import ResourceReport
+from tests.parts.export_rows import MemorySink, SampleRows, export_job, sample_rows
+
+CUSTOM = "custom_member_data"
+LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(6)]
+Files = dict[tuple[str, str, str], bytes]
+
+
+def member(number: int) -> str:
+    return f"{number % 997:08x}-1111-4111-8111-{number:012x}"
+
+
+def uneven_rows() -> list[tuple[str, str, str, str | None]]:
+    """Return rows: Leader 1 has some wide rows, Leader 4 only wide rows, all rows of Leader 2 are of one Member, and
+    those of Leader 3 are equal.
+    """
+    found: list[tuple[str, str, str, str | None]] = []
+    for number in range(1800):
+        leader = number % 6
+        if leader == 2:
+            found.append((member(7), LEADERS[2], f"field {number}", "x" * 40))
+        elif leader == 3:
+            found.append((member(7), LEADERS[3], "field", "z" * 40))
+        elif leader == 4:
+            found.append((member(number), LEADERS[4], "note", "y" * 2_000))
+        elif leader == 1 and number % 3 == 1:
+            found.append((member(number), LEADERS[1], "note", '"' * 1_700))
+        else:
+            found.append((member(number), LEADERS[leader], "field", None))
+    return found
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Iterator[SampleRows]:
+    with sample_rows(tmp_path, {CUSTOM: uneven_rows()}, LEADERS) as opened:
+        yield opened
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of the size of each bucket that the compiled encoder encodes."""
+    sizes: list[int] = []
+    sort = BucketEncoder._sort
+
+    def recording(encoder: BucketEncoder, ordinals: range, size_bytes: int, read: object) -> object:
+        sizes.append(size_bytes)
+        return sort(encoder, ordinals, size_bytes, read)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BucketEncoder, "_sort", recording)
+    return sizes
+
+
+def export(rows: SampleRows, *formats: str) -> tuple[Files, ResourceReport]:
+    sink = MemorySink()
+    report = export_resource(rows, export_job(CUSTOM, formats or ("csv", "json")), sink, ExportResults())
+    return sink.files, report
+
+
+def limit_buckets(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
+    monkeypatch.setattr(bucket_lines, "_MIN_BUCKET_BYTES", max_bytes)
+    monkeypatch.setattr(bucket_lines, "_MAX_BUCKET_BYTES", max_bytes)
+    monkeypatch.setattr(bucket_lines, "_CONTENT_BYTES", max_bytes)
+
+
+@pytest.mark.parametrize("max_bytes", [500_000, 20_000, 3_000])
+@pytest.mark.parametrize("buckets", [1, 4, 256])
+def test_buckets_do_not_change_the_bytes(
+    rows: SampleRows, monkeypatch: pytest.MonkeyPatch, encoded: list[int], max_bytes: int, buckets: int
+) -> None:
+    """Leaders that are larger than a bucket are divided."""
+    whole, _ = export(rows)
+    assert {leader for leader, _, _ in whole} == {"", *LEADERS}
+    monkeypatch.setattr(leader_rows, "_MAX_BUCKETS", buckets)
+    monkeypatch.setattr(row_partition, "GROUP_BYTES", 30_000)
+    limit_buckets(monkeypatch, max_bytes)
+    encoded.clear()
+    found, _ = export(rows)
+    assert found == whole
+    if max_bytes == 20_000:
+        assert len(encoded) > 30
+        equal_rows = 300 * (8 + 17 + 7 + 42)
+        assert max(size for size in encoded if size != equal_rows) <= max_bytes
+
+
+@pytest.mark.parametrize("max_bytes", [16 << 20, 20_000])
+def test_spilled_buckets_do_not_change_the_bytes(
+    rows: SampleRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    whole, report = export(rows)
+    assert report.spill_bytes == 0
+    files = set(tmp_path.rglob("*"))
+    monkeypatch.setattr(row_partition, "GROUP_BYTES", 30_000)
+    monkeypatch.setattr(leader_rows, "memory_limit_bytes", lambda _: 100_000)
+    limit_buckets(monkeypatch, max_bytes)
+    found, report = export(rows)
+    assert found == whole
+    assert report.spill_bytes > 400_000
+    assert set(tmp_path.rglob("*")) == files
+
+
+def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:
+    spill = Spill(tmp_path)
+    buckets = Buckets(2, 10, spill)
+    buckets.add([(0, b"first"), (1, b"0123456789")])
+    assert spill.bytes == 10
+    assert spill._file is not None
+    found = os.fstat(spill._file.fileno())
+    assert (stat.S_IMODE(found.st_mode), found.st_nlink) == (0o600, 0)
+    assert list(tmp_path.iterdir()) == []
+    [segment] = buckets.take(1)
+    assert not isinstance(segment, bytes)
+    assert spill.read(segment.position, len(segment)) == b"0123456789"
+    spill.close()
+
+
+def test_full_disk_names_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", full)
+    with closing(Spill(tmp_path)) as spill, pytest.raises(RunError, match=r"snapshot\.temp_dir") as raised:
+        Buckets(1, 10, spill).add([(0, b"0123456789a")])
+    assert raised.value.code == "disk_short"
+
+
+def test_unexpected_sort_key_layout_falls_back_to_sql(
+    rows: SampleRows, encoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = export(rows)
+    assert encoded
+    encoded.clear()
+    # A later version of DuckDB may pack rows differently. Another order of NULLs simulates such a change.
+    monkeypatch.setattr(duckdb_internals, "_SORT_KEY_ORDER", "'ASC NULLS LAST'")
+    with capture_logs() as log:
+        found = export(rows)
+    assert encoded == []
+    assert found == expected
+    [warning] = log
+    assert (warning["event"], warning["log_level"]) == ("export.encoder_unusable", "warning")
+    assert "create_sort_key returned" in warning["reason"]
+
+
+def test_sql_encodes_the_lines_without_the_library(
+    rows: SampleRows, encoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = export(rows)
+    encoded.clear()
+    monkeypatch.setattr(runtime, "unavailable_reason", lambda: "switched off by the test")
+    assert export(rows) == expected
+    assert encoded == []
+    assert b'""""' in gzip.decompress(expected[0][LEADERS[1], CUSTOM, "csv"])
