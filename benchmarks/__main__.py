@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import members, memory, page, postgresql, resources, shapes
+from benchmarks import database_sync, members, memory, page, postgresql, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
 from benchmarks.serving import job as serving
@@ -21,6 +21,7 @@ JOBS: tuple[Job, ...] = (
     resources.JOB,
     shapes.JOB,
     memory.JOB,
+    database_sync.JOB,
     serving.JOB,
 )
 """Jobs in the order of the page. To add a job, write a module that creates it and add it here."""

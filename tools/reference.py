@@ -106,7 +106,10 @@ def client() -> str:
     parts.append("## Python package `daybreak_client`\n")
     for name in daybreak_client.__all__:
         exported = getattr(daybreak_client, name)
-        parts.append(f"### {name}\n\n{_paragraphs(inspect.getdoc(exported) or '')}")
+        parts.append(f"### {name}\n")
+        if inspect.isfunction(exported):
+            parts.append(f"```text\n{name}{_arguments(exported)}\n```\n")
+        parts.append(_paragraphs(inspect.getdoc(exported) or ""))
         if is_dataclass(exported):
             parts.append(table(("Field", "Type"), ((f"`{each.name}`", f"`{each.type}`") for each in fields(exported))))
         methods = list(_public_methods(exported))
@@ -124,9 +127,13 @@ def _public_methods(exported: type) -> Iterator[tuple[str, str]]:
         if isinstance(method, property):
             yield f"`{name}`", about
             continue
-        # `from __future__ import annotations` makes annotations strings, which are shown in quotes.
-        arguments = re.sub(r"'|\bself(, )?", "", str(inspect.signature(method)).partition(" -> ")[0])
-        yield f"`{exported.__name__ if name == '__init__' else name}{arguments}`", about
+        yield f"`{exported.__name__ if name == '__init__' else name}{_arguments(method)}`", about
+
+
+def _arguments(function: Callable[..., Any]) -> str:
+    """Return the arguments of a function or method in parentheses."""
+    # `from __future__ import annotations` makes annotations strings, which are shown in quotes.
+    return re.sub(r"'|\bself(, )?", "", str(inspect.signature(function)).partition(" -> ")[0])
 
 
 def _verb(full_name: str, command: Any) -> Iterator[str]:

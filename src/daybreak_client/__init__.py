@@ -3,15 +3,27 @@
 The command `daybreak` is built on it; see `daybreak --help`.
 """
 
-from daybreak_client.errors import ClientError, Damaged, Late, NotPublished, Refused, Unreachable, WrongUse
+from daybreak_client.database_sync import Callbacks, ResourceResult, SyncResult, sync
+from daybreak_client.errors import (
+    ClientError,
+    Damaged,
+    DatabaseFailed,
+    Late,
+    NotPublished,
+    Refused,
+    Unreachable,
+    WrongUse,
+)
 from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, Daybreak, FetchResult
 
 __all__ = [
     "Account",
     "AccountFiles",
+    "Callbacks",
     "ClientError",
     "Damaged",
+    "DatabaseFailed",
     "Daybreak",
     "FetchResult",
     "Late",
@@ -19,6 +31,9 @@ __all__ = [
     "PublishedFile",
     "PublishedSnapshot",
     "Refused",
+    "ResourceResult",
+    "SyncResult",
     "Unreachable",
     "WrongUse",
+    "sync",
 ]

@@ -64,7 +64,25 @@ class Connection:
         Redirects are not followed; their body is parsed. Raises Refused, Unreachable, and WrongUse for a response that
         does not come from Daybreak.
         """
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        response = self._send(method, path, {} if token is None else _bearer(token), body)
+        return _parsed(response, parse)
+
+    def request_if_changed(
+        self, path: str, parse: Callable[[Any, str], T], *, token: str, etag: str | None
+    ) -> T | None:
+        """Request JSON unless it still has this entity tag, and return `parse(JSON, entity tag)`, else None.
+
+        Raises Refused, Unreachable, WrongUse.
+        """
+        condition = {} if etag is None else {"If-None-Match": etag}
+        response = self._send("GET", path, {**_bearer(token), **condition}, None)
+        if response.status_code == httpx.codes.NOT_MODIFIED:
+            return None
+        return _parsed(response, lambda value: parse(value, response.headers.get("ETag", "")))
+
+    def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, object] | None
+    ) -> httpx.Response:
         url = self.address + path
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
@@ -75,8 +93,8 @@ class Connection:
                     raise Unreachable(f"{self.address} does not answer: {_text_of(fault)}.") from fault
                 time.sleep(_backoff(attempts_left))
                 continue
-            if response.is_success or response.is_redirect:
-                return _parsed(response, parse)
+            if response.is_success or response.is_redirect or response.status_code == httpx.codes.NOT_MODIFIED:
+                return response
             wait = _retry_wait(response, attempts_left)
             if wait is None:
                 raise _error_of(response)
@@ -115,6 +133,10 @@ class Connection:
         if self.address.startswith("https:") and not absolute.startswith("https:"):
             raise Unreachable("The service returned a link without https. Ask its operator to correct base_url.")
         return absolute
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _validated(address: str, *, plain_http: bool) -> str:

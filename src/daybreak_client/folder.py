@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
-from daybreak_client.errors import Damaged, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, Damaged, Unreachable, WrongUse
 from daybreak_client.published import PublishedFile
 
 # (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer is interrupted.
@@ -82,16 +82,19 @@ class _Downloader:
                 if damaged > 1:
                     raise Damaged(f"{file.name} was received twice with content that differs from the published file.")
                 size = 0
+            problem: ClientError = Damaged(f"{file.name} was received incomplete several times.")
             try:
                 self._resume(partial, file, size)
             except OSError as fault:
                 # The error of a failed write has no file name.
                 fault.filename = fault.filename or str(partial)
                 raise
-            except Unreachable:
-                failures = 0 if _size_bytes(partial) > size else failures + 1
-                if failures >= _MAX_ATTEMPTS_WITHOUT_PROGRESS:
-                    raise
+            except Unreachable as interruption:
+                problem = interruption
+            failures = 0 if _size_bytes(partial) > size else failures + 1
+            if failures >= _MAX_ATTEMPTS_WITHOUT_PROGRESS:
+                raise problem
+            if failures or isinstance(problem, Unreachable):
                 self.stop.wait(_FIRST_WAIT_SECONDS * 2.0**failures)
 
     def _resume(self, partial: Path, file: PublishedFile, offset: int) -> None:
@@ -166,7 +169,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise WrongUse(f"{folder}: another fetch is running in this folder. Wait until it ends.") from None
+            raise WrongUse(f"{folder}: another process updates this folder. Wait until it ends.") from None
         yield
     finally:
         os.close(handle)

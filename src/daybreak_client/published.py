@@ -39,6 +39,11 @@ class PublishedFile:
     sha256: str
     content_sha256: str
 
+    @property
+    def is_delta(self) -> bool:
+        """Whether the file contains changes instead of all rows."""
+        return ".delta." in self.name
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:

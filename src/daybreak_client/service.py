@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Refused, Unreachable, WrongUse
+from daybreak_client.feed import Feed, parse_feed
 from daybreak_client.folder import ProgressCallback, locked, make_private_folder, missing_files, update_folder
 from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
@@ -23,6 +24,7 @@ from daybreak_client.published import (
     parse_link,
     parse_manifest,
 )
+from daybreak_client.tables import Table, parse_tables
 
 _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
@@ -30,6 +32,7 @@ _SCHEMA = "/download/v1/schema"
 API_TOKEN_PREFIX = "service_api_"  # noqa: S105 - a prefix, not a token
 _MAX_SNAPSHOT_CHANGES = 3
 _MAX_CODES = 3
+_MISSING = (404, 410)
 
 
 class Daybreak:
@@ -151,6 +154,11 @@ class AccountFiles:
         self._connection = connection
         self._token = token
 
+    @property
+    def address(self) -> str:
+        """URL of the service, without a final slash."""
+        return self._connection.address
+
     def published(self) -> PublishedSnapshot:
         """Return the current snapshot. Raises NotPublished, Refused, Unreachable."""
         return self._connection.request("GET", f"{_FILES}/{self.client_id}", parse_manifest, token=self._token)
@@ -194,23 +202,50 @@ class AccountFiles:
                 provenance.check(folder, force=force)
                 try:
                     downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)
-                except _SnapshotChangedError:
+                except SnapshotChanged:
                     continue
                 provenance.save(folder, files)
             return FetchResult(published, files, downloaded)
         raise Unreachable("New snapshots were published repeatedly during the fetch. Try again later.")
 
+    def feed(self, since: int | None = None, etag: str | None = None) -> Feed | None:
+        """Return the feed of deltas, with the entries after version `since`; None if it still has this `etag`.
+
+        A `since` outside the chain returns a feed with `closed_reason`. Raises NotPublished, Refused, Unreachable.
+        """
+        query = "" if since is None else f"?since={since}"
+        path = f"{_FILES}/{self.client_id}/deltas{query}"
+        try:
+            return self._connection.request_if_changed(path, parse_feed, token=self._token, etag=etag)
+        except Refused as refusal:
+            if refusal.code != "chain_closed":
+                raise
+            return Feed(closed_reason=refusal.message)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the columns and keys of the resources. Raises Unreachable, WrongUse."""
+        return self._connection.request("GET", _SCHEMA, parse_tables)
+
+    def download(self, folder: Path, files: Sequence[PublishedFile], on_progress: ProgressCallback) -> None:
+        """Download files to a folder that the caller has locked, and compare their digests.
+
+        Raises SnapshotChanged when the service replaced one of them, Refused, Unreachable, Damaged.
+        """
+        update_folder(folder, files, self._download, on_progress)
+
     @contextlib.contextmanager
     def _download(self, file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
-        issued = self._issued(file)
-        if issued.sha256 != file.sha256:
-            raise _SnapshotChangedError
         try:
+            issued = self._issued(file)
+            if issued.sha256 != file.sha256:
+                raise SnapshotChanged
             with self._connection.download(issued.url, offset) as content:
                 yield content
         except Refused as refusal:
-            if refusal.code == "file_gone":
-                raise _SnapshotChangedError from refusal
+            # A delta that is not kept is an unknown path.
+            withdrawn = file.is_delta and refusal.status in _MISSING
+            if withdrawn or refusal.code == "file_gone":
+                raise SnapshotChanged from refusal
             raise
 
     def _issued(self, file: PublishedFile) -> Issued:
@@ -240,5 +275,5 @@ def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:
     """Ignore progress."""
 
 
-class _SnapshotChangedError(Exception):
-    """Another snapshot was published, which replaces the requested file."""
+class SnapshotChanged(Exception):
+    """Another snapshot was published, or a delta was withdrawn, so that the requested file no longer exists."""

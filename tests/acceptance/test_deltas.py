@@ -5,60 +5,23 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
 from daybreak.domain.audit import AuditQuery
-from daybreak.filestore.local_disk import LocalDisk
-from daybreak.snapshots.run import run_manually
-from daybreak.snapshots.run_context import RunContext
-from daybreak.sources.duckdb import DuckdbSource
 from tests.acceptance.conftest import new_installation
-from tests.acceptance.installation import LEADERS, MAYA, NORTH, NOT_EXPORTED, VIC, Installation
+from tests.acceptance.daily_builder import Builder
+from tests.acceptance.installation import LEADERS, MAYA, NORTH, NOT_EXPORTED, VIC
 from tests.acceptance.service import Service, serving
-from tests.configured import DEFAULTS, configured
 from tests.reference import deltas as reference
 from tests.reference.days import ChangingPlatform
-from tests.reference.platforms import write_parquet
 
 DAYS = 3
-
-
-@dataclass
-class Builder:
-    """Builder of an installation. `platform` changes every day."""
-
-    installation: Installation
-    platform: ChangingPlatform
-    folder: Path
-    runs: int = 0
-
-    def publish(self) -> None:
-        """Publish the files of the platform."""
-        self.runs += 1
-        location = self.folder / f"platform{self.runs}"
-        write_parquet(self.platform.tables, location)
-        with closing(self.installation.state()) as state:
-            source = DuckdbSource(
-                location, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=self.folder / "spill"
-            )
-            context = RunContext(
-                state=state, store=LocalDisk(self.installation.files_folder), source=source,
-                settings=configured(DEFAULTS, guard={"enabled": False}, snapshot={"verify_deltas": 1.0}),
-                builder="test", clock=lambda: datetime.now(UTC), ticks=time.monotonic, new_id=lambda: str(uuid.uuid4()),
-            )  # fmt: skip
-            assert run_manually(context).state == "published"
 
 
 @pytest.fixture(scope="module")

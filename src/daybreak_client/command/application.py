@@ -14,6 +14,7 @@ from daybreak_client.command.help_text import epilogue
 from daybreak_client.command.login import login, logout
 from daybreak_client.command.output import print_note
 from daybreak_client.command.schema import schema
+from daybreak_client.command.sync import sync
 from daybreak_client.errors import ClientError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -25,7 +26,7 @@ def make_app() -> App:
     """Build the command with all its verbs."""
     app = App(
         name="daybreak",
-        help="Fetch the files that a messaging platform publishes for your account every day.",
+        help="Fetch the files that a messaging platform publishes for your account, or keep a database in step.",
         version=_version,
         help_format="plaintext",
         help_epilogue=epilogue(),
@@ -33,7 +34,7 @@ def make_app() -> App:
         print_error=False,
         result_action="return_value",
     )
-    for verb in (login, logout, accounts, use, profiles, files, fetch, link, schema, completion):
+    for verb in (login, logout, accounts, use, profiles, files, fetch, sync, link, schema, completion):
         app.command(verb, help_epilogue="")
     return app
 

@@ -130,6 +130,15 @@ def test_update_without_progress_fails_and_keeps_files(tmp_path: Path) -> None:
     assert (tmp_path / "members.csv.gz").read_bytes() == b"of yesterday"
 
 
+def test_response_that_stays_short_is_an_error(tmp_path: Path) -> None:
+    @contextmanager
+    def short(_file: PublishedFile, _offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        yield 0, iter([CONTENT[:9]])
+
+    with pytest.raises(Damaged, match="incomplete"):
+        update_folder(tmp_path, [published("members")], short, ignore_progress)
+
+
 def test_files_are_replaced_together(tmp_path: Path) -> None:
     names = ("campaigns", "members", "communities")
     for name in names:

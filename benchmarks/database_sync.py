@@ -1,0 +1,157 @@
+"""`daybreak sync` of one large Leader into DuckDB and PostgreSQL: a delta, and the full files of the same day."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.job import Job, Section, Unavailable
+from benchmarks.measure import ProcessUsage, run_program
+from benchmarks.snapshot_run import make_service, snapshot_run
+from benchmarks.source import AS_OF, Shape, make_shape
+from tests.parts.postgresql import running_postgresql
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+_PROGRAMS = Path(sys.executable).parent
+_SEAT = "owner@example.org"
+_SETTINGS = {
+    "shared_buffers": "512MB",
+    "work_mem": "64MB",
+    "maintenance_work_mem": "256MB",
+    "max_wal_size": "4GB",
+    "fsync": "off",
+    "dynamic_shared_memory_type": "mmap",
+}
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--members", type=int, default=5_000_000)
+    parser.add_argument("--churn", type=float, default=0.001, help="share of the Members that change")
+
+
+def _run(options: argparse.Namespace) -> Section:
+    folder = options.folder.absolute() / "sync"
+    shape = Shape(f"one-leader-{options.members}", f"{options.members:,} Members of one Leader", 1,
+                  f"SELECT n, 0 AS leader FROM range({options.members}) AS t(n)")  # fmt: skip
+    first = make_shape(options.folder.absolute(), shape)
+    second = _changed(first, options.churn)
+    config = make_service(folder / "service")
+    account = _account_of(first)
+    token = _add_account(config, account)
+    snapshot_run(config, first, AS_OF)
+    lines = ["| Step | Database | Seconds | CPU seconds | Downloaded MB | Peak MB |", "|---|---|---:|---:|---:|---:|"]
+    try:
+        with running_postgresql(_SETTINGS) as server, _served(config, first) as address:
+            server.execute("CREATE DATABASE exports TEMPLATE template0")
+            targets = {"DuckDB": f"duckdb:///{folder}/exports.duckdb", "PostgreSQL": server.url("exports")}
+            environment = {**os.environ, "DAYBREAK_SERVICE": address, "DAYBREAK_TOKEN": token,
+                           "DAYBREAK_ACCOUNT": account, "XDG_CACHE_HOME": str(folder / "cache")}  # fmt: skip
+            (folder / "exports.duckdb").unlink(missing_ok=True)
+            for step, arguments in (("first load", ()), ("delta", ()), ("full load", ("--full",))):
+                if step == "delta":
+                    snapshot_run(config, second, AS_OF + timedelta(days=1))
+                for name, target in targets.items():
+                    servers = [server.program.pid] if name == "PostgreSQL" else []
+                    command = [str(_PROGRAMS / "daybreak"), "sync", target, "--json", *arguments]
+                    usage = run_program(command, environment=environment, servers=servers)
+                    lines.append(_line(step, name, usage))
+                    print(lines[-1], flush=True)
+            for target in targets.values():
+                run_program([str(_PROGRAMS / "daybreak"), "sync", target, "--verify"], environment=environment)
+            print("both databases equal the published files", flush=True)
+    except LookupError as error:
+        raise Unavailable("PostgreSQL is not installed (apt-get install postgresql)") from error
+    body = (
+        f"One Leader with {options.members:,} Members, of whom {options.churn:.1%} changed between two days. The first "
+        "load creates the tables. Service, database and client share the machine; CPU seconds are those of the client "
+        "and of PostgreSQL.\n\n" + "\n".join(lines)
+    )
+    return Section(body, packages=("duckdb", "psycopg"))
+
+
+def _line(step: str, database: str, usage: ProcessUsage) -> str:
+    resources = json.loads(usage.output)["resources"]
+    size = sum(each["size_bytes"] for each in resources) / 1e6
+    return (
+        f"| {step} | {database} | {usage.wall_seconds:.1f} | {usage.cpu_seconds:.1f} | {size:.1f} | "
+        f"{usage.peak_bytes / 1e6:.0f} |"
+    )
+
+
+def _changed(source: Path, churn: float) -> Path:
+    """Copy a platform, with other names for a share of the Members."""
+    target = source.with_name(f"{source.name}-changed-{churn}")
+    if (target / "ready").exists():
+        return target
+    target.mkdir(exist_ok=True)
+    with duckdb.connect() as connection:
+        for path in source.glob("*.parquet"):
+            change = "* REPLACE (CASE WHEN hash(member_id) % 1000000 < ? THEN 'Eva' ELSE first_name END AS first_name)"
+            columns, values = (change, [int(churn * 1e6)]) if path.stem == "members" else ("*", [])
+            connection.execute(
+                f"COPY (SELECT {columns} FROM '{path}') TO '{target / path.name}' (FORMAT parquet, COMPRESSION zstd)",
+                values,
+            )
+    (target / "ready").touch()
+    return target
+
+
+def _account_of(source: Path) -> str:
+    query = f"SELECT CAST(leader_id AS VARCHAR) FROM '{source}/leaders.parquet'"
+    with duckdb.connect() as connection:
+        [(account,)] = connection.execute(query).fetchall()
+    return str(account)
+
+
+def _add_account(config: Path, account: str) -> str:
+    """Create the account and a seat, and return an API token."""
+    accounts = config.with_name("accounts.json")
+    access = {"client_id": account, "roles": ["owner"], "data_export": True, "async_rest_api": True}
+    accounts.write_text(
+        json.dumps(
+            {
+                "accounts": [{"client_id": account, "first_name": "Large", "last_name": "", "api_tokens_enabled": True,
+                              "phone_number": "+15550100000", "phone_number_type": "toll_free"}],
+                "seats": [{"seat_id": account, "email": _SEAT, "access": [access]}],
+            }
+        )
+    )  # fmt: skip
+    daybreakd = str(_PROGRAMS / "daybreakd")
+    run_program([daybreakd, "directory", "import", str(accounts), "--config", str(config)])
+    created = run_program(
+        [daybreakd, "token", "create", "--seat", _SEAT, "--account", account, "--config", str(config)]
+    )
+    (token,) = re.findall(r"service_api_\w{38}", created.output)
+    return str(token)
+
+
+@contextmanager
+def _served(config: Path, source: Path) -> Iterator[str]:
+    """Run the web workers of the service."""
+    address = f"127.0.0.1:{free_port()}"
+    environment = {"DAYBREAK_LISTEN": address, "DAYBREAK_BASE_URL": f"http://{address}", "DAYBREAK_LOG_FORMAT": "json",
+                   "DAYBREAK_SOURCE__LOCATION": str(source), "DAYBREAK_WORKERS": "1"}  # fmt: skip
+    command = [str(_PROGRAMS / "daybreakd"), "web", "--config", str(config)]
+    with running(command, environment=environment) as program:
+        program.wait_for_log('"ready"', 120)
+        yield f"http://{address}"
+
+
+JOB = Job(
+    "sync",
+    "Sync into a database",
+    "delta and full load of one large Leader into DuckDB and PostgreSQL",
+    _add_options,
+    _run,
+    rounds=1,
+)

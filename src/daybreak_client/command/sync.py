@@ -1,0 +1,130 @@
+"""`daybreak sync`: keep a database in step."""
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from daybreak_client.command.every_account import for_each_account, signed_in
+from daybreak_client.command.options import Access, AllAccounts, AsJson, DryRun, Quiet
+from daybreak_client.command.output import (
+    download_progress,
+    format_count,
+    format_size,
+    is_terminal,
+    print_json,
+    print_note,
+    print_table,
+)
+from daybreak_client.database_sync import UNCHANGED, Callbacks, SyncResult
+from daybreak_client.database_sync import sync as sync_account
+from daybreak_client.database_sync.targets import has_password
+from daybreak_client.errors import Damaged
+from daybreak_client.service import AccountFiles
+
+_NUMBERS = frozenset({"rows", "inserted", "deleted", "download"})
+
+
+def sync(
+    target: Annotated[str, Parameter(help="Database: duckdb:///exports.duckdb or postgresql://user@host/database.")],
+    *,
+    schema: Annotated[
+        str | None, Parameter(help="Schema of the tables. Default: main in DuckDB, daybreak in PostgreSQL.")
+    ] = None,
+    access: Access = Access(),
+    all_accounts: AllAccounts = False,
+    verify: Annotated[
+        bool, Parameter(negative="", help="Export the tables again and compare their digests with the published files.")
+    ] = False,
+    full: Annotated[bool, Parameter(negative="", help="Load all rows again instead of changes.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Bring the nine tables of a database to the published version, and print what changed.
+
+    The first run creates and loads the tables; later runs transfer only rows that changed, with deletions. All tables
+    change in one transaction: after an error or a crash they are unchanged. Run it from cron as often as you like:
+    without a new version it costs one request.
+
+    Several accounts share the tables; LEADER_ID separates them. The table _daybreak_sync contains the version of each.
+    PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].
+    """
+    if has_password(target):
+        print_note("daybreak: Other users can list the arguments of a command. Use PGPASSWORD or ~/.pgpass.")
+    silent = quiet or as_json
+    on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
+    different = False
+
+    def work(account: AccountFiles) -> dict[str, object]:
+        nonlocal different
+        with download_progress(quiet=silent) as on_progress:
+            callbacks = Callbacks(on_progress, on_step)
+            result = sync_account(
+                account, target, schema=schema, full=full, verify=verify, dry_run=dry_run, callbacks=callbacks
+            )
+        if not silent:
+            _print(result)
+        for text in () if quiet else result.notes:
+            print_note(text)
+        if result.different:
+            different = True
+            print_note(
+                f"daybreak: {', '.join(result.different)}: not equal to the published files of version "
+                f"{result.version}. Run the sync with --full to load all rows again."
+            )
+        return _as_json(result)
+
+    with signed_in(access, all_accounts=all_accounts) as (service, names):
+        outcome = for_each_account(service, names, work)
+    if as_json:
+        print_json(list(outcome.results) if all_accounts else outcome.results[0])
+    return outcome.exit_code or (Damaged.exit_code if different else 0)
+
+
+def _print(result: SyncResult) -> None:
+    shown = [each for each in result.resources if each.action != UNCHANGED or each.verified]
+    if shown:
+        print_table(
+            ("resource", "action", "rows", "inserted", "deleted", "download", "verified"),
+            [
+                (
+                    each.resource,
+                    f"{each.action}: {each.reason}" if each.reason else each.action,
+                    format_count(each.rows),
+                    format_count(each.inserted),
+                    format_count(each.deleted),
+                    format_size(each.size_bytes),
+                    each.verified,
+                )
+                for each in shown
+            ],
+            _NUMBERS,
+        )
+    print_note(f"{result.client_id}: {_summary(result)} Data as of {result.as_of:%Y-%m-%d %H:%M} UTC.")
+
+
+def _summary(result: SyncResult) -> str:
+    if not result.changed:
+        return f"Version {result.version} is current."
+    before = "an empty database" if result.previous_version is None else f"version {result.previous_version}"
+    return f"{'Would load' if result.dry_run else 'Loaded'} version {result.version}, from {before}."
+
+
+def _as_json(result: SyncResult) -> dict[str, object]:
+    return {
+        "client_id": result.client_id,
+        "previous_version": result.previous_version,
+        "version": result.version,
+        "snapshot_id": result.snapshot_id,
+        "as_of": result.as_of.isoformat(),
+        "dry_run": result.dry_run,
+        "changed": result.changed,
+        "resources": [asdict(each) for each in result.resources],
+        "notes": list(result.notes),
+    }
+
+
+def _ignore(_text: str) -> None:
+    """Print nothing."""

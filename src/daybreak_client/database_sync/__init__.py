@@ -1,0 +1,100 @@
+"""Sync of the nine tables into a database: `daybreak sync`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from daybreak_client.database_sync.engine import Callbacks, Plan, SyncRun, work_folder
+from daybreak_client.database_sync.plan import UNCHANGED, AccountState, ResourceState
+from daybreak_client.database_sync.result import DIFFERENT, EQUAL, ResourceResult, SyncResult
+from daybreak_client.database_sync.targets import open_database, place_of
+from daybreak_client.service import AccountFiles
+
+__all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "sync"]
+
+
+def sync(
+    account: AccountFiles,
+    target: str,
+    *,
+    schema: str | None = None,
+    full: bool = False,
+    verify: bool = False,
+    dry_run: bool = False,
+    callbacks: Callbacks | None = None,
+) -> SyncResult:
+    """Bring the tables of a database to the published version of an account.
+
+    `target` is a URL: `duckdb:///exports.duckdb` or `postgresql://user@host/database`. The tables are in `schema`,
+    by default `main` in DuckDB and `daybreak` in PostgreSQL, where those of several accounts are the same. All nine
+    change in one transaction. Changed rows are transferred as deltas; `full` loads the full files instead. `verify`
+    exports the tables again and compares their digests. `dry_run` changes nothing.
+
+    Raises WrongUse, NotPublished, Refused, Unreachable, Damaged, DatabaseFailed.
+    """
+    database = open_database(target, schema, read_only=dry_run)
+    try:
+        run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks or Callbacks())
+        if dry_run:
+            return _result(account, run.plan(full=full), None, dry_run=True)
+        assert database is not None
+        plan, state = run.run(full=full)
+        result = replace(_result(account, plan, state), notes=_notes(run, state))
+        if not verify:
+            return result
+        different = run.differing(plan.tables or account.tables(), state)
+        verified = (
+            replace(each, verified=DIFFERENT if each.resource in different else EQUAL) for each in result.resources
+        )
+        return replace(result, resources=tuple(verified))
+    finally:
+        if database is not None:
+            database.close()
+
+
+def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dry_run: bool = False) -> SyncResult:
+    before = plan.state
+    if plan.published is None:
+        assert before is not None
+        resources = tuple(
+            ResourceResult(each.resource, UNCHANGED, rows=each.rows, replaced_characters=each.replaced_characters)
+            for each in before.resources.values()
+        )
+        return SyncResult(
+            account.client_id, before.version, before.version, before.snapshot_id, before.as_of, resources,
+            dry_run=dry_run,
+        )  # fmt: skip
+    stored: Mapping[str, ResourceState] = state.resources if state else {}
+    resources = tuple(
+        ResourceResult(
+            step.resource,
+            step.action,
+            step.reason,
+            rows=step.full.rows,
+            inserted=sum(delta.inserted for delta in step.deltas),
+            deleted=sum(delta.deleted for delta in step.deltas),
+            size_bytes=sum(file.size_bytes for file in step.files),
+            replaced_characters=stored[step.resource].replaced_characters if stored else 0,
+        )
+        for step in plan.steps
+    )
+    return SyncResult(
+        account.client_id,
+        before.version if before else None,
+        plan.published.version,
+        plan.published.snapshot_id,
+        plan.published.as_of,
+        resources,
+        dry_run=dry_run,
+    )
+
+
+def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:
+    keys = [f"{name} has no primary key: {reason}." for name, reason in run.without_key.items()]
+    replaced = [
+        f"{each.resource}: {each.replaced_characters} NUL characters are stored as U+FFFD. PostgreSQL has no NUL."
+        for each in state.resources.values()
+        if each.replaced_characters
+    ]
+    return (*keys, *replaced)

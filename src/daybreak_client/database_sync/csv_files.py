@@ -1,0 +1,36 @@
+"""CSV files of the service as they are downloaded."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from daybreak_client.errors import Damaged
+
+_CHUNK_BYTES = 1 << 20
+
+
+def csv_header(columns: Sequence[str]) -> bytes:
+    """Return the first line of a file with these columns."""
+    return (",".join(f'"{name}"' for name in columns) + "\n").encode()
+
+
+def check_header(file: Path, columns: Sequence[str]) -> None:
+    """Check that a gzip CSV file begins with these columns. Raises Damaged."""
+    expected = csv_header(columns)
+    try:
+        with gzip.open(file) as content:
+            header = content.read(len(expected))
+    except (OSError, EOFError, zlib.error) as fault:
+        raise Damaged(f"{file.name} is not a gzip file.") from fault
+    if header != expected:
+        raise Damaged(f"{file.name} does not begin with the columns {', '.join(columns)}.")
+
+
+def chunks(file: Path) -> Iterator[bytes]:
+    """Yield the content of a gzip file."""
+    with gzip.open(file) as content:
+        while chunk := content.read(_CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,299 @@
+"""Sync into a DuckDB file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from daybreak_client.database_sync.csv_files import csv_header
+from daybreak_client.database_sync.database import KEY_PROBLEM, STATE_TABLE, Applied, KeyViolation, WrongContent
+from daybreak_client.database_sync.plan import AccountState, ResourceState
+from daybreak_client.database_sync.sql import (
+    OPERATION,
+    STAGE,
+    STATE_COLUMNS,
+    columns_with_types,
+    delete_by_key,
+    identifier,
+    identifiers,
+    lacking_columns,
+)
+from daybreak_client.errors import DatabaseFailed
+from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
+
+_TYPES = {
+    UUID: "UUID", TEXT: "VARCHAR", BIGINT: "BIGINT", BOOLEAN: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMPTZ",
+}  # fmt: skip
+_ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LINES_PER_FETCH = 20_000
+# An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
+_CSV_OPTIONS = (
+    "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
+    "allow_quoted_nulls = false, max_line_size = 16777216, buffer_size = 67108864, compression = 'gzip'"
+)
+
+
+class DuckDBDatabase:
+    """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
+
+    def __init__(self, path: Path, schema: str, *, read_only: bool) -> None:
+        """Open the file. Raises DatabaseFailed when another process uses it, or it is not a DuckDB file."""
+        is_new = not path.exists()
+        self._schema = schema
+        self._created: set[str] = set()
+        with _errors():
+            self._connection = duckdb.connect(str(path), read_only=read_only)
+        if is_new:
+            path.chmod(0o600)
+        self._execute("SET TimeZone = 'UTC'")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def state(self, client_id: str) -> AccountState | None:
+        tables = self._columns()
+        if STATE_TABLE not in tables:
+            return None
+        rows = self._execute(
+            "SELECT resource, version, chain_id, snapshot_id, epoch_us(as_of), feed_etag, rows, content_sha256, "
+            f"replaced_characters FROM {self._name(STATE_TABLE)} WHERE client_id = ? ORDER BY resource",
+            [client_id],
+        ).fetchall()
+        if not rows:
+            return None
+        resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
+        version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
+        return AccountState(
+            version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources,
+            complete=len(resources) == len(rows),
+        )  # fmt: skip
+
+    def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
+        return lacking_columns(tables, self._columns(), _ACCEPTED)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._created.clear()
+        # The file has one writing process, so the transaction excludes other syncs.
+        self._execute("BEGIN")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException as error:
+            with _errors(ignored=True):
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, duckdb.Error):
+                raise _failure(error) from error
+            raise
+
+    def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
+        self._execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._schema)}")
+        self._execute(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
+        found = self._columns()
+        for table in tables:
+            name = self._name(table.name)
+            if table.name not in found:
+                self._execute(f"CREATE TABLE {name} ({columns_with_types(table, _TYPES)})")
+                self._created.add(table.name)
+                continue
+            for column in table.columns:
+                if column.name not in found[table.name]:
+                    self._execute(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
+            if table.name in without_key and self._has_key(table):
+                self._copy_without_key(table)
+
+    def load(self, table: Table, client_id: str, file: Path) -> int:
+        name, names = self._name(table.name), identifiers(table.column_names)
+        self._execute(f'DELETE FROM {name} WHERE "LEADER_ID" = ?', [client_id])
+        columns = {column.name: _TYPES[column.kind] for column in table.columns}
+        with _key_violations(table):
+            loaded = self._execute(
+                f"INSERT INTO {name} ({names}) SELECT {names} FROM {_read_csv(columns)}", [str(file)]
+            ).fetchone()
+        if loaded is None or loaded[0] != self.count(table, client_id):
+            raise WrongContent(table.name, "the file contains rows of another account")
+        return 0
+
+    def add_key(self, table: Table) -> None:
+        if not table.primary_key or self._has_key(table):
+            return
+        if table.name not in self._created:
+            # The check for duplicates includes rows that this transaction has deleted.
+            self._copy_without_key(table)
+        # DuckDB checks rows that this transaction has inserted only when it commits.
+        key = identifiers(table.primary_key)
+        has_null = " OR ".join(f"{identifier(name)} IS NULL" for name in table.primary_key)
+        faults = self._number(
+            f"SELECT count(*) FROM (SELECT {key} FROM {self._name(table.name)} GROUP BY {key} "
+            f"HAVING count(*) > 1 OR {has_null})"
+        )
+        if faults:
+            raise KeyViolation(table.name, KEY_PROBLEM)
+        with _key_violations(table):
+            self._execute(f"ALTER TABLE {self._name(table.name)} ADD PRIMARY KEY ({identifiers(table.primary_key)})")
+
+    def apply(self, table: Table, client_id: str, delta: Path) -> Applied:
+        columns = {OPERATION: "VARCHAR", **{column.name: _TYPES[column.kind] for column in table.columns}}
+        self._execute(f"CREATE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(delta)])
+        stage, name, names = f"temp.{STAGE}", self._name(table.name), identifiers(table.column_names)
+        foreign = self._number(
+            f"SELECT count(*) FROM {stage} WHERE {identifier(OPERATION)} NOT IN ('D', 'I') "
+            f"OR {identifier(OPERATION)} = 'I' AND \"LEADER_ID\" IS DISTINCT FROM ?",
+            [client_id],
+        )
+        if foreign:
+            raise WrongContent(table.name, "a delta contains rows of another account")
+        delete = delete_by_key(name, table, "?", equality="IS NOT DISTINCT FROM")
+        deleted = self._number(delete, [client_id])
+        with _key_violations(table):
+            inserted = self._number(
+                f"INSERT INTO {name} ({names}) SELECT {names} FROM {stage} WHERE {identifier(OPERATION)} = 'I'"
+            )
+        self._execute(f"DROP TABLE {stage}")
+        return Applied(deleted, inserted)
+
+    def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
+        if not constants:
+            return
+        kinds = {column.name: column.kind for column in table.columns}
+        values = ", ".join(f"{identifier(name)} = CAST(? AS {_TYPES[kinds[name]]})" for name in constants)
+        self._execute(
+            f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = ?', [*constants.values(), client_id]
+        )
+
+    def count(self, table: Table, client_id: str) -> int:
+        return self._number(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = ?', [client_id])
+
+    def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
+        name = self._name(STATE_TABLE)
+        self._execute(f"DELETE FROM {name} WHERE client_id = ?", [client_id])
+        for each in state.resources.values():
+            self._execute(
+                f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, CAST(? AS TIMESTAMPTZ), ?, ?, ?, ?, "
+                "CAST(? AS TIMESTAMPTZ))",
+                [client_id, each.resource, state.chain_id, state.version, state.snapshot_id, state.as_of.isoformat(),
+                 each.rows, each.content_sha256, each.replaced_characters, state.etag, now.isoformat()],
+            )  # fmt: skip
+
+    def save_etag(self, client_id: str, etag: str) -> None:
+        self._execute(f"UPDATE {self._name(STATE_TABLE)} SET feed_etag = ? WHERE client_id = ?", [etag, client_id])
+
+    def content_sha256(self, table: Table, client_id: str) -> str:
+        order = table.key if self._has_key(table) else table.total_order
+        return self._export(table, self._name(table.name), client_id, order)
+
+    def contains(self, table: Table, client_id: str, file: Path) -> bool:
+        columns = {column.name: _TYPES[column.kind] for column in table.columns}
+        self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(file)])
+        sources = (self._name(table.name), f"temp.{STAGE}")
+        stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
+        self._execute(f"DROP TABLE temp.{STAGE}")
+        return stored == published
+
+    def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
+        """Return the digest of the rows of an account in `source`, ordered by `columns`."""
+        digest = hashlib.sha256(csv_header(table.column_names))
+        cells = " || ',' || ".join(map(_csv_cell, table.columns))
+        order = ", ".join(f"{identifier(name)} NULLS FIRST" for name in columns)
+        lines = self._execute(
+            f'SELECT {cells} || chr(10) FROM {source} WHERE "LEADER_ID" = ? ORDER BY {order}', [client_id]
+        )
+        while True:
+            with _errors():
+                fetched = lines.fetchmany(_LINES_PER_FETCH)
+            if not fetched:
+                return digest.hexdigest()
+            digest.update("".join([line for (line,) in fetched]).encode())
+
+    def _copy_without_key(self, table: Table) -> None:
+        """Replace a table by a copy without primary key, which DuckDB cannot drop."""
+        self._execute(f"CREATE TABLE {self._name(STAGE)} AS FROM {self._name(table.name)}")
+        self._execute(f"DROP TABLE {self._name(table.name)}")
+        self._execute(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
+        self._created.add(table.name)
+
+    def _name(self, table: str) -> str:
+        return f"{identifier(self._schema)}.{identifier(table)}"
+
+    def _columns(self) -> dict[str, dict[str, str]]:
+        """Return the types of the columns of all tables of the schema."""
+        rows = self._execute(
+            "SELECT table_name, column_name, data_type FROM duckdb_columns() "
+            "WHERE schema_name = ? AND database_name = current_database() AND NOT internal",
+            [self._schema],
+        ).fetchall()
+        found: dict[str, dict[str, str]] = {}
+        for table, column, data_type in rows:
+            found.setdefault(table, {})[column] = data_type
+        return found
+
+    def _has_key(self, table: Table) -> bool:
+        return bool(
+            self._number(
+                "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY' AND schema_name = ? "
+                "AND table_name = ? AND database_name = current_database()",
+                [self._schema, table.name],
+            )
+        )
+
+    def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
+        row = self._execute(query, parameters).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
+        with _errors():
+            return self._connection.execute(query, list(parameters))
+
+
+def _read_csv(columns: Mapping[str, str]) -> str:
+    """Return SQL that reads a gzip CSV file, whose path is a parameter."""
+    types = ", ".join(f"{_literal(name)}: {_literal(data_type)}" for name, data_type in columns.items())
+    return f"read_csv(?, {_CSV_OPTIONS}, columns = {{{types}}})"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _csv_cell(column: Column) -> str:
+    """Return SQL for a cell as the files of the service contain it."""
+    name = identifier(column.name)
+    if column.kind == TIMESTAMP:
+        text = f"strftime(CAST({name} AS TIMESTAMP), '%Y-%m-%dT%H:%M:%S.%fZ')"
+    else:
+        text = f"CAST({name} AS VARCHAR)"
+    if column.kind in QUOTED_KINDS:
+        text = f"""'"' || replace({text}, '"', '""') || '"'"""
+    return f"coalesce({text}, '')"
+
+
+@contextmanager
+def _errors(*, ignored: bool = False) -> Iterator[None]:
+    """Raise errors of DuckDB as DatabaseFailed."""
+    try:
+        yield
+    except duckdb.ConstraintException:
+        raise
+    except duckdb.Error as error:
+        if not ignored:
+            raise _failure(error) from error
+
+
+def _failure(error: duckdb.Error) -> DatabaseFailed:
+    return DatabaseFailed(f"DuckDB: {str(error).strip()}")
+
+
+@contextmanager
+def _key_violations(table: Table) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.ConstraintException as error:
+        raise KeyViolation(table.name, KEY_PROBLEM) from error

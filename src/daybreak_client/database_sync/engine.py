@@ -1,0 +1,225 @@
+"""`sync`: bring the tables of a database to the published version of an account, in one transaction.
+
+The database never contains a mixture of two versions. Files are downloaded and compared with their digests before the
+transaction begins. Row counts are compared before it commits; a difference rolls it back, and full files replace the
+deltas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from daybreak_client.database_sync.csv_files import check_header
+from daybreak_client.database_sync.database import Database, KeyViolation, WrongContent
+from daybreak_client.database_sync.plan import DELTA, FULL, AccountState, ResourceState, Step, make_steps
+from daybreak_client.database_sync.sql import OPERATION
+from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
+from daybreak_client.feed import Feed
+from daybreak_client.folder import ProgressCallback, locked, make_private_folder
+from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.service import AccountFiles, SnapshotChanged
+from daybreak_client.tables import Table
+
+_MAX_ATTEMPTS = 8
+_ATTEMPTS_WITH_DELTAS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Receivers of progress: of downloads, from several threads, and of the steps of a load as text."""
+
+    on_progress: ProgressCallback = lambda _file, _size_bytes: None
+    on_step: Callable[[str], None] = lambda _text: None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps from the `state` of a database to a published snapshot. Without `published`, there is no news."""
+
+    state: AccountState | None
+    published: PublishedSnapshot | None = None
+    feed: Feed = field(default_factory=Feed)
+    steps: tuple[Step, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+class _AnotherSync(Exception):
+    """Another process has changed the state of the account."""
+
+
+@dataclass(slots=True)
+class SyncRun:
+    """One sync of one account. `reload` contains resources that need a full load, with the reason.
+
+    `without_key` contains tables that cannot have their primary key, with the reason.
+    """
+
+    account: AccountFiles
+    database: Database | None
+    work_folder: Path
+    callbacks: Callbacks
+    reload: dict[str, str] = field(default_factory=dict)
+    without_key: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *, full: bool) -> tuple[Plan, AccountState]:
+        """Sync, and try again with full files when deltas do not fit. Returns the plan and the new state."""
+        for attempt in range(_MAX_ATTEMPTS):
+            try:
+                plan = self.plan(full=full)
+                if plan.published is None:
+                    assert plan.state is not None
+                    return plan, plan.state
+                if attempt >= _ATTEMPTS_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
+                    continue
+                return plan, self._perform(plan)
+            except (SnapshotChanged, _AnotherSync):
+                continue
+            except Damaged:
+                if not self._reload_deltas(plan, "a delta is damaged"):
+                    raise
+            except WrongContent as problem:
+                if problem.resource in self.reload:
+                    raise Damaged(f"{problem.resource}: {problem.reason} after a full load.") from problem
+                self.reload[problem.resource] = problem.reason
+            except KeyViolation as problem:
+                if problem.resource in self.without_key:
+                    raise DatabaseFailed(f"{problem.resource}: {problem.reason}") from problem
+                self.without_key[problem.resource] = problem.reason
+        raise Unreachable("New snapshots were published repeatedly during the sync. Try again later.")
+
+    def plan(self, *, full: bool) -> Plan:
+        """Compare the state of the database with the service. Raises SnapshotChanged."""
+        client_id = self.account.client_id
+        state = None if self.database is None else self.database.state(client_id)
+        again = full or bool(self.reload) or (state is not None and not state.complete)
+        since = None if state is None else state.version
+        feed = self.account.feed(since, state.etag if state and not again else None)
+        if feed is None:
+            return Plan(state)
+        if feed.closed_reason:
+            feed = self.account.feed()
+            assert feed is not None
+        if state is not None and not again and (feed.chain_id, feed.version) == (state.chain_id, state.version):
+            self._save_etag(feed.etag)
+            return Plan(state)
+        published, tables = self.account.published(), self.account.tables()
+        if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
+            raise SnapshotChanged
+        reload = dict(self.reload)
+        if full:
+            reload |= {table.name: "requested" for table in tables}
+        elif self.database is not None:
+            reload |= dict.fromkeys(self.database.missing_tables(tables), "the table lacks a column") | self.reload
+        steps = make_steps(published, feed, state, reload=reload)
+        return Plan(state, published, feed, steps, tables)
+
+    def _perform(self, plan: Plan) -> AccountState:
+        """Download the files of a plan and apply them in one transaction. Returns the new state."""
+        assert self.database is not None
+        files = [file for step in plan.steps for file in step.files]
+        make_private_folder(self.work_folder)
+        with locked(self.work_folder):
+            self.account.download(self.work_folder, files, self.callbacks.on_progress)
+            self._check_headers(plan)
+            with self.database.transaction():
+                state = self._apply(self.database, plan)
+            shutil.rmtree(self.work_folder, ignore_errors=True)
+        return state
+
+    def differing(self, tables: Sequence[Table], state: AccountState) -> list[str]:
+        """Return the tables whose rows are not those of the published files.
+
+        The digest of an export is compared first. The order of rows with equal keys, and replaced characters, may
+        differ; then the full file decides. Raises Unreachable when another version was published.
+        """
+        assert self.database is not None
+        found = []
+        for table in tables:
+            stored = state.resources[table.name]
+            self.callbacks.on_step(f"Verifying {table.name}: {stored.rows:,} rows")
+            if self.database.content_sha256(table, self.account.client_id) != stored.content_sha256:
+                (file,) = self.account.published().select([table.name], ["csv"])
+                if file.content_sha256 != stored.content_sha256:
+                    raise Unreachable("A new version was published during the verification. Run the sync again.")
+                if not self._contains(self.database, table, file):
+                    found.append(table.name)
+        return found
+
+    def _contains(self, database: Database, table: Table, file: PublishedFile) -> bool:
+        make_private_folder(self.work_folder)
+        with locked(self.work_folder):
+            self.account.download(self.work_folder, [file], self.callbacks.on_progress)
+            found = database.contains(table, self.account.client_id, self.work_folder / file.name)
+            shutil.rmtree(self.work_folder, ignore_errors=True)
+        return found
+
+    def _check_headers(self, plan: Plan) -> None:
+        """Check the columns of the downloaded files. Raises Damaged."""
+        tables = {table.name: table for table in plan.tables}
+        for step in plan.steps:
+            for file in step.files:
+                operation = (OPERATION,) if file.is_delta else ()
+                check_header(self.work_folder / file.name, (*operation, *tables[step.resource].column_names))
+
+    def _apply(self, database: Database, plan: Plan) -> AccountState:
+        assert plan.published is not None
+        client_id = self.account.client_id
+        if database.state(client_id) != plan.state:
+            raise _AnotherSync
+        tables = {table.name: table for table in plan.tables}
+        database.create_tables(plan.tables, without_key=self.without_key)
+        resources = {}
+        for step in plan.steps:
+            stored = plan.state.resources.get(step.resource) if plan.state else None
+            resources[step.resource] = self._apply_step(database, tables[step.resource], step, stored)
+        state = AccountState(
+            plan.feed.version, plan.feed.chain_id, plan.feed.snapshot_id, plan.published.as_of, "", resources
+        )
+        database.save_state(client_id, state, datetime.now(UTC))
+        return state
+
+    def _apply_step(self, database: Database, table: Table, step: Step, stored: ResourceState | None) -> ResourceState:
+        """Apply one step and check the number of rows. Raises WrongContent, KeyViolation."""
+        client_id = self.account.client_id
+        replaced = stored.replaced_characters if stored else 0
+        if step.action == FULL:
+            self.callbacks.on_step(f"Loading {step.resource}: {step.full.rows:,} rows")
+            replaced = database.load(table, client_id, self.work_folder / step.full.name)
+            if table.name not in self.without_key:
+                database.add_key(table)
+        elif step.action == DELTA:
+            self.callbacks.on_step(f"Applying {len(step.deltas)} deltas to {step.resource}")
+            for delta in step.deltas:
+                if delta.file is None:
+                    continue
+                applied = database.apply(table, client_id, self.work_folder / delta.file.name)
+                if (applied.deleted, applied.inserted) != (delta.deleted, delta.inserted):
+                    raise WrongContent(table.name, "rows were changed in the database")
+                replaced += applied.replaced_characters
+            database.set_constants(table, client_id, step.deltas[-1].constants or {})
+        if database.count(table, client_id) != step.full.rows:
+            raise WrongContent(table.name, "the number of rows differs")
+        return ResourceState(step.resource, step.full.rows, step.full.content_sha256, replaced)
+
+    def _reload_deltas(self, plan: Plan, reason: str) -> bool:
+        """Replace the deltas of a plan by full files. Returns False if it has none."""
+        found = {step.resource: reason for step in plan.steps if step.action == DELTA}
+        self.reload |= found
+        return bool(found)
+
+    def _save_etag(self, etag: str) -> None:
+        if self.database is not None:
+            self.database.save_etag(self.account.client_id, etag)
+
+
+def work_folder(account: AccountFiles, place: str) -> Path:
+    """Return the folder of downloads of one account for one database. It is empty between syncs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256(f"{account.address}\n{account.client_id}\n{place}".encode()).hexdigest()
+    return cache / "daybreak" / "sync" / digest[:32]

@@ -1,0 +1,115 @@
+"""What a sync must do for each resource: nothing, apply deltas, or load the full file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
+from daybreak_client.published import PublishedFile, PublishedSnapshot
+
+UNCHANGED, DELTA, FULL = "unchanged", "delta", "full"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceState:
+    """What the database contains of one resource of one account.
+
+    `replaced_characters` counts NUL characters that the database cannot store.
+    """
+
+    resource: str
+    rows: int
+    content_sha256: str
+    replaced_characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AccountState:
+    """What the database contains of one account. `etag` is that of a feed without news for this version.
+
+    `complete` is False if a table has been dropped since.
+    """
+
+    version: int
+    chain_id: str
+    snapshot_id: str
+    as_of: datetime
+    etag: str
+    resources: Mapping[str, ResourceState]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Work on one resource, which ends with `rows` rows and the digest of the full file.
+
+    `reason` is why a full load is necessary.
+    """
+
+    resource: str
+    action: str
+    full: PublishedFile
+    deltas: tuple[ResourceDelta, ...] = ()
+    reason: str = ""
+
+    @property
+    def files(self) -> tuple[PublishedFile, ...]:
+        """Files to download."""
+        if self.action == FULL:
+            return (self.full,)
+        return tuple(delta.file for delta in self.deltas if delta.file is not None)
+
+
+def make_steps(
+    published: PublishedSnapshot, feed: Feed, state: AccountState | None, *, reload: Mapping[str, str]
+) -> tuple[Step, ...]:
+    """Return one step per resource. `reload` contains resources that need a full load, with the reason."""
+    entries = [entry for entry in feed.entries if state is not None and entry.version > state.version]
+    chain_problem = _chain_problem(feed, entries, state)
+    steps = []
+    for full in published.select((), ("csv",)):
+        stored = state.resources.get(full.resource) if state else None
+        reason = reload.get(full.resource) or chain_problem
+        if stored is None:
+            steps.append(Step(full.resource, FULL, full, reason="not in the database"))
+        elif reason:
+            steps.append(Step(full.resource, FULL, full, reason=reason))
+        else:
+            steps.append(_step(full, stored, [entry.resources.get(full.resource) for entry in entries]))
+    return tuple(steps)
+
+
+def _chain_problem(feed: Feed, entries: Sequence[FeedEntry], state: AccountState | None) -> str:
+    """Return why no delta of the feed applies to the database, empty if they apply."""
+    if state is None:
+        return "not in the database"
+    if feed.chain_id != state.chain_id:
+        return "the chain of deltas was closed"
+    versions = [state.version, *(entry.version for entry in entries)]
+    if [entry.from_version for entry in entries] != versions[:-1] or versions[-1] != feed.version:
+        return "a version is missing in the chain of deltas"
+    return ""
+
+
+def _step(full: PublishedFile, stored: ResourceState, changes: Sequence[ResourceDelta | None]) -> Step:
+    """Return the step that applies these changes, if each begins with the content that the previous one leads to."""
+    deltas: list[ResourceDelta] = []
+    digest = stored.content_sha256
+    for change in _real_changes(changes):
+        if change.state != "changed":
+            return Step(full.resource, FULL, full, reason=change.reason.replace("_", " ") or "no delta is available")
+        if change.content_sha256_before != digest:
+            return Step(full.resource, FULL, full, reason="a delta begins with other content")
+        digest = change.content_sha256_after
+        deltas.append(change)
+    if digest != full.content_sha256 or (deltas and deltas[-1].rows_after != full.rows):
+        return Step(full.resource, FULL, full, reason="the deltas do not lead to the published file")
+    return Step(full.resource, DELTA if deltas else UNCHANGED, full, tuple(deltas))
+
+
+def _real_changes(changes: Sequence[ResourceDelta | None]) -> Iterator[ResourceDelta]:
+    for change in changes:
+        if change is not None and change.state != "unchanged":
+            yield change

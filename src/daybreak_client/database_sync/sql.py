@@ -1,0 +1,70 @@
+"""SQL and checks that all databases share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from daybreak_client.errors import WrongUse
+from daybreak_client.tables import Table
+
+STATE_COLUMNS = (
+    "client_id text, resource text, chain_id text, version bigint, snapshot_id text, as_of timestamptz, rows bigint, "
+    "content_sha256 text, replaced_characters bigint, feed_etag text, synced_at timestamptz, "
+    "PRIMARY KEY (client_id, resource)"
+)
+STAGE = "_daybreak_stage"
+OPERATION = "_OP"
+
+
+def identifier(name: str) -> str:
+    """Return a name in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def identifiers(names: Iterable[str]) -> str:
+    """Return names in quotes, separated by commas."""
+    return ", ".join(map(identifier, names))
+
+
+def columns_with_types(table: Table, types: Mapping[str, str]) -> str:
+    """Return the columns of CREATE TABLE."""
+    return ", ".join(f"{identifier(column.name)} {types[column.kind]}" for column in table.columns)
+
+
+def delete_by_key(target: str, table: Table, account: str, *, equality: str, condition: str = "") -> str:
+    """Return a DELETE of the rows of an account whose key is in a D row of the stage.
+
+    `account` is the placeholder of its client_id. `equality` is `=` or `IS NOT DISTINCT FROM`; `condition` restricts
+    the D rows.
+    """
+    matches = " AND ".join(f"t.{identifier(name)} {equality} s.{identifier(name)}" for name in table.key)
+    return (
+        f"DELETE FROM {target} AS t USING {STAGE} AS s WHERE s.{identifier(OPERATION)} = 'D' {condition} "
+        f'AND t."LEADER_ID" = {account} AND {matches}'
+    )
+
+
+def has_null(table: Table, alias: str) -> str:
+    """Return a condition: the key of a row contains a NULL."""
+    return "(" + " OR ".join(f"{alias}.{identifier(name)} IS NULL" for name in table.key) + ")"
+
+
+def lacking_columns(
+    tables: Sequence[Table], found: Mapping[str, Mapping[str, str]], accepted: Mapping[str, Collection[str]]
+) -> set[str]:
+    """Return the tables that do not exist or lack a column. Raises WrongUse for a column of another type.
+
+    `found` contains the types of existing columns by table. `accepted` contains the types of each kind.
+    """
+    lacking = set()
+    for table in tables:
+        types = found.get(table.name, {})
+        for column in table.columns:
+            if column.name not in types:
+                lacking.add(table.name)
+            elif types[column.name].lower() not in accepted[column.kind]:
+                raise WrongUse(
+                    f"Column {table.name}.{column.name} has the type {types[column.name]}, not {column.kind}. "
+                    f"Drop the table {table.name} and run the sync again to create it."
+                )
+    return lacking

@@ -1,0 +1,64 @@
+"""URLs of databases: `duckdb:///exports.duckdb` and `postgresql://user@host/database`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from daybreak_client.database_sync.database import Database
+from daybreak_client.errors import WrongUse
+
+_EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
+_DUCKDB_PREFIX = "duckdb:///"
+_POSTGRESQL_SCHEMES = ("postgresql", "postgres")
+
+
+def open_database(target: str, schema: str | None, *, read_only: bool) -> Database | None:
+    """Open a database by its URL. The caller closes it. With `read_only`, a missing DuckDB file is None.
+
+    Raises WrongUse for an invalid URL and for a missing driver, DatabaseFailed when the database is unavailable.
+    """
+    scheme = urlsplit(target).scheme
+    if target.startswith(_DUCKDB_PREFIX):
+        path = Path(target.removeprefix(_DUCKDB_PREFIX))
+        if not path.name or "?" in target:
+            raise WrongUse(f"{target!r} does not name a file. {_EXAMPLES}")
+        return _open_duckdb(path, schema or "main", read_only=read_only)
+    if scheme in _POSTGRESQL_SCHEMES:
+        return _open_postgresql(target, schema or "daybreak", read_only=read_only)
+    raise WrongUse(f"{place_of(target)!r} is not the URL of a database. {_EXAMPLES}")
+
+
+def place_of(target: str) -> str:
+    """Return a URL without its password."""
+    try:
+        parts = urlsplit(target)
+        if parts.password is None:
+            return target
+    except ValueError:
+        return target
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
+
+
+def has_password(target: str) -> bool:
+    """Return whether a URL contains a password, which other users of the machine can read."""
+    return place_of(target) != target
+
+
+def _open_duckdb(path: Path, schema: str, *, read_only: bool) -> Database | None:
+    try:
+        from daybreak_client.database_sync.duckdb_database import DuckDBDatabase
+    except ModuleNotFoundError:
+        raise WrongUse("DuckDB is not installed. Run `pip install 'daybreak[duckdb]'`.") from None
+    if read_only and not path.exists():
+        return None
+    return DuckDBDatabase(path, schema, read_only=read_only)
+
+
+def _open_postgresql(target: str, schema: str, *, read_only: bool) -> Database:
+    try:
+        from daybreak_client.database_sync.postgresql_database import PostgreSQLDatabase
+    except ModuleNotFoundError:
+        raise WrongUse("The driver psycopg is not installed. Run `pip install 'daybreak[postgresql]'`.") from None
+    return PostgreSQLDatabase(target, schema, read_only=read_only)

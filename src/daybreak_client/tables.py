@@ -1,0 +1,69 @@
+"""Tables of the nine resources, as `GET /download/v1/schema` describes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LEADER_COLUMN = "LEADER_ID"
+UUID, TEXT, BIGINT, BOOLEAN, DATE, TIMESTAMP = "uuid", "text", "bigint", "boolean", "date", "timestamp"
+_KINDS = {"string": TEXT, "integer": BIGINT, "boolean": BOOLEAN, "date": DATE, "datetime": TIMESTAMP}
+# Kinds whose values are quoted in CSV files.
+QUOTED_KINDS = frozenset({UUID, TEXT})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and its kind of value: uuid, text, bigint, boolean, date or timestamp."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A resource as a table. `key` orders the rows of a file. `key_is_unique` within the rows of one account."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    key_is_unique: bool
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def total_order(self) -> tuple[str, ...]:
+        """All columns: those of the key, then the others in file order. Rows are equal if these are."""
+        return (*self.key, *(name for name in self.column_names if name not in self.key))
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Columns of the primary key, empty without one. A Member that moves may be in the rows of two accounts."""
+        if not self.key_is_unique:
+            return ()
+        return (*self.key, *(() if LEADER_COLUMN in self.key else (LEADER_COLUMN,)))
+
+
+def parse_tables(response: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Parse a data package."""
+    return tuple(_table(resource) for resource in response["resources"])
+
+
+def _table(resource: Mapping[str, Any]) -> Table:
+    name, schema = str(resource["name"]), resource["schema"]
+    columns = tuple(
+        Column(str(field["name"]), UUID if field.get("format") == "uuid" else _KINDS[field["type"]])
+        for field in schema["fields"]
+    )
+    key = tuple(map(str, resource["order"]))
+    names = {column.name for column in columns}
+    # Names become part of SQL, so names that would need escaping are refused.
+    if not all(re.fullmatch(r"[A-Za-z]\w*", each, re.ASCII) for each in (name, *names)):
+        raise ValueError(f"{name}: invalid name of a table or column")
+    if not set(key) <= names or LEADER_COLUMN not in names:
+        raise ValueError(f"{name}: columns of the key or {LEADER_COLUMN} are missing")
+    return Table(name, columns, key, bool(schema.get("primaryKey")))

@@ -1,0 +1,78 @@
+"""Databases of the sync: a DuckDB file and a PostgreSQL database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psycopg
+import pytest
+
+from daybreak_client import AccountFiles, Daybreak
+from tests.parts.delta_publisher import Publisher, publishing
+
+NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
+TOKEN = "service_api_secret"
+
+
+@dataclass(frozen=True)
+class Target:
+    """URL of a database, and a function that runs SQL in it and returns the rows."""
+
+    url: str
+    schema: str
+    query: Callable[[str], list[tuple[Any, ...]]]
+
+    @property
+    def is_postgresql(self) -> bool:
+        return self.url.startswith("postgresql:")
+
+
+@pytest.fixture(params=["duckdb", "postgresql"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    if request.param == "duckdb":
+        path = tmp_path / "exports.duckdb"
+
+        def query_duckdb(text: str) -> list[tuple[Any, ...]]:
+            with duckdb.connect(str(path)) as connection:
+                return connection.execute(text).fetchall()
+
+        return Target(f"duckdb:///{path}", "main", query_duckdb)
+    url = request.getfixturevalue("postgresql_url")
+
+    def query_postgresql(text: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(url) as connection:
+            cursor = connection.execute(text.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    return Target(url, "daybreak", query_postgresql)
+
+
+@pytest.fixture(autouse=True)
+def private_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def publishers() -> Iterator[list[Publisher]]:
+    with publishing(NORTH, SOUTH) as found:
+        yield found
+
+
+@pytest.fixture
+def north(publishers: list[Publisher]) -> Publisher:
+    return publishers[0]
+
+
+@pytest.fixture
+def accounts(publishers: list[Publisher]) -> Iterator[list[AccountFiles]]:
+    with Daybreak(publishers[0].service.url, TOKEN) as service:
+        yield [service.account(each.client_id) for each in publishers]
+
+
+@pytest.fixture
+def account(accounts: list[AccountFiles]) -> AccountFiles:
+    return accounts[0]

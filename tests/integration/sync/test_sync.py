@@ -1,0 +1,373 @@
+"""Sync into DuckDB and PostgreSQL: the tables always equal one published version."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak_client import AccountFiles, ClientError, Damaged, SyncResult, WrongUse, connection, folder, sync
+from tests.integration.sync.conftest import NORTH, SOUTH, Target
+from tests.parts.churn import Churn
+from tests.parts.delta_publisher import Publisher, Row
+from tests.parts.scripted_service import Reply, Request
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(folder, "_FIRST_WAIT_SECONDS", 0.001)
+
+
+def actions(result: SyncResult) -> dict[str, str]:
+    """Return the actions by resource, without those of unchanged resources."""
+    return {each.resource: each.action for each in result.resources if each.action != "unchanged"}
+
+
+def reason(result: SyncResult, resource: str) -> str:
+    return next(each.reason for each in result.resources if each.resource == resource)
+
+
+def assert_verified(result: SyncResult) -> None:
+    assert {each.resource: each.verified for each in result.resources if each.verified != "equal"} == {}
+    assert len(result.resources) == 9
+
+
+def member(number: int, first_name: str | None = None, leader: str = NORTH) -> Row:
+    """Return a row of members."""
+    member_id = f"00000000-0000-4000-8000-{number:012}"
+    return (member_id, leader, None, "live", first_name, *[None] * 11)
+
+
+def members(*rows: Row) -> dict[str, list[Row]]:
+    return {"members": list(rows)}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, account: AccountFiles, seed: int) -> None:
+    churn = Churn(NORTH, seed)
+    for day in range(6):
+        north.publish(churn.day())
+        if day in {2, 3}:
+            continue  # days without a sync
+        result = sync(account, target.url, verify=True)
+        assert result.version == day + 1
+        assert_verified(result)
+        assert set(actions(result).values()) <= ({"delta"} if day else {"full"})
+
+
+def test_nothing_new_costs_one_request(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1)))
+    sync(account, target.url)
+    sync(account, target.url)
+    before = len(north.service.requests)
+    result = sync(account, target.url)
+    assert [request.path for request in north.service.requests[before:]] == [
+        f"/download/v1/files/{NORTH}/deltas?since=1"
+    ]
+    assert "if-none-match" in north.service.requests[-1].headers
+    assert not result.changed
+    assert actions(result) == {}
+
+
+def test_delta_transfers_only_changed_rows(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(*(member(number, "Ana") for number in range(500))))
+    sync(account, target.url)
+    north.publish(members(*(member(number, "Eva" if number == 7 else "Ana") for number in range(1, 500)), member(900)))
+    before = len(north.service.requests)
+    (changed,) = [each for each in sync(account, target.url).resources if each.action != "unchanged"]
+    assert (changed.action, changed.inserted, changed.deleted, changed.rows) == ("delta", 2, 2, 500)
+    requested = [request.path for request in north.service.requests[before:]]
+    assert not any(path.endswith("/members.csv.gz") for path in requested)
+    assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members WHERE "FIRST_NAME" <> \'Ana\'') == [("Eva",)]
+
+
+def test_accounts_share_the_tables(target: Target, publishers: list[Publisher], accounts: list[AccountFiles]) -> None:
+    """A Member that moves is for a while in the rows of both accounts."""
+    north, south = publishers
+    churns = [Churn(NORTH, seed=1), Churn(SOUTH, seed=1)]
+    for _ in range(3):
+        for each, churn in zip(publishers, churns, strict=True):
+            each.publish(churn.day())
+        for account in accounts:
+            assert_verified(sync(account, target.url, verify=True))
+    south.publish(members(member(1, leader=SOUTH)))
+    north.publish(members(member(1)))
+    for account in accounts:
+        sync(account, target.url)
+    for account in accounts:
+        assert_verified(sync(account, target.url, verify=True))
+    leaders = target.query(f'SELECT "LEADER_ID" FROM {target.schema}.members ORDER BY 1')
+    assert [str(leader) for (leader,) in leaders] == sorted([NORTH, SOUTH])
+
+
+def publish_change(north: Publisher, account: AccountFiles, target: Target) -> None:
+    """Sync a version, and publish another one that changes members and communities."""
+    community = ("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)
+    north.publish({**members(member(1, "Ana"), member(2), member(3)), "communities": [community]})
+    sync(account, target.url)
+    north.publish({**members(member(1, "Eva"), member(3), member(4)), "communities": [(*community[:3], 2)]})
+
+
+@pytest.mark.parametrize("damage", ["bytes", "truncated", "missing", "header", "not gzip"])
+def test_damaged_or_missing_delta_is_not_applied(
+    target: Target, north: Publisher, account: AccountFiles, damage: str
+) -> None:
+    publish_change(north, account, target)
+    packed = north.versions[1].deltas["members.delta.csv.gz"]
+    if damage == "missing":
+        del north.versions[1].deltas["members.delta.csv.gz"]
+    elif damage in {"bytes", "truncated"}:
+        other = packed[:-9] + b"damaged!!" if damage == "bytes" else packed[:-9]
+        north.replace_delta(2, "members", other, announce=False)
+    else:
+        other = gzip.compress(gzip.decompress(packed).replace(b'"_OP"', b'"OP"', 1))
+        north.replace_delta(2, "members", other if damage == "header" else b"not gzip at all", announce=True)
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert actions(result)["members"] == "full"
+    assert "delta is" in reason(result, "members")
+
+
+def test_delta_of_another_account_is_not_applied(
+    target: Target, publishers: list[Publisher], accounts: list[AccountFiles]
+) -> None:
+    """Even a feed that announces the foreign delta cannot bring its rows into the tables."""
+    north, south = publishers
+    publish_change(north, accounts[0], target)
+    south.publish(members(member(1, leader=SOUTH)))
+    south.publish(members(member(1, "Eve", leader=SOUTH)))
+    north.replace_delta(2, "members", south.versions[1].deltas["members.delta.csv.gz"], announce=True)
+    result = sync(accounts[0], target.url, verify=True)
+    assert_verified(result)
+    assert actions(result) == {"members": "full", "communities": "delta"}
+    assert target.query(f"SELECT count(*) FROM {target.schema}.members WHERE \"FIRST_NAME\" = 'Eve'") == [(0,)]
+
+
+def test_delta_with_other_rows_is_rolled_back(target: Target, north: Publisher, account: AccountFiles) -> None:
+    """A delta of this account whose rows are not those that the feed counts."""
+    publish_change(north, account, target)
+    north.publish(members(member(5), member(6), member(7)))
+    north.replace_delta(2, "members", north.versions[2].deltas["members.delta.csv.gz"], announce=True)
+    del north.versions[2:]
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert actions(result) == {"members": "full", "communities": "delta"}
+
+
+def test_closed_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    north.close_chain()
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert set(actions(result).values()) == {"full"}
+    assert len(actions(result)) == 9
+    assert "chain" in reason(result, "members")
+    assert north.count("/deltas/2/") == 0
+
+
+def change_feed(north: Publisher, change: str) -> None:
+    changed = north.versions[1].changes["members"]
+    match change:
+        case "larger than full":
+            changed.clear()
+            changed |= {"state": "full_required", "reason": "larger_than_full"}
+        case "other content before":
+            changed["content_sha256_before"] = "0" * 64
+        case "other content after":
+            changed["content_sha256_after"] = "0" * 64
+        case "left out":
+            del north.versions[1].changes["members"]
+        case "unchanged":
+            north.versions[1].changes["members"] = {"state": "unchanged"}
+
+
+@pytest.mark.parametrize(
+    "change", ["larger than full", "other content before", "other content after", "left out", "unchanged"]
+)
+def test_unsuitable_delta_is_replaced_by_the_full_file(
+    target: Target, north: Publisher, account: AccountFiles, change: str
+) -> None:
+    publish_change(north, account, target)
+    change_feed(north, change)
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert actions(result) == {"members": "full", "communities": "delta"}
+
+
+def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    north.publish(members(member(9)))
+    north.versions[1].number = 7  # the feed then lists the version 3 without the version before it
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert len(actions(result)) == 9
+
+
+def test_changed_tables_are_repaired(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    target.query(f"DELETE FROM {target.schema}.members WHERE \"FIRST_NAME\" = 'Ana'")
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert actions(result)["members"] == "full"
+
+    target.query(f"UPDATE {target.schema}.members SET \"CITY\" = 'Elsewhere'")
+    result = sync(account, target.url, verify=True)
+    assert result.different == ("members",)
+    assert_verified(sync(account, target.url, full=True, verify=True))
+
+
+def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    sync(account, target.url)
+    sync(account, target.url)
+    target.query(f"DROP TABLE {target.schema}.members")
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert actions(result) == {"members": "full"}
+
+
+def test_dry_run_changes_nothing(target: Target, north: Publisher, account: AccountFiles, tmp_path: Path) -> None:
+    north.publish(members(member(1)))
+    planned = sync(account, target.url, dry_run=True)
+    assert set(actions(planned).values()) == {"full"}
+    assert planned.previous_version is None
+    if target.is_postgresql:
+        assert target.query("SELECT count(*) FROM pg_namespace WHERE nspname = 'daybreak'") == [(0,)]
+    else:
+        assert not (tmp_path / "exports.duckdb").exists()
+    sync(account, target.url)
+    north.publish(members(member(2)))
+    planned = sync(account, target.url, dry_run=True)
+    assert actions(planned) == {"members": "delta"}
+    assert (planned.previous_version, planned.version) == (1, 2)
+    assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
+    assert north.count("/deltas/2/") == 0
+
+
+def with_column(schema: dict[str, Any], **change: str) -> dict[str, Any]:
+    """Return the schema with a changed FIRST_NAME column of members."""
+    (described,) = [each for each in schema["resources"] if each["name"] == "members"]
+    (field,) = [each for each in described["schema"]["fields"] if each["name"] == "FIRST_NAME"]
+    field |= change
+    return schema
+
+
+def test_new_column_is_added(target: Target, north: Publisher, account: AccountFiles) -> None:
+    """A table of an earlier schema gets the column, with the values of the full file."""
+    north.publish(members(member(1, "Ana")))
+    sync(account, target.url)
+    target.query(f'ALTER TABLE {target.schema}.members DROP COLUMN "DEVICE_TYPE"')
+    north.publish(members(member(1, "Eva")))
+    north.close_chain()
+    assert_verified(sync(account, target.url, verify=True))
+
+
+def test_column_of_another_type_is_refused(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1, "Ana")))
+    sync(account, target.url)
+    north.columns = lambda schema: with_column(schema, type="integer", format="default")
+    north.publish(members(member(1, "7")))
+    with pytest.raises(WrongUse, match=r"members\.FIRST_NAME has the type \w+, not bigint\. Drop the table"):
+        sync(account, target.url)
+    assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [("Ana",)]
+    target.query(f"DROP TABLE {target.schema}.members")
+    assert sync(account, target.url).version == 2
+    assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [(7,)]
+
+
+def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1), member(2)))
+    assert sync(account, target.url).notes == ()
+    north.publish(members(member(1), member(1, "again"), member(2)))
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
+    north.publish(members(member(1), member(2)))
+    assert_verified(sync(account, target.url, full=True, verify=True))
+    with pytest.raises(Exception, match=r"(?i)duplicate key"):
+        target.query(f"INSERT INTO {target.schema}.members SELECT * FROM {target.schema}.members")
+
+
+def test_repeated_key_in_the_first_load(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1), member(1, "again")))
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
+
+
+def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1, "a\0b"), member(2, "")))
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    stored = target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members ORDER BY "MEMBER_ID"')
+    if not target.is_postgresql:
+        assert (stored, result.notes) == ([("a\0b",), ("",)], ())
+        return
+    assert stored == [("a\ufffdb",), ("",)]
+    assert result.notes == ("members: 1 NUL characters are stored as U+FFFD. PostgreSQL has no NUL.",)
+    north.publish(members(member(1, "ab"), member(2, "")))
+    assert_verified(sync(account, target.url, verify=True))
+
+
+def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+
+    def publish_once(request: Request) -> Reply | None:
+        if request.path.endswith(".delta.csv.gz"):
+            north.before_reply = lambda _: None
+            north.publish(members(member(8)))
+        return None
+
+    north.before_reply = publish_once
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    north.before_reply = lambda _: None
+    assert_verified(sync(account, target.url, verify=True))
+    assert target.query(f"SELECT min(version), max(version) FROM {target.schema}._daybreak_sync") == [(3, 3)]
+
+
+def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
+    north.close_chain()
+    north.before_reply = lambda request: Reply(200, b"damaged") if "/links/" in request.path else None
+    with pytest.raises(Damaged):
+        sync(account, target.url)
+    assert target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1") == before
+    assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
+
+
+def test_unavailable_service_changes_nothing(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
+    north.before_reply = lambda request: Reply(503) if "/links/" in request.path else None
+    with pytest.raises(ClientError):
+        sync(account, target.url)
+    assert target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1") == before
+    north.before_reply = lambda _: None
+    assert_verified(sync(account, target.url, verify=True))
+
+
+def test_parallel_sync_of_an_account_is_refused(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+    started, resume = threading.Event(), threading.Event()
+
+    def wait(request: Request) -> Reply | None:
+        if "/links/" in request.path:
+            started.set()
+            resume.wait(60)
+        return None
+
+    north.before_reply = wait
+    first = threading.Thread(target=sync, args=(account, target.url))
+    first.start()
+    assert started.wait(60)
+    with pytest.raises(WrongUse, match="another process"):
+        sync(account, target.url)
+    resume.set()
+    first.join()
+    assert_verified(sync(account, target.url, verify=True))

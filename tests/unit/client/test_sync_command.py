@@ -1,0 +1,170 @@
+"""The command `daybreak sync`: output, exit codes, wrong use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from daybreak_client import WrongUse
+from daybreak_client.command import run
+from daybreak_client.database_sync.targets import has_password, open_database, place_of
+from daybreak_client.tables import parse_tables
+from tests.parts.delta_publisher import Publisher, Row, publishing, schema
+from tests.parts.scripted_service import Reply
+
+NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
+
+
+@pytest.fixture
+def north(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
+    with publishing(NORTH) as (found,):
+        monkeypatch.setenv("DAYBREAK_SERVICE", found.service.url)
+        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+        monkeypatch.setenv("DAYBREAK_ACCOUNT", NORTH)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        yield found
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return f"duckdb:///{tmp_path}/exports.duckdb"
+
+
+def community(number: int, name: str) -> Row:
+    return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
+
+
+def test_changes_are_printed(north: Publisher, target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    north.publish({"communities": [community(1, "Fans"), community(2, "Club")]})
+    assert run(["sync", target]) == 0
+    printed = capsys.readouterr()
+    lines = [line.split("\t") for line in printed.out.splitlines()]
+    assert lines[0] == ["resource", "action", "rows", "inserted", "deleted", "download", "verified"]
+    assert len(lines) == 10
+    assert ["communities", "full: not in the database", "2"] in [line[:3] for line in lines]
+    assert "Loaded version 1, from an empty database." in printed.err
+    assert (tmp_path / "exports.duckdb").stat().st_mode & 0o777 == 0o600
+
+    north.publish({"communities": [community(1, "Fans"), community(3, "Choir")]})
+    assert run(["sync", target, "--dry-run", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["dry_run"], planned["previous_version"], planned["version"]) == (True, 1, 2)
+    assert [each["action"] for each in planned["resources"] if each["action"] != "unchanged"] == ["delta"]
+
+    assert run(["sync", target, "--verify"]) == 0
+    printed = capsys.readouterr()
+    assert [line.split("\t")[1:5] for line in printed.out.splitlines() if line.startswith("communities")] == [
+        ["delta", "2", "1", "1"]
+    ]
+    assert printed.out.count("equal") == 9
+    assert run(["sync", target]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Version 2 is current." in printed.err
+
+
+def test_changed_row_fails_the_verification(
+    north: Publisher, target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    north.publish({"communities": [community(1, "Fans")]})
+    assert run(["sync", target, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
+        database.execute("UPDATE communities SET COMMUNITY_NAME = 'Other'")
+    assert run(["sync", target, "--verify", "--json"]) == 6
+    printed = capsys.readouterr()
+    assert "communities: not equal" in printed.err
+    verified = {each["resource"]: each["verified"] for each in json.loads(printed.out)["resources"]}
+    assert (verified.pop("communities"), set(verified.values())) == ("different", {"equal"})
+    assert run(["sync", target, "--full", "--verify", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (Reply(401, {"code": "invalid_token", "detail": "Invalid token."}), 3),
+        (Reply(403, {"code": "wrong_context", "detail": "Switch with PUT."}), 3),
+        (Reply(404, {"code": "snapshot_not_ready", "detail": "No files yet."}, {"Retry-After": "600"}), 4),
+        (Reply(503, {"code": "unavailable", "detail": "Busy."}, {"Retry-After": "600"}), 5),
+    ],
+    ids=["refused", "wrong context", "late", "unreachable"],
+)
+def test_exit_code_names_the_cause(
+    north: Publisher, target: str, capsys: pytest.CaptureFixture[str], reply: Reply, code: int
+) -> None:
+    north.before_reply = lambda _: reply
+    assert run(["sync", target]) == code
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert ".." not in printed
+    assert "PUT" not in printed
+
+
+def test_database_in_use_is_an_error(
+    north: Publisher, target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    north.publish({})
+    program = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, str(tmp_path / "exports.duckdb")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        assert run(["sync", target]) == 1
+        assert "lock" in capsys.readouterr().err
+        other.communicate("")
+    assert run(["sync", target]) == 0
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "exports.duckdb", "duckdb:exports.duckdb", "duckdb:///", "duckdb:///a?b=c", "mysql://user@host/database"],
+)
+def test_invalid_target_is_refused(target: str) -> None:
+    with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb"):
+        open_database(target, None, read_only=False)
+
+
+def test_password_in_a_url_is_hidden(capsys: pytest.CaptureFixture[str], north: Publisher) -> None:
+    url = "postgresql://ana:secret@127.0.0.1:1/exports"
+    assert place_of(url) == "postgresql://ana@127.0.0.1:1/exports"
+    assert has_password(url)
+    assert not has_password("postgresql://ana@127.0.0.1:1/exports")
+    assert run(["sync", url]) == 1
+    printed = capsys.readouterr().err
+    assert "PGPASSWORD" in printed
+    assert "secret" not in printed
+
+
+@pytest.mark.parametrize(("target", "extra"), [("duckdb:///a.duckdb", "duckdb"), ("postgresql://h/d", "postgresql")])
+def test_missing_driver_names_the_extra(target: str, extra: str) -> None:
+    program = (
+        "import sys; sys.modules['duckdb'] = sys.modules['psycopg'] = None\n"
+        "from daybreak_client.command import run; sys.exit(run(sys.argv[1:]))"
+    )
+    environment = {"DAYBREAK_SERVICE": "http://127.0.0.1:1", "DAYBREAK_TOKEN": "service_api_x", "HOME": "/nonexistent"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "sync", target, "--account", NORTH],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"pip install 'daybreak[{extra}]'" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["members; --", 'a"b', "", "Ä", "1a"])
+def test_unsafe_name_in_the_schema_is_refused(name: str) -> None:
+    for change in ("resource", "column"):
+        described = schema()
+        resource = described["resources"][3]
+        if change == "resource":
+            resource["name"] = name
+        else:
+            resource["schema"]["fields"][2]["name"] = name
+        with pytest.raises(ValueError, match="invalid name"):
+            parse_tables(described)
