@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from uuid import UUID
 
+import nanoarrow
 from nanoarrow.c_array import CArray
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Buckets
 from daybreak.export.duckdb_internals import packed_row, record_batches
 from daybreak.export.line_encoder.partitioner import PackedRows, Partitioner, Slices
-from daybreak.export.line_encoder.records import RecordLayout
+from daybreak.export.line_encoder.records import RecordLayout, packed_text
 from daybreak.export.sql import identifier
 from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts
 from daybreak.export.work_tables import WorkTables
 
 BATCH_ROWS = 4096
 """Rows per batch, unless they are large."""
-_LARGE_ROW_BYTES = 8 << 10
+_LARGE_TEXT_BYTES = 8 << 10
 _LARGE_ROWS_PER_BATCH = 4
 GROUP_BYTES = 2 << 20
 """Size from which packed rows are divided among buckets."""
@@ -66,31 +69,36 @@ class RowPartition:
             partitioners.append(partitioner)
             return slices
 
-        groups = _grouped(rows for batch in self._packed_batches() for rows in split_batch(batch))
-        for slices in bounded_map(executor, partition, groups, threads + 1):
+        for slices in bounded_map(executor, partition, _grouped(self._packed_rows()), threads + 1):
             watch()
             self.buckets.add(slices)
         self._add_totals(partitioners)
 
-    def _packed_batches(self) -> Iterator[CArray]:
-        """Yield batches of packed rows. A NULL takes the place of a large row. If there are any, they are read again, a
-        few per batch, because the number of rows in a batch is fixed before their size is known.
+    def _packed_rows(self) -> Iterator[PackedRows]:
+        """Yield all rows, those with large texts last.
 
-        A filter in place of NULLs would not help: the engine collects the rows that pass it until it has 2,048.
+        The number of rows in a batch is fixed before their size is known, and the engine packs 2,048 rows at a time.
+        Therefore a NULL takes the place of a row with large texts. If there are any, their cells are read again, a few
+        per batch. A filter would not help: the engine collects the rows that pass it until it has 2,048.
         """
-        row = packed_row(map(identifier, self.layout.packed_columns))
-        query = (
-            f"SELECT CASE WHEN octet_length(packed) {{}} {_LARGE_ROW_BYTES} THEN packed END "
-            f"FROM (SELECT {row} AS packed FROM {self._tables.ROWS})"
-        )
+        columns = {name: identifier(name) for name in self.layout.packed_columns}
+        texts = [columns[column.name] for column in self.layout.cells if column.type is ColumnType.TEXT]
+        size = " + ".join(f"coalesce(strlen({text}), 0)" for text in texts) or "0"
+        query = f"SELECT {{}} FROM (SELECT *, {size} > {_LARGE_TEXT_BYTES} AS is_large FROM {self._tables.ROWS})"
+        packed = f"CASE WHEN NOT is_large THEN {packed_row(columns.values())} END"
         rows = large_rows = 0
-        for batch in record_batches(self._tables.connection.sql(query.format("<=")), BATCH_ROWS):
+        for batch in record_batches(self._tables.connection.sql(query.format(packed)), BATCH_ROWS):
             rows += batch.length
             large_rows += batch.view().child(0).null_count
-            yield batch
+            yield from split_batch(batch)
         if large_rows:
+            # Without a text, the engine returns short packed rows as numbers.
+            cells = (name if name in texts else packed_row([name, "''"]) for name in columns.values())
+            query = query.format(", ".join(f"CASE WHEN is_large THEN {cell} END" for cell in cells))
             batch_rows = min(BATCH_ROWS, _LARGE_ROWS_PER_BATCH * rows // large_rows)
-            yield from record_batches(self._tables.connection.sql(query.format(">")), batch_rows)
+            for batch in record_batches(self._tables.connection.sql(query), batch_rows):
+                if batch.view().child(0).null_count < batch.length:
+                    yield from _packed_large_rows(batch)
 
     def _add_totals(self, partitioners: Iterable[Partitioner]) -> None:
         words = [sum(values) for values in zip(*(one.totals() for one in partitioners), strict=True)]
@@ -123,6 +131,16 @@ def split_batch(batch: CArray) -> Iterator[PackedRows]:
         end = max(start + 1, bisect_right(offsets, offsets[start] + GROUP_BYTES) - 1)
         yield PackedRows(offsets[start : end + 1], content[offsets[start] : offsets[end]], batch)
         start = end
+
+
+def _packed_large_rows(batch: CArray) -> Iterator[PackedRows]:
+    """Yield the rows of a batch of cells: texts, and other cells packed with an empty text. Other rows have NULLs."""
+    for cells in nanoarrow.Array(batch).iter_tuples():
+        if cells[0] is not None:
+            content = b"".join(
+                cell.removesuffix(packed_text("")) if isinstance(cell, bytes) else packed_text(cell) for cell in cells
+            )
+            yield PackedRows(memoryview(array("i", (0, len(content)))), memoryview(content), None)
 
 
 def _grouped(parts: Iterable[PackedRows]) -> Iterator[list[PackedRows]]:

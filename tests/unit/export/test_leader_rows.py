@@ -21,7 +21,7 @@ from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
 from daybreak.ports.sources import ResourceReport
-from tests.parts.export_rows import MemorySink, SampleRows, export_job, sample_rows
+from tests.parts.export_rows import MemorySink, SampleRows, export_job, naughty_strings, sample_rows
 
 CUSTOM = "custom_member_data"
 LEADERS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(6)]
@@ -118,6 +118,17 @@ def test_spilled_buckets_do_not_change_the_bytes(
     assert found == whole
     assert report.spill_bytes > 400_000
     assert set(tmp_path.rglob("*")) == files
+
+
+@pytest.mark.parametrize("large_bytes", [0, 1_500])
+def test_rows_with_large_texts_do_not_change_the_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_bytes: int
+) -> None:
+    hostile = [(member(number), LEADERS[number % 6], text, text) for number, text in enumerate(naughty_strings())]
+    with sample_rows(tmp_path, {CUSTOM: [*uneven_rows(), *hostile]}, LEADERS) as rows:
+        whole, report = export(rows)
+        monkeypatch.setattr(row_partition, "_LARGE_TEXT_BYTES", large_bytes)
+        assert export(rows) == (whole, report)
 
 
 def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, packed_texts, write_words
+from daybreak.export.line_encoder.records import HEADER, KINDS, RecordLayout, packed_text, write_words
 from daybreak.export.line_encoder.runtime import Instance
 
 _CELL = struct.Struct("<4I2Q")
@@ -68,7 +68,7 @@ class Partitioner:
         self._instance = instance = Instance()
         self._count = count = len(leaders) // 16
         self._cells = len(layout.cells)
-        texts = [packed_texts(column.allowed) for column in layout.cells]
+        texts = [b"".join(packed_text(text)[1:] for text in column.allowed) for column in layout.cells]
         cells = b"".join(
             _CELL.pack(KINDS[column.type], instance.write(text), len(text), 0, 0, 0)
             for column, text in zip(layout.cells, texts, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from daybreak.catalogue.columns import Column, ColumnType
@@ -19,6 +18,7 @@ KINDS = {
     ColumnType.TIMESTAMP: 5,
 }
 LEADER = "LEADER_ID"
+_INCREASED = bytes((byte + 1) % 256 for byte in range(256))
 HEADER = struct.Struct("<2I")
 """The header of a record: size of its cells, and ordinal of its Leader."""
 
@@ -47,9 +47,9 @@ class RecordLayout:
         return (LEADER, *(column.name for column in self.cells))
 
 
-def packed_texts(texts: Iterable[str]) -> bytes:
-    """Return texts as they are in packed rows."""
-    return b"".join(bytes(byte + 1 for byte in text.encode()) + b"\0" for text in texts)
+def packed_text(text: str | None) -> bytes:
+    """Return a text as it is in packed rows."""
+    return b"\1" if text is None else b"\2" + text.encode().translate(_INCREASED) + b"\0"
 
 
 def write_words(instance: Instance, address: int, *words: int) -> None:
