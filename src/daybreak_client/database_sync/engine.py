@@ -26,8 +26,9 @@ from daybreak_client.published import PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, SnapshotChanged
 from daybreak_client.tables import Table
 
-_MAX_ATTEMPTS = 8
-_ATTEMPTS_WITH_DELTAS = 2
+# Changes of the published snapshot during one sync. After two, a delta may be missing that the feed lists.
+_MAX_CHANGES = 5
+_CHANGES_WITH_DELTAS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,18 @@ class SyncRun:
 
     def run(self, *, full: bool) -> tuple[Plan, AccountState]:
         """Sync, and try again with full files when deltas do not fit. Returns the plan and the new state."""
-        for attempt in range(_MAX_ATTEMPTS):
+        changes = 0
+        while changes < _MAX_CHANGES:
             try:
                 plan = self.plan(full=full)
                 if plan.published is None:
                     assert plan.state is not None
                     return plan, plan.state
-                if attempt >= _ATTEMPTS_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
+                if changes >= _CHANGES_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
                     continue
                 return plan, self._perform(plan)
             except (SnapshotChanged, _AnotherSync):
-                continue
+                changes += 1
             except Damaged:
                 if not self._reload_deltas(plan, "a delta is damaged"):
                     raise

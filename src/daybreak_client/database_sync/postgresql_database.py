@@ -116,7 +116,10 @@ class PostgreSQLDatabase:
                     self._execute(f"ALTER TABLE {name} ADD COLUMN {identifier(column.name)} {_TYPES[column.kind]}")
             key = self._key_name(table)
             if table.name in without_key and key:
+                # Columns of a dropped primary key stay NOT NULL.
+                nullable = ", ".join(f"ALTER {identifier(each)} DROP NOT NULL" for each in table.primary_key)
                 self._execute(f"ALTER TABLE {name} DROP CONSTRAINT {identifier(key)}")
+                self._execute(f"ALTER TABLE {name} {nullable}")
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
         name = self._name(table.name)

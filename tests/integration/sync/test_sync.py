@@ -299,6 +299,33 @@ def test_repeated_key_in_the_first_load(target: Target, north: Publisher, accoun
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
 
 
+def test_key_without_a_value_is_stored(target: Target, north: Publisher, account: AccountFiles) -> None:
+    """Also as a delta, whose `D` row deletes the rows with the same NULL."""
+
+    def link(link_type: str | None, hits: int) -> Row:
+        return ("00000000-0000-4000-8000-000000000001", NORTH, link_type, "https://example.org/", 7, hits)
+
+    for hits in range(3):
+        north.publish({**members(*[member(1)] * (hits < 2)), "campaign_links": [link("link", 1), link(None, hits)]})
+        result = sync(account, target.url, verify=True)
+        assert_verified(result)
+    assert actions(result) == {"campaign_links": "delta", "members": "delta"}
+
+
+def test_unusual_dates_are_stored(target: Target, north: Publisher, account: AccountFiles) -> None:
+    dates = (
+        ("infinity", "infinity"),
+        ("-infinity", "-infinity"),
+        ("0044-03-15 (BC)", None),
+        ("0001-01-01", None),
+        ("20000-01-01", "20000-03-15T01:02:03.000000Z"),
+        ("1890-01-01", "1890-03-15T01:02:03.100000Z"),
+    )
+    rows = [(*member(number)[:7], date, *[None] * 7, time) for number, (date, time) in enumerate(dates)]
+    north.publish(members(*rows))
+    assert_verified(sync(account, target.url, verify=True))
+
+
 def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1, "a\0b"), member(2, "")))
     result = sync(account, target.url, verify=True)

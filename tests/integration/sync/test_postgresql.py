@@ -1,0 +1,109 @@
+"""Sync into PostgreSQL: other sessions, lost connections, restricted users."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from daybreak_client import AccountFiles, Callbacks, DatabaseFailed, WrongUse, sync
+from tests.integration.sync.conftest import NORTH, SOUTH
+from tests.parts.churn import Churn
+from tests.parts.delta_publisher import Publisher
+from tests.parts.postgresql import PostgreSQLServer
+
+
+def verified(account: AccountFiles, url: str) -> set[str]:
+    return {each.verified for each in sync(account, url, verify=True).resources}
+
+
+def test_lost_connection_leaves_the_old_version(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:
+    churn = Churn(NORTH, seed=8)
+    north.publish(churn.day())
+    sync(account, postgresql_url)
+    north.publish(churn.day())
+    steps: list[str] = []
+
+    def disconnect(text: str) -> None:
+        steps.append(text)
+        if len(steps) == 4:
+            with psycopg.connect(postgresql_url) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+    with pytest.raises(DatabaseFailed, match="PostgreSQL"):
+        sync(account, postgresql_url, callbacks=Callbacks(on_step=disconnect))
+    with psycopg.connect(postgresql_url) as other:
+        assert other.execute("SELECT DISTINCT version FROM daybreak._daybreak_sync").fetchall() == [(1,)]
+    assert verified(account, postgresql_url) == {"equal"}
+
+
+def test_accounts_sync_at_the_same_time(
+    postgresql_url: str, publishers: list[Publisher], accounts: list[AccountFiles]
+) -> None:
+    churns = [Churn(client_id, seed=9) for client_id in (NORTH, SOUTH)]
+    for _ in range(3):
+        for publisher, churn in zip(publishers, churns, strict=True):
+            publisher.publish(churn.day())
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda account: sync(account, postgresql_url), accounts))
+    assert [verified(account, postgresql_url) for account in accounts] == [{"equal"}, {"equal"}]
+
+
+def test_readers_see_one_version(postgresql_url: str, north: Publisher, account: AccountFiles) -> None:
+    """A session that reads during the transaction sees the old version of all tables."""
+    churn = Churn(NORTH, seed=10)
+    north.publish(churn.day())
+    sync(account, postgresql_url)
+    north.publish(churn.day())
+    seen: set[int] = set()
+
+    def read(_text: str) -> None:
+        with psycopg.connect(postgresql_url) as other:
+            seen.update(version for (version,) in other.execute("SELECT version FROM daybreak._daybreak_sync"))
+            (count,) = other.execute("SELECT count(*) FROM daybreak.members").fetchone() or (None,)
+            assert count == len(north.versions[0].rows["members"])
+
+    sync(account, postgresql_url, callbacks=Callbacks(on_step=read))
+    assert seen == {1}
+
+
+def test_user_without_rights_on_the_database(
+    postgresql_server: PostgreSQLServer, postgresql_url: str, north: Publisher, account: AccountFiles
+) -> None:
+    """The schema may exist already. Views, columns and indexes of its owner are kept."""
+    database = postgresql_url.rpartition("/")[2]
+    role = f"loader_{database}"
+    postgresql_server.execute(f"CREATE ROLE {role} LOGIN", f"CREATE SCHEMA own AUTHORIZATION {role}", database=database)
+    url = postgresql_server.url(database, user=role)
+    north.publish(Churn(NORTH, seed=11).day())
+    with pytest.raises(DatabaseFailed, match="permission denied for database"):
+        sync(account, url)
+    sync(account, url, schema="own")
+    postgresql_server.execute(
+        "CREATE VIEW own.fans AS SELECT * FROM own.members",
+        "ALTER TABLE own.members ADD COLUMN note text DEFAULT 'kept'",
+        'CREATE INDEX ON own.members ("CITY")',
+        database=database,
+    )
+    north.publish(Churn(NORTH, seed=12).day())
+    assert {each.verified for each in sync(account, url, schema="own", verify=True).resources} == {"equal"}
+    with psycopg.connect(postgresql_url) as other:
+        fans = other.execute("SELECT count(*) FROM own.fans").fetchone()
+        notes = other.execute("SELECT count(*) FROM own.members WHERE note = 'kept'").fetchone()
+    assert fans == notes == (len(north.versions[-1].rows["members"]),)
+
+
+def test_database_with_another_encoding_is_refused(postgresql_server: PostgreSQLServer, account: AccountFiles) -> None:
+    postgresql_server.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    with pytest.raises(WrongUse, match=r"LATIN1\. Use one with the encoding UTF8"):
+        sync(account, postgresql_server.url("latin"))
+    postgresql_server.drop("latin")
+
+
+def test_unreachable_database_is_an_error(account: AccountFiles) -> None:
+    with pytest.raises(DatabaseFailed, match="PostgreSQL"):
+        sync(account, "postgresql://ana@127.0.0.1:1/exports")
