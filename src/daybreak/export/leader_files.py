@@ -23,6 +23,8 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
+from daybreak.export.delta.engines import merge_engines
+from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, codec_named, crc32, trailer
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_files import PARQUET
@@ -186,7 +188,8 @@ class LeaderFileWriter:
     """Writes the text files of one resource from chunks in order, and collects manifest entries.
 
     Call all methods from one thread. `parquet_files` are files that are already stored, by client_id, for the same
-    entries. With `compressors`, files are streamed. Leaving the context waits for all files.
+    entries. With `compressors`, files are streamed. `open_merge` opens engines for deltas, by default own ones. Leaving
+    the context waits for all files.
     """
 
     def __init__(
@@ -195,9 +198,10 @@ class LeaderFileWriter:
         sink: FileSink,
         parquet_files: Mapping[str, StoredFormat] | None = None,
         compressors: Executor | None = None,
+        open_merge: Callable[[], MergeEngine] | None = None,
     ) -> None:
-        resource = resource_named(job.resource)
-        self._job, self._sink, self._compressors = job, sink, compressors
+        resource = self._resource = resource_named(job.resource)
+        self._job, self._sink, self._compressors, self._open_merge = job, sink, compressors, open_merge
         self._texts = [text_format(resource, name) for name in job.formats if name != PARQUET]
         self._parquet_files = parquet_files or {}
         self._codec = codec_named(job.compression)
@@ -279,7 +283,8 @@ class LeaderFileWriter:
         base = None if deltas is None else deltas.bases.get(client_id)
         if deltas is None or base is None:
             return None
-        return LeaderDeltaWriter(self._job, deltas, base, self._codec, self._sink)
+        open_merge = self._open_merge or merge_engines(self._resource)
+        return LeaderDeltaWriter(self._resource, deltas, base, self._codec, self._sink, open_merge)
 
     def _wait(self, waiting_leaders: int) -> None:
         """Wait for files until those of at most `waiting_leaders` are not stored."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.delta.engines import merge_engines
 from daybreak.export.engine import engine_faults
 from daybreak.export.gzip_member import codec_named
 from daybreak.export.leader_chunks import LeaderChunk
@@ -138,9 +139,11 @@ class _ResourceExport:
     def _write_texts(
         self, read: LeaderRows, leaders: Mapping[str, SurveyedLeader], parquet_files: Mapping[str, StoredFormat]
     ) -> None:
+        open_merge = merge_engines(self.tables.resource)
+
         def write(lines: Iterable[Sequence[LeaderChunk]], compressors: Executor | None = None) -> LeaderFileWriter:
             last = ""
-            with LeaderFileWriter(self.job, self.sink, parquet_files, compressors) as files:
+            with LeaderFileWriter(self.job, self.sink, parquet_files, compressors, open_merge) as files:
                 for chunks in lines:
                     for chunk in chunks:
                         if chunk.client_id != last:

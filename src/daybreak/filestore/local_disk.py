@@ -26,7 +26,7 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.local_sink import FOLDER_MODE, LocalSink, read_pieces, remove_tree, store_error
+from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
 from daybreak.ports.files import FileSink, PublicationMark
 
 _READ_BYTES = 1 << 20
@@ -158,18 +158,16 @@ class LocalDisk:
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
         """Replace the mark of an installation's latest publication. Raises FileStoreError."""
         path = self._root / mark_key(first_id)
-        temporary = self._staging / f"mark-{uuid.uuid4().hex}"
+        # A killed publication leaves this file, and the next attempt replaces it.
+        temporary = path.with_name(f"{mark.snapshot_id}{UNFINISHED}")
         try:
-            try:
-                with temporary.open("xb") as file:
-                    file.write(mark_content(mark))
-                    file.flush()
-                    os.fsync(file.fileno())
-                path.parent.mkdir(FOLDER_MODE, exist_ok=True)
-                temporary.rename(path)
-                sync_folder(path.parent)
-            finally:
-                temporary.unlink(missing_ok=True)
+            path.parent.mkdir(FOLDER_MODE, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(mark_content(mark))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+            sync_folder(path.parent)
         except OSError as error:
             raise store_error(error, f"The file {path} cannot be written") from error
 

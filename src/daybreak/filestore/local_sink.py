@@ -21,7 +21,7 @@ from daybreak.ports.files import WrittenFile
 # Files contain personal data: only the user and the group of the service have access.
 FOLDER_MODE = 0o750
 _FILE_MODE = 0o640
-_TEMPORARY = ".unfinished"
+UNFINISHED = ".unfinished"
 _DELTAS = ".deltas"
 _READ_BYTES = 1 << 20
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -116,7 +116,7 @@ class LocalSink:
         """Flush all files to disk, then rename the folders, then flush the names. Raises FileStoreError."""
         try:
             # Temporary files of killed tasks.
-            remove_tree(self._staged / _TEMPORARY, set())
+            remove_tree(self._staged / UNFINISHED, set())
             self._background_sync.finish()
             sync_tree(self._staged)
             staged_deltas = self._staged / _DELTAS
@@ -170,7 +170,7 @@ class LocalSink:
         os.replace(temporary, target)
 
     def _temporary_path(self) -> str:
-        folder = f"{self._staged}/{_TEMPORARY}"
+        folder = f"{self._staged}/{UNFINISHED}"
         os.makedirs(folder, exist_ok=True)
         return f"{folder}/{uuid.uuid4().hex}"
 

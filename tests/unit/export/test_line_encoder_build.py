@@ -1,4 +1,4 @@
-"""Checks that tools/line-encoder built line_encoder.wasm from the C files."""
+"""Checks that the tools built the WebAssembly modules from their sources."""
 
 from __future__ import annotations
 
@@ -13,35 +13,43 @@ import pytest
 import wasmtime
 
 from daybreak.export import line_encoder
+from daybreak.export.delta import kernel
 
 PACKAGE = Path(line_encoder.__file__).parent
+MODULES = [
+    pytest.param(PACKAGE, "line_encoder", "line-encoder", id="line_encoder"),
+    pytest.param(Path(kernel.__file__).parent, "delta_merge", "delta-merge", id="delta_merge"),
+]
 
 
-def recorded() -> dict[str, str]:
+def recorded(folder: Path, name: str) -> dict[str, str]:
     """Return the SHA-256 of each file as the build tool recorded it."""
-    lines = (PACKAGE / "line_encoder.sha256").read_text("utf-8").splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
+    lines = (folder / f"{name}.sha256").read_text("utf-8").splitlines()
+    return {file: digest for digest, file in (line.split() for line in lines)}
 
 
-def test_files_have_the_recorded_digests() -> None:
-    assert sorted(recorded()) == sorted(path.name for path in PACKAGE.iterdir() if path.suffix in {".c", ".h", ".wasm"})
-    for name, digest in recorded().items():
-        found = hashlib.sha256((PACKAGE / name).read_bytes()).hexdigest()
-        assert found == digest, f"{name} was changed: run tools/line-encoder"
+@pytest.mark.parametrize(("folder", "name", "tool"), MODULES)
+def test_files_have_the_recorded_digests(folder: Path, name: str, tool: str) -> None:
+    sources = [path.name for path in folder.iterdir() if path.suffix in {".c", ".h", ".wasm"}]
+    assert sorted(recorded(folder, name)) == sorted(sources)
+    for file, digest in recorded(folder, name).items():
+        found = hashlib.sha256((folder / file).read_bytes()).hexdigest()
+        assert found == digest, f"{file} was changed: run tools/{tool}"
 
 
-def test_build_is_reproducible(project_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("folder", "name", "tool"), MODULES)
+def test_build_is_reproducible(project_folder: Path, tmp_path: Path, folder: Path, name: str, tool: str) -> None:
     """Another version of clang produces different bytes. Then only imports and exports are compared."""
     version = documented_clang_version()
-    clang = next((found for name in (f"clang-{version}", "clang") if (found := shutil.which(name))), None)
+    clang = next((found for each in (f"clang-{version}", "clang") if (found := shutil.which(each))), None)
     if clang is None:
         pytest.skip("clang is not installed")
     installed = subprocess.run([clang, "--version"], check=True, capture_output=True, text=True).stdout
-    output = tmp_path / "line_encoder.wasm"
-    subprocess.run([project_folder / "tools" / "line-encoder", output], env=os.environ | {"CLANG": clang}, check=True)
+    output = tmp_path / f"{name}.wasm"
+    subprocess.run([project_folder / "tools" / tool, output], env=os.environ | {"CLANG": clang}, check=True)
     if f"version {version}." in installed:
-        assert hashlib.sha256(output.read_bytes()).hexdigest() == recorded()["line_encoder.wasm"]
-    assert interface(output) == interface(PACKAGE / "line_encoder.wasm")
+        assert hashlib.sha256(output.read_bytes()).hexdigest() == recorded(folder, name)[output.name]
+    assert interface(output) == interface(folder / output.name)
 
 
 def interface(module: Path) -> list[str]:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Self
 
 from isal import isal_zlib
+from isal.igzip_lib import IsalError
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
-from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import LARGER_THAN_FULL, LeaderDelta, ResourceDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.delta.apply import applied_digest
 from daybreak.export.delta.delta_lines import delta_header
-from daybreak.export.delta.merge import DeltaFault, open_merge
+from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, crc32, trailer
-from daybreak.export.line_sql import JSON_SEPARATOR
+from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 from daybreak.ports.files import FileSink
-from daybreak.ports.sources import DeltaBase, DeltaJob, ExportJob
+from daybreak.ports.sources import DeltaBase, DeltaJob
 
 _SPOOL_BYTES = 2 << 20
 _READ_BYTES = 1 << 20
+# About 400 KB of rows at a time.
+_INFLATED_BYTES = 96 << 10
 
 
 def decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -34,10 +37,11 @@ def decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
     stream = isal_zlib.decompressobj(31)
     try:
         for piece in pieces:
-            content = stream.decompress(piece)
-            if content:
-                yield content
-    except zlib.error as error:
+            for start in range(0, len(piece), _INFLATED_BYTES):
+                content = stream.decompress(memoryview(piece)[start : start + _INFLATED_BYTES])
+                if content:
+                    yield content
+    except IsalError as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise DeltaFault("previous_file_damaged") from error
     if not stream.eof:
         raise DeltaFault("previous_file_damaged")
@@ -54,10 +58,9 @@ class _DeltaFile:
         self._digest = hashlib.sha256()
         self._crc = self._length = 0
 
-    def add(self, lines: list[bytes]) -> None:
+    def add(self, lines: bytes) -> None:
         """Append lines."""
-        content = b"".join(lines)
-        self._part += content[self._skip_bytes :] if self._skip_bytes else content
+        self._part += memoryview(lines)[self._skip_bytes :]
         self._skip_bytes = 0
         while len(self._part) > PART_BYTES:
             self._compress(bytes(self._part[:PART_BYTES]), last=False)
@@ -98,8 +101,16 @@ class _DeltaFile:
 class LeaderDeltaWriter:
     """Makes the delta of one Leader from the pieces of its new CSV file. Use it in one thread, and close it."""
 
-    def __init__(self, job: ExportJob, deltas: DeltaJob, base: DeltaBase, codec: Codec, sink: FileSink) -> None:
-        self._resource = resource_named(job.resource)
+    def __init__(
+        self,
+        resource: Resource,
+        deltas: DeltaJob,
+        base: DeltaBase,
+        codec: Codec,
+        sink: FileSink,
+        open_engine: Callable[[], MergeEngine],
+    ) -> None:
+        self._resource = resource
         self._deltas, self._base, self._codec, self._sink = deltas, base, codec, sink
         self._resources = ExitStack()
         self._fault = ""
@@ -110,7 +121,10 @@ class LeaderDeltaWriter:
             file = _DeltaFile(codec, head, tail, 0 if is_csv else len(JSON_SEPARATOR), deltas.temp_dir)
             self._resources.callback(file.close)
             self._files[format] = file
-        self._merge, self._engine = open_merge(self._resource, self._previous_content(), self._add_lines)
+        self._engine = open_engine()
+        self._resources.callback(self._engine.close)
+        header = csv_header(self._resource)
+        self._merge = DeltaMerge(self._engine, header, self._previous_content(), self._add_lines)
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +188,7 @@ class LeaderDeltaWriter:
     def _previous_content(self) -> Iterator[bytes]:
         return decompressed(self._sink.read(self._base.stored.key))
 
-    def _add_lines(self, csv: list[bytes], json: list[bytes]) -> None:
+    def _add_lines(self, csv: bytes, json: bytes) -> None:
         self._files["csv"].add(csv)
         self._files["json"].add(json)
 

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from daybreak.catalogue.resources import Resource
 from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
 from daybreak.export.delta.delta_lines import DeltaLines
-from daybreak.export.line_sql import csv_header
 
-_MAX_GROUP_BYTES = 64 << 20
+MAX_GROUP_BYTES = 64 << 20
 """Maximum size of rows with one key, which are in memory together."""
-_SUM_MODULUS = 1 << 128
+_SUM_MODULUS = 1 << 64
 
 Needs = Literal["old", "new", "nothing"]
-Buffer = bytes | bytearray
 
 
 class DeltaFault(Exception):
@@ -33,62 +31,71 @@ class DeltaFault(Exception):
 
 @dataclass(slots=True)
 class MergeTotals:
-    """Rows seen, and the balance of their 128-bit sums: 0 when old - deleted + inserted = new."""
+    """Rows seen, and the balance of two 64-bit sums over them: 0 when old - deleted + inserted = new."""
 
     rows_before: int = 0
     rows_after: int = 0
     deleted: int = 0
     inserted: int = 0
     lines: int = 0
-    balance: int = 0
+    low: int = 0
+    high: int = 0
+
+    def add_sums(self, low: int, high: int, sign: int) -> None:
+        """Add the sums of rows to the balance, or subtract them."""
+        self.low = (self.low + sign * low) % _SUM_MODULUS
+        self.high = (self.high + sign * high) % _SUM_MODULUS
 
     def check(self) -> None:
         """Raise DeltaFault unless the old rows and the delta yield the new rows."""
-        if self.rows_before - self.deleted + self.inserted != self.rows_after or self.balance % _SUM_MODULUS:
+        if self.rows_before - self.deleted + self.inserted != self.rows_after or self.low or self.high:
             raise DeltaFault("verification_failed")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class MergeStep:
-    """Result of one step: consumed bytes of each side, lines of the delta, and the side whose next piece is needed."""
+    """Result of one step: the side whose next piece is needed, and lines of the delta."""
 
-    old_used: int = 0
-    new_used: int = 0
-    needs: Needs = "nothing"
-    csv: list[bytes] = field(default_factory=list)
-    json: list[bytes] = field(default_factory=list)
+    needs: Needs
+    csv: bytes = b""
+    json: bytes = b""
 
 
 class MergeEngine(Protocol):
-    """Merges as many complete groups as two buffers contain. Buffers begin at the start of a row."""
+    """Merges the rows of two files, which arrive in pieces."""
 
     totals: MergeTotals
 
-    def step(self, old: Buffer, new: Buffer, *, old_ended: bool, new_ended: bool) -> MergeStep:
-        """Merge. Raises DeltaFault."""
+    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+        """Append a piece of the old or the new file. Raises DeltaFault if the rows of one key are too large."""
+
+    def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
+        """Merge as many complete groups as the pieces contain. Raises DeltaFault."""
 
     def constants(self) -> dict[str, str | None]:
         """Return the values of the constant columns in the new rows."""
+
+    def close(self) -> None:
+        """Release the memory."""
 
 
 class DeltaMerge:
     """Passes two files to an engine: the old one is read as it is needed, the new one arrives in pieces."""
 
     def __init__(
-        self,
-        engine: MergeEngine,
-        header: bytes,
-        old: Iterator[bytes],
-        write: Callable[[list[bytes], list[bytes]], None],
+        self, engine: MergeEngine, header: bytes, old: Iterator[bytes], write: Callable[[bytes, bytes], None]
     ) -> None:
         self._engine, self._old_pieces, self._write = engine, old, write
         self._header = header
-        self._old, self._new = bytearray(), bytearray()
+        self._old_head, self._new_head = bytearray(), bytearray()
         self._old_ended = self._has_rows = False
 
     def feed(self, piece: bytes | memoryview) -> None:
         """Add a piece of the new file. Raises DeltaFault, and the errors of reading the old file."""
-        self._new += piece
+        if self._has_rows:
+            self._engine.add("new", piece)
+        else:
+            self._new_head += piece
         self._advance(ended=False)
 
     def finish(self) -> None:
@@ -100,31 +107,31 @@ class DeltaMerge:
         if not self._has_rows and not self._skip_headers(ended=ended):
             return
         while True:
-            step = self._engine.step(self._old, self._new, old_ended=self._old_ended, new_ended=ended)
+            step = self._engine.step(old_ended=self._old_ended, new_ended=ended)
             if step.csv:
                 self._write(step.csv, step.json)
-            del self._old[: step.old_used]
-            del self._new[: step.new_used]
             if step.needs == "old" and not self._old_ended:
                 self._read_old()
                 continue
             if step.needs == "old" or (step.needs == "new" and ended):
                 raise DeltaFault("rows_incomplete")
-            if len(self._new) > _MAX_GROUP_BYTES:
-                raise DeltaFault("rows_too_large")
             return
 
     def _skip_headers(self, *, ended: bool) -> bool:
         """Remove the headers. Return whether both are complete. Raises DeltaFault if they differ."""
         length = len(self._header)
-        while len(self._old) < length and not self._old_ended:
-            self._read_old()
-        if len(self._new) < length and not ended:
+        if len(self._new_head) < length and not ended:
             return False
-        if self._old[:length] != self._header or self._new[:length] != self._header:
+        while len(self._old_head) < length and not self._old_ended:
+            piece = next(self._old_pieces, None)
+            if piece is None:
+                self._old_ended = True
+            else:
+                self._old_head += piece
+        if self._old_head[:length] != self._header or self._new_head[:length] != self._header:
             raise DeltaFault("columns_changed")
-        del self._old[:length]
-        del self._new[:length]
+        self._engine.add("old", memoryview(self._old_head)[length:])
+        self._engine.add("new", memoryview(self._new_head)[length:])
         self._has_rows = True
         return True
 
@@ -133,9 +140,7 @@ class DeltaMerge:
         if piece is None:
             self._old_ended = True
         else:
-            self._old += piece
-        if len(self._old) > _MAX_GROUP_BYTES:
-            raise DeltaFault("rows_too_large")
+            self._engine.add("old", piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,54 +162,58 @@ class RowMerge:
         self._constant_count = len(resource.constants)
         self._constants: dict[str, list[bytes]] = {}
         self._last_keys: dict[str, SortKey] = {}
+        self._rows = {"old": bytearray(), "new": bytearray()}
 
-    def step(self, old: Buffer, new: Buffer, *, old_ended: bool, new_ended: bool) -> MergeStep:
-        step = MergeStep()
+    def add(self, side: Literal["old", "new"], piece: bytes | memoryview) -> None:
+        self._rows[side] += piece
+        if len(self._rows[side]) > MAX_GROUP_BYTES:
+            raise DeltaFault("rows_too_large")
+
+    def close(self) -> None:
+        self._rows = {}
+
+    def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
+        old, new = self._rows["old"], self._rows["new"]
+        old_used = new_used = 0
+        needs: Needs = "nothing"
+        lines: list[tuple[bytes, bytes]] = []
         while True:
-            before = self._group(old, step.old_used, ended=old_ended)
-            if before is None and not (old_ended and step.old_used == len(old)):
-                step.needs = "old"
+            before = self._group(old, old_used, ended=old_ended)
+            if before is None and not (old_ended and old_used == len(old)):
+                needs = "old"
                 break
-            after = self._group(new, step.new_used, ended=new_ended)
-            if after is None and not (new_ended and step.new_used == len(new)):
-                step.needs = "new"
+            after = self._group(new, new_used, ended=new_ended)
+            if after is None and not (new_ended and new_used == len(new)):
+                needs = "new"
                 break
             if before is None and after is None:
                 break
-            self._merge_groups(before, after, step)
-        self._add_sums(old, step.old_used, "before", 1)
-        self._add_sums(new, step.new_used, "after", -1)
-        return step
+            if before is not None and after is not None and before.key != after.key:
+                before, after = (before, None) if before.key < after.key else (None, after)
+            lines += self._merge_groups(self._consumed(before, "old"), self._consumed(after, "new"))
+            old_used, new_used = before.end if before else old_used, after.end if after else new_used
+        for side, used, sign in (("old", old_used, 1), ("new", new_used, -1)):
+            self._add_sums(self._rows[side], used, side, sign)
+            del self._rows[side][:used]
+        return MergeStep(needs, b"".join(csv for csv, _ in lines), b"".join(json for _, json in lines))
 
-    def constants(self) -> dict[str, str | None]:
-        cells = self._constants.get("after", [])
-        return {name: cell.decode() or None for name, cell in zip(self._resource.constants, cells, strict=False)}
-
-    def _merge_groups(self, before: _Group | None, after: _Group | None, step: MergeStep) -> None:
-        """Consume the group with the smaller key, or both groups if their keys are equal."""
-        if before is not None and after is not None and before.key != after.key:
-            before, after = (before, None) if before.key < after.key else (None, after)
-        old_rows = self._consumed(before, "before")
-        new_rows = self._consumed(after, "after")
-        if before is not None:
-            step.old_used = before.end
-        if after is not None:
-            step.new_used = after.end
-        if len(old_rows) == len(new_rows) and list(map(self._compared, old_rows)) == list(
-            map(self._compared, new_rows)
-        ):
-            return
-        lines = []
-        if old_rows:
-            lines.append(self._lines.delete(split_cells(old_rows[0][:-1])))
+    def _merge_groups(self, old_rows: list[bytes], new_rows: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return the lines for the rows of one key before and after."""
+        if list(map(self._compared, old_rows)) == list(map(self._compared, new_rows)):
+            return []
+        lines = [self._lines.delete(split_cells(row[:-1])) for row in old_rows[:1]]
         lines += [self._lines.insert(split_cells(row[:-1])) for row in new_rows]
-        step.csv += [csv for csv, _ in lines]
-        step.json += [json for _, json in lines]
         self.totals.lines += len(lines)
         self.totals.deleted += len(old_rows)
         self.totals.inserted += len(new_rows)
-        self.totals.balance += sum(self._row_sum(row) for row in new_rows)
-        self.totals.balance -= sum(self._row_sum(row) for row in old_rows)
+        for rows, sign in ((old_rows, -1), (new_rows, 1)):
+            for row in rows:
+                self.totals.add_sums(*self._row_sums(row), sign)
+        return lines
+
+    def constants(self) -> dict[str, str | None]:
+        cells = self._constants.get("new", [])
+        return {name: cell.decode() or None for name, cell in zip(self._resource.constants, cells, strict=False)}
 
     def _consumed(self, group: _Group | None, side: str) -> list[bytes]:
         """Return the rows of a group. Raises DeltaFault if keys are not in order."""
@@ -216,7 +225,7 @@ class RowMerge:
         self._last_keys[side] = group.key
         return group.rows
 
-    def _group(self, content: Buffer, start: int, *, ended: bool) -> _Group | None:
+    def _group(self, content: bytearray, start: int, *, ended: bool) -> _Group | None:
         """Return the group at a position, None if it is not complete or there is none."""
         rows: list[bytes] = []
         key: SortKey | None = None
@@ -233,19 +242,19 @@ class RowMerge:
             return None
         return _Group(key, rows, position)
 
-    def _add_sums(self, content: Buffer, length: int, side: str, sign: int) -> None:
+    def _add_sums(self, content: bytearray, length: int, side: str, sign: int) -> None:
         """Add the consumed rows to the totals, without the groups. Raises DeltaFault if a constant varies."""
         position = rows = 0
         while position < length:
             end = row_end(content, position)
             row = bytes(content[position:end])
-            self.totals.balance += sign * self._row_sum(row)
+            self.totals.add_sums(*self._row_sums(row), sign)
             if self._constant_count:
                 cells = row[:-1].rsplit(b",", self._constant_count)[1:]
                 if self._constants.setdefault(side, cells) != cells:
                     raise DeltaFault("constant_varies")
             position, rows = end, rows + 1
-        if side == "before":
+        if side == "old":
             self.totals.rows_before += rows
         else:
             self.totals.rows_after += rows
@@ -254,13 +263,6 @@ class RowMerge:
         """Return the part of a row that is compared: all columns but the constants."""
         return row[:-1].rsplit(b",", self._constant_count)[0] if self._constant_count else row
 
-    def _row_sum(self, row: bytes) -> int:
-        return int.from_bytes(hashlib.blake2b(self._compared(row), digest_size=16).digest(), "little")
-
-
-def open_merge(
-    resource: Resource, old: Iterator[bytes], write: Callable[[list[bytes], list[bytes]], None]
-) -> tuple[DeltaMerge, MergeEngine]:
-    """Return a merge for one Leader, and its engine. `write` receives lines of the delta, CSV and JSON."""
-    engine = RowMerge(resource)
-    return DeltaMerge(engine, csv_header(resource), old, write), engine
+    def _row_sums(self, row: bytes) -> tuple[int, int]:
+        digest = hashlib.blake2b(self._compared(row), digest_size=16).digest()
+        return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")

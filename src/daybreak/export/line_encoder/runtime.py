@@ -38,7 +38,7 @@ def unavailable_reason() -> str | None:
 
 
 @cache
-def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
+def _module(package: str, name: str) -> tuple[wasmtime.Engine, wasmtime.Module]:
     import wasmtime
 
     # wasmtime cannot release a module after the interpreter has begun to shut down.
@@ -47,17 +47,17 @@ def _module() -> tuple[wasmtime.Engine, wasmtime.Module]:
     # wasmtime must not start threads, because the process may fork later.
     config.parallel_compilation = False
     engine = wasmtime.Engine(config)
-    code = files("daybreak.export.line_encoder").joinpath("line_encoder.wasm").read_bytes()
+    code = files(package).joinpath(name).read_bytes()
     return engine, wasmtime.Module(engine, code)
 
 
 class Instance:
-    """An instance of the compiled code with its own memory. The memory from `free` on is not assigned."""
+    """An instance of a compiled module with its own memory. The memory from `free` on is not assigned."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str = "daybreak.export.line_encoder", name: str = "line_encoder.wasm") -> None:
         import wasmtime
 
-        engine, module = _module()
+        engine, module = _module(package, name)
         self._store = wasmtime.Store(engine)
         exports: Any = wasmtime.Instance(self._store, module, []).exports(self._store)
         self._exports: Mapping[str, Any] = exports

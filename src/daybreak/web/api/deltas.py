@@ -101,7 +101,7 @@ class DeltaFeedView(msgspec.Struct, frozen=True):
     data: DeltaFeedData
 
 
-SINCE = Parameter("since", "query", "Only publications after this version.", "45", int)
+SINCE = Parameter("since", "query", "Only publications after this version.", 45, int)
 IF_NONE_MATCH = Parameter("If-None-Match", "header", "Return 304 if the feed has one of these `ETag`s.", _ETAG)
 _HEADERS = (
     Header("ETag", "Changes when the feed changes.", _ETAG),
@@ -131,7 +131,7 @@ REQUEST_DELTA = Operation(
     credential=SESSION_OR_API_TOKEN,
     parameters=(
         CLIENT_ID,
-        Parameter("version", "path", "Version of the publication.", "48", int),
+        Parameter("version", "path", "Version of the publication.", 48, int),
         Parameter("name", "path", "Name of the delta file.", "members.delta.csv.gz", _DELTA_NAME),
     ),
     body=None,

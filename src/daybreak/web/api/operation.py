@@ -64,7 +64,7 @@ class Parameter:
     name: str
     location: Literal["path", "query", "header"]
     description: str
-    example: str
+    example: str | int
     type: object = str
     required: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -14,15 +14,29 @@ from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
-from daybreak.export.delta.merge import DeltaFault, MergeEngine, open_merge
+from daybreak.export.delta.engines import merge_engines
+from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
 from tests.reference.platforms import HOSTILE
 
 Row = tuple[object, ...]
+OpenEngine = Callable[[Resource], MergeEngine]
 START = datetime(2026, 11, 20, tzinfo=UTC)
 AS_OF = ("2026-11-20T04:00:00.000000Z", "2026-11-21T04:00:00.000000Z")
 _IDS = [f"{digit * 8}-0000-4000-8000-000000000000" for digit in "01789af"]
+
+
+@pytest.fixture(scope="module")
+def engines() -> dict[str, Callable[[], MergeEngine]]:
+    """Return one pool per resource. Memory is reused, so that a test fails if rows of another file remain in it."""
+    return {resource.name: merge_engines(resource) for resource in RESOURCES}
+
+
+@pytest.fixture(params=["python", "compiled"])
+def open_engine(request: pytest.FixtureRequest, engines: dict[str, Callable[[], MergeEngine]]) -> OpenEngine:
+    """Run the test with each engine."""
+    return RowMerge if request.param == "python" else lambda resource: engines[resource.name]()
 
 
 def cells(column: Column) -> st.SearchStrategy[object]:
@@ -87,29 +101,33 @@ def pieces(content: bytes, sizes: list[int]) -> Iterator[bytes]:
         position, turn = position + size, turn + 1
 
 
-def merged(resource: Resource, before: bytes, after: bytes, sizes: list[int]) -> tuple[bytes, bytes, MergeEngine]:
+def merged(
+    open_engine: OpenEngine, resource: Resource, before: bytes, after: bytes, sizes: list[int]
+) -> tuple[bytes, bytes, MergeEngine]:
     """Return the CSV delta, the JSON delta, and the engine."""
     csv, json_lines = [delta_header(resource)], []
 
-    def write(csv_lines: list[bytes], lines: list[bytes]) -> None:
-        csv.extend(csv_lines)
-        json_lines.extend(lines)
+    def write(csv_lines: bytes, lines: bytes) -> None:
+        csv.append(csv_lines)
+        json_lines.append(lines)
 
-    merge, engine = open_merge(resource, pieces(before, sizes), write)
+    engine = open_engine(resource)
+    merge = DeltaMerge(engine, csv_header(resource), pieces(before, sizes), write)
     for piece in pieces(after, sizes[::-1]):
         merge.feed(memoryview(piece))
     merge.finish()
+    engine.close()
     return b"".join(csv), b"[" + b"".join(json_lines)[2:] + b"]", engine
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.name)
 @given(data=st.data())
-def test_delta_is_that_of_the_reference(resource: Resource, data: st.DataObject) -> None:
+def test_delta_is_that_of_the_reference(open_engine: OpenEngine, resource: Resource, data: st.DataObject) -> None:
     kept = data.draw(rows_of(resource))
     before = file_of(resource, kept + data.draw(rows_of(resource)), AS_OF[0])
     after = file_of(resource, kept + data.draw(rows_of(resource)), AS_OF[1])
     sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 17, 64, 1000]), min_size=1, max_size=4))
-    csv, as_json, engine = merged(resource, before, after, sizes)
+    csv, as_json, engine = merged(open_engine, resource, before, after, sizes)
     assert csv == reference.expected_delta(before, after, resource)
     assert json.loads(as_json) == reference.delta_json(csv, resource)
     constants = engine.constants()
@@ -119,14 +137,14 @@ def test_delta_is_that_of_the_reference(resource: Resource, data: st.DataObject)
     assert engine.totals.lines == len(reference.parse(csv)) - 1
 
 
-def test_rows_out_of_order_are_refused() -> None:
+def test_rows_out_of_order_are_refused(open_engine: OpenEngine) -> None:
     resource = resource_named("communities")
     lines = [f'"{leader}","name","{_IDS[0]}",1\n'.encode() for leader in _IDS[:3]]
     ordered = csv_header(resource) + b"".join(lines)
     reverse = csv_header(resource) + b"".join(reversed(lines))
     for before, after in ((ordered, reverse), (reverse, ordered)):
         with pytest.raises(DeltaFault, match="rows_not_in_order"):
-            merged(resource, before, after, [1000])
+            merged(open_engine, resource, before, after, [1000])
 
 
 @pytest.mark.parametrize(
@@ -137,29 +155,29 @@ def test_rows_out_of_order_are_refused() -> None:
         (b'"a","b","c",1\n"x', b"", "rows_incomplete"),
     ],
 )
-def test_unexpected_content_is_refused(before: bytes, after: bytes, reason: str) -> None:
+def test_unexpected_content_is_refused(open_engine: OpenEngine, before: bytes, after: bytes, reason: str) -> None:
     resource = resource_named("communities")
     header = csv_header(resource)
     old = before if reason == "columns_changed" else header + before
     with pytest.raises(DeltaFault, match=reason):
-        merged(resource, old, header + after, [1000])
+        merged(open_engine, resource, old, header + after, [1000])
 
 
-def test_constant_that_varies_is_refused() -> None:
+def test_constant_that_varies_is_refused(open_engine: OpenEngine) -> None:
     resource = resource_named("member_term_accepts")
     row = [_IDS[0], _IDS[0], _IDS[0], None, None, True, False, START, "a", None, "a", None, None, None]
     lines = [",".join(map(_text, [_IDS[place], *row[1:]])) + f",{as_of}\n" for place, as_of in enumerate(AS_OF)]
     varying = csv_header(resource) + "".join(lines).encode()
     with pytest.raises(DeltaFault, match="constant_varies"):
-        merged(resource, csv_header(resource), varying, [1000])
+        merged(open_engine, resource, csv_header(resource), varying, [1000])
 
 
-def test_times_are_ordered_by_instant() -> None:
+def test_times_are_ordered_by_instant(open_engine: OpenEngine) -> None:
     resource = resource_named("outbound_message_type_usage")
     days = ["-infinity", "0044-03-15 (BC)", "0001-01-01", "9999-12-31", "10000-01-01", "infinity"]
     lines = [f'"{_IDS[0]}","{_IDS[0]}",{day},"sms","dm",1,1,1\n'.encode() for day in days]
     before, after = csv_header(resource) + b"".join(lines[::2]), csv_header(resource) + b"".join(lines)
-    csv, _, engine = merged(resource, before, after, [50])
+    csv, _, engine = merged(open_engine, resource, before, after, [50])
     assert csv == delta_header(resource) + b"".join(b'"I",' + line for line in lines[1::2])
     assert (engine.totals.inserted, engine.totals.deleted) == (3, 0)
 

@@ -1,0 +1,243 @@
+"""Merge engine in WebAssembly: delta_merge.c on rows in the memory of an instance."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import Resource
+from daybreak.export.delta.csv_rows import row_end
+from daybreak.export.delta.merge import MAX_GROUP_BYTES, DeltaFault, MergeStep, MergeTotals, Needs
+from daybreak.export.line_encoder.runtime import Instance
+
+# Kinds, structs and results of delta_merge.c.
+_QUOTED, _TIME, _PLAIN = range(3)
+_KINDS = {
+    ColumnType.TEXT: _QUOTED,
+    ColumnType.UUID: _QUOTED,
+    ColumnType.DATE: _TIME,
+    ColumnType.TIMESTAMP: _TIME,
+    ColumnType.BIGINT: _PLAIN,
+    ColumnType.BOOLEAN: _PLAIN,
+}
+_COLUMN = struct.Struct("<3I")
+_TASK = struct.Struct("<26I3Q")
+_SUM_TASK = struct.Struct("<7I4x3Q")
+_SAVED_KEY_BYTES = 4 + 4 * 8 + 4096
+_DONE, _NEEDS_OLD, _NEEDS_NEW, _OUTPUT_FULL, _INCOMPLETE_ROW = range(5)
+_NEEDS: dict[int, Needs] = {_DONE: "nothing", _NEEDS_OLD: "old", _NEEDS_NEW: "new"}
+_ADDED, _OTHER_CONSTANT, _OUT_OF_ORDER = range(3)
+_FAULTS = {_OTHER_CONSTANT: "constant_varies", _OUT_OF_ORDER: "rows_not_in_order"}
+_ROWS_BYTES = 1 << 20
+_OUTPUT_BYTES = 256 << 10
+_MAX_POOLED_BYTES = 16 << 20
+
+Side = Literal["old", "new"]
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """Rows of one side: bytes from `start` to `end` of the memory, which may be used up to `limit`."""
+
+    address: int
+    limit: int
+    start: int = 0
+    end: int = 0
+    suffix: bytes = b""
+    suffix_address: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+
+class _Memory:
+    """Memory of an instance with the columns of one resource. It is reused for many Leaders."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.instance = Instance("daybreak.export.delta.kernel", "delta_merge.wasm")
+        names = [f',"{column.name}":'.encode() for column in resource.columns]
+        addresses = [self.instance.write(name) for name in names]
+        self.columns = self.instance.write(
+            b"".join(
+                _COLUMN.pack(_KINDS[column.type], address, len(name))
+                for column, name, address in zip(resource.columns, names, addresses, strict=True)
+            )
+        )
+        places = [resource.column_names.index(name) for name in resource.key]
+        self.key, self.key_columns = self.instance.write(struct.pack(f"<{len(places)}I", *places)), max(places) + 1
+        reserve = self.instance.reserve
+        self.task, self.sum_task = reserve(_TASK.size), reserve(_SUM_TASK.size)
+        self.saved_keys = {"old": reserve(_SAVED_KEY_BYTES), "new": reserve(_SAVED_KEY_BYTES)}
+        self.buffers = self.new_buffer(_ROWS_BYTES), self.new_buffer(_ROWS_BYTES)
+        self.output = self.new_buffer(_OUTPUT_BYTES), self.new_buffer(4 * _OUTPUT_BYTES)
+
+    @property
+    def view(self) -> memoryview:
+        """View of the memory, valid until memory is reserved."""
+        return self.instance.memory
+
+    def new_buffer(self, size_bytes: int) -> _Buffer:
+        """Reserve an empty buffer."""
+        address = self.instance.reserve(size_bytes)
+        return _Buffer(address, address + size_bytes, address, address)
+
+    def reset(self) -> None:
+        """Remove the rows of the last Leader."""
+        for buffer in self.buffers:
+            buffer.start = buffer.end = buffer.address
+            buffer.suffix = b""
+        for address in self.saved_keys.values():
+            self.view[address : address + 4] = bytes(4)
+
+
+class KernelPool:
+    """Engines of one resource, for any number of threads. The memory of a closed engine is reused."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._resource = resource
+        self._free: deque[_Memory] = deque()
+
+    def open(self) -> KernelMerge:
+        """Return an engine for one Leader."""
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = _Memory(self._resource)
+        return KernelMerge(memory, self._release)
+
+    def _release(self, memory: _Memory) -> None:
+        """Keep the memory, unless a large group has enlarged it."""
+        if memory.instance.memory_bytes <= _MAX_POOLED_BYTES:
+            memory.reset()
+            self._free.append(memory)
+
+
+class KernelMerge:
+    """Merge engine of one Leader. Use it in one thread, and close it."""
+
+    def __init__(self, memory: _Memory, release: Callable[[_Memory], None]) -> None:
+        self.totals = MergeTotals()
+        self._memory, self._release = memory, release
+        self._buffers = dict(zip(("old", "new"), memory.buffers, strict=True))
+        self._constants: list[bytes] = []
+        self._seed = int.from_bytes(os.urandom(8), "little")
+
+    def close(self) -> None:
+        """Return the memory to the pool."""
+        self._release(self._memory)
+
+    def add(self, side: Side, piece: bytes | memoryview) -> None:
+        buffer, length = self._buffers[side], len(piece)
+        if buffer.length + length > MAX_GROUP_BYTES:
+            raise DeltaFault("rows_too_large")
+        if buffer.end + length > buffer.limit:
+            self._make_room(buffer, length)
+        self._memory.view[buffer.end : buffer.end + length] = piece
+        buffer.end += length
+
+    def step(self, *, old_ended: bool, new_ended: bool) -> MergeStep:
+        csv: list[bytes] = []
+        json: list[bytes] = []
+        self._find_constants()
+        while True:
+            result, used_bytes = self._merge({"old": old_ended, "new": new_ended}, csv, json)
+            if result == _INCOMPLETE_ROW:
+                raise DeltaFault("rows_incomplete")
+            if result != _OUTPUT_FULL:
+                return MergeStep(_NEEDS[result], b"".join(csv), b"".join(json))
+            if not used_bytes:
+                self._enlarge_output()
+
+    def constants(self) -> dict[str, str | None]:
+        names = self._memory.resource.constants
+        return {name: cell.decode() or None for name, cell in zip(names, self._constants, strict=False)}
+
+    def _merge(self, ended: dict[str, bool], csv: list[bytes], json: list[bytes]) -> tuple[int, int]:
+        """Run `merge` once. Append its lines, and return its result and the number of consumed bytes."""
+        memory, resource = self._memory, self._memory.resource
+        outputs = memory.output
+        capacities = [output.limit - output.address for output in outputs]
+        sides: list[int] = []
+        for side, buffer in self._buffers.items():
+            sides += [buffer.start, buffer.length, ended[side], len(buffer.suffix), buffer.suffix_address, 0]
+        task = _TASK.pack(
+            *sides, memory.columns, len(resource.columns), memory.key, len(resource.key), memory.key_columns,
+            outputs[0].address, outputs[1].address, *capacities,
+            0, 0, 0, 0, 0, self._seed, 0, 0,
+        )  # fmt: skip
+        view = memory.view
+        view[memory.task : memory.task + _TASK.size] = task
+        result = memory.instance.call("merge", memory.task)
+        found = _TASK.unpack_from(view, memory.task)
+        old_used, new_used = found[5], found[11]
+        csv_length, json_length, deleted, inserted, lines, _, low, high = found[21:]
+        if csv_length:
+            csv.append(bytes(view[outputs[0].address : outputs[0].address + csv_length]))
+            json.append(bytes(view[outputs[1].address : outputs[1].address + json_length]))
+        totals = self.totals
+        totals.deleted += deleted
+        totals.inserted += inserted
+        totals.lines += lines
+        totals.add_sums(low, high, 1)
+        totals.rows_before += self._add_rows("old", old_used, 1)
+        totals.rows_after += self._add_rows("new", new_used, -1)
+        return result, old_used + new_used
+
+    def _add_rows(self, side: Side, length: int, sign: int) -> int:
+        """Add the consumed rows to the balance, and remove them. Return their number. Raises DeltaFault."""
+        if not length:
+            return 0
+        memory, buffer = self._memory, self._buffers[side]
+        view = memory.view
+        suffix = len(buffer.suffix), buffer.suffix_address
+        view[memory.sum_task : memory.sum_task + _SUM_TASK.size] = _SUM_TASK.pack(
+            memory.task, buffer.start, length, *suffix, memory.saved_keys[side], 0, self._seed, 0, 0
+        )
+        result = memory.instance.call("add_rows", memory.sum_task)
+        if result != _ADDED:
+            raise DeltaFault(_FAULTS[result])
+        found = _SUM_TASK.unpack_from(view, memory.sum_task)
+        self.totals.add_sums(found[8], found[9], sign)
+        buffer.start += length
+        return int(found[6])
+
+    def _find_constants(self) -> None:
+        """Set the end of the rows that is not compared, from the first row of each side."""
+        count = len(self._memory.resource.constants)
+        for side, buffer in self._buffers.items() if count else ():
+            if buffer.suffix or not buffer.length:
+                continue
+            rows = bytes(self._memory.view[buffer.start : buffer.end])
+            end = row_end(rows, 0)
+            if not end:
+                continue
+            cells = rows[: end - 1].rsplit(b",", count)[1:]
+            buffer.suffix = b"".join(b"," + cell for cell in cells)
+            buffer.suffix_address = self._memory.instance.write(buffer.suffix)
+            if side == "new":
+                self._constants = cells
+
+    def _make_room(self, buffer: _Buffer, length: int) -> None:
+        """Move the rows to the start of the buffer, or to a larger one."""
+        memory = self._memory
+        rows = bytes(memory.view[buffer.start : buffer.end])
+        if len(rows) + length > buffer.limit - buffer.address:
+            size_bytes = 2 * (len(rows) + length)
+            buffer.address = memory.instance.reserve(size_bytes)
+            buffer.limit = buffer.address + size_bytes
+        buffer.start, buffer.end = buffer.address, buffer.address + len(rows)
+        memory.view[buffer.start : buffer.end] = rows
+
+    def _enlarge_output(self) -> None:
+        """Double the size of the outputs."""
+        memory = self._memory
+        csv, json = memory.output
+        size_bytes = 2 * (csv.limit - csv.address)
+        memory.output = memory.new_buffer(size_bytes), memory.new_buffer(2 * (json.limit - json.address))
