@@ -30,7 +30,7 @@ def curl_command(base_url: str, method: str, path: str, operation: JsonObject) -
     query = {}
     for parameter in operation["parameters"]:
         if parameter["in"] == "path":
-            path = path.replace(f"{{{parameter['name']}}}", parameter["example"])
+            path = path.replace(f"{{{parameter['name']}}}", str(parameter["example"]))
         elif parameter["in"] == "query":
             query[parameter["name"]] = parameter["example"]
     url = f"'{base_url}{path}?{urlencode(query, safe=':.')}'" if query else f"{base_url}{path}"
