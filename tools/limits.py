@@ -21,6 +21,7 @@ def limits() -> str:
         ("Rates", "Requests over a limit get `429 rate_limited` with `Retry-After`.", _rates()),
         ("Requests", "", _requests()),
         ("Downloads", "", _downloads()),
+        ("Webhooks and mail", "", _events()),
         ("Names and secrets", "", _names()),
         ("Dashboard", "", _dashboard()),
         ("Retention", "The builder deletes expired data once an hour.", _retention()),
@@ -124,6 +125,26 @@ def _downloads() -> list[Row]:
     ]
 
 
+def _events() -> list[Row]:
+    from daybreak.access.password_reset import RESET_LIFETIME
+    from daybreak.events.addresses import MAX_URL_LENGTH
+    from daybreak.events.context import DeliveryTimings
+    from daybreak.events.mail_delivery import MAX_PER_DAY
+    from daybreak.events.webhooks import MAX_WEBHOOKS, PREVIOUS_SECRET_LIFETIME
+
+    timings = DeliveryTimings()
+    return [
+        ("Webhooks of one account", str(MAX_WEBHOOKS), FIXED),
+        ("URL of a webhook", f"{MAX_URL_LENGTH:,} characters", FIXED),
+        ("Response of a receiver, connection and lookup included", _seconds(timings.timeout_seconds), FIXED),
+        ("Waits before further attempts", ", ".join(_span(each) for each in timings.retry_after), FIXED),
+        ("Failures after which a webhook is disabled", _span(timings.give_up_after), FIXED),
+        ("Signatures with the secret before a rotation", _span(PREVIOUS_SECRET_LIFETIME), FIXED),
+        ("Mails about events to one seat", f"{MAX_PER_DAY} in 1 day", FIXED),
+        ("Link that sets a new password", f"{_span(RESET_LIFETIME)}, one use", FIXED),
+    ]
+
+
 def _names() -> list[Row]:
     from daybreak.access.api_tokens import MAX_LIVE_TOKENS
     from daybreak.access.names import MAX_NAME_LENGTH
@@ -155,7 +176,7 @@ def _dashboard() -> list[Row]:
 
 
 def _retention() -> list[Row]:
-    from daybreak.access.cleanup import DEVICES_KEPT, NODES_KEPT, SESSIONS_KEPT, TOKENS_KEPT
+    from daybreak.access.cleanup import DEVICES_KEPT, EVENTS_KEPT, NODES_KEPT, SESSIONS_KEPT, TOKENS_KEPT
     from daybreak.snapshots.retention import LINK_MARGIN
 
     return [
@@ -166,6 +187,7 @@ def _retention() -> list[Row]:
         ("API tokens, after their end", _span(TOKENS_KEPT), FIXED),
         ("Devices, after their last login", _span(DEVICES_KEPT), FIXED),
         ("Heartbeats of nodes", _span(NODES_KEPT), FIXED),
+        ("Events and their deliveries", _span(EVENTS_KEPT), FIXED),
     ]
 
 

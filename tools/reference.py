@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.events import events
 from tools.limits import limits
 from tools.reference_text import (
     CLIENT,
@@ -263,6 +264,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "source-tables.md": source_tables,
     "errors.md": errors,
     "limits.md": limits,
+    "events.md": events,
     "http.md": http,
 }
 

@@ -142,6 +142,22 @@ error codes.
 Replace `csv` with `json` in the path of a file for its JSON version.
 """
 
+EVENTS = """\
+# Events
+
+This page is for people who receive webhooks or mails. It lists the events, and the payloads of webhooks.
+[Receive webhooks](../how-to/webhooks.md) explains how to verify them.
+
+An event is recorded in the transaction that causes it: none is lost, and none is sent for something that did not
+happen. A webhook can be delivered more than once, always with the same `webhook-id`.
+
+## Types
+
+Seats choose their mails in *Settings, Notifications*. Mails about files go to seats that may download files of an
+active account, one for all their accounts.
+
+"""
+
 LIMITS = """\
 # Limits
 

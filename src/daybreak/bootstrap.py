@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from daybreak.access.directory.sync import DirectorySync
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import KeyringFile
+    from daybreak.events.context import DeliveryContext
     from daybreak.oidc.provider import Provider
     from daybreak.ports.files import FileStore
     from daybreak.ports.sources import PlatformSource
@@ -135,6 +137,22 @@ def run_context(
         spill=None if settings.source.engine == "spark" else SpillFolder(settings.spill_folder, settings.files.folder),
         watch=watch or ignore_progress,
         housekeeping=lambda now: delete_expired(state, now, settings.audit.keep),
+    )
+
+
+def delivery_context(settings: Settings, stop: threading.Event) -> "DeliveryContext":
+    """Return the context of the deliverer of events, which closes its state. `stop` ends it."""
+    from daybreak.events.context import DeliveryContext
+
+    return DeliveryContext(
+        state=open_state(settings),
+        settings=settings,
+        keyring=open_keyring(settings),
+        holder=f"{socket.gethostname()}:{os.getpid()}:{new_id()}",
+        clock=now_utc,
+        ticks=time.monotonic,
+        random=os.urandom,
+        stop=stop,
     )
 
 

@@ -144,6 +144,8 @@ def serving(
         "state.url": installation.state_url,
         "source.location": "platform.duckdb",
         "snapshot.schedule": False,
+        # Without schedule, webhooks and mail, no builder process is started.
+        "events.webhooks": False,
         # Hours away, because after that time the files of the previous day would be late.
         "snapshot.publish_at": f"{(datetime.now(UTC).hour - 8) % 24:02}:00",
         # Many tests sign in from one address. Rate limits have their own tests.

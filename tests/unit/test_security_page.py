@@ -59,6 +59,15 @@ ATTACKS = {
     "Using up recovery codes",
     "Using up the limit of all logins",
     "Weak secrets",
+    "DNS rebinding of a webhook",
+    "Finding out emails with a password reset",
+    "Forged webhooks",
+    "Hiding traces by switching off mails",
+    "Reading mail on the way",
+    "Requests to internal addresses by webhooks",
+    "Secrets of webhooks in a stolen database",
+    "Taking a seat with a password reset",
+    "Webhooks by colleagues and other accounts",
 }
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
+from daybreak.access.security_events import token_leaked
 from daybreak.access.services import AccessServices, new_id
 from daybreak.credentials import api_token
 from daybreak.credentials.redaction import redact
@@ -167,13 +168,14 @@ def new_token(
 def revoke_leaked(stores: Stores, report: str, now: datetime, *, actor: str) -> list[ApiToken]:
     """Revoke every token whose secret is in a text such as a secret scanner's report.
 
-    Returns the tokens that were live, whose owners must be notified. Unknown and revoked tokens are ignored.
+    Returns the tokens that were live. Their owners are notified. Unknown and revoked tokens are ignored.
     """
     revoked = []
     for secret in api_token.find_all(report):
         resolved = stores.api_tokens.resolve(api_token.digest(secret))
         if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
             stores.audit.append(_operator_event(resolved.token, "token.revoked", now, actor, reason="found in public"))
+            stores.outbox.add(token_leaked(resolved.token, now))
             revoked.append(resolved.token)
     return revoked
 

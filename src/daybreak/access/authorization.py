@@ -20,7 +20,7 @@ from daybreak.domain.identity import (
     Session,
 )
 
-Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens"]
+Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens", "manage_webhooks"]
 CredentialKind = Literal["session", "api_token"]
 
 
@@ -32,6 +32,7 @@ class Requirement:
     data_export: bool = False
     async_rest_api: bool = False
     api_tokens_enabled: bool = False
+    manages_account: bool = False
 
 
 REQUIREMENTS: dict[Action, Requirement] = {
@@ -46,6 +47,8 @@ REQUIREMENTS: dict[Action, Requirement] = {
         async_rest_api=True,
         api_tokens_enabled=True,
     ),
+    # Events contain numbers of rows.
+    "manage_webhooks": Requirement(kinds=frozenset({"session"}), data_export=True, manages_account=True),
 }
 # Conditions of every action with an API token, on the account and seat that it belongs to.
 API_TOKEN_REQUIREMENT = Requirement(data_export=True, async_rest_api=True, api_tokens_enabled=True)
@@ -161,4 +164,6 @@ def _permission_fault(account: AccountStatus, grant: Grant, requirement: Require
             "You can't use API tokens on this account. Ask your operator to make you an Async REST API user.",
             code="async_rest_api_required",
         )
+    if requirement.manages_account and not grant.manages_account:
+        return Forbidden("Only owners and admins of this account can manage webhooks.", code="owner_or_admin_required")
     return None

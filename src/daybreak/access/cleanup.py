@@ -14,6 +14,8 @@ SESSIONS_KEPT = timedelta(days=30)
 TOKENS_KEPT = timedelta(days=400)
 DEVICES_KEPT = timedelta(days=180)
 NODES_KEPT = timedelta(days=7)
+# Longer than the 14 days in which an event must not occur twice.
+EVENTS_KEPT = timedelta(days=30)
 _EVENTS_PER_TRANSACTION = 10_000
 
 
@@ -29,6 +31,8 @@ def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[s
         "api_tokens": state.write(lambda stores: stores.api_tokens.delete_inactive(now - TOKENS_KEPT)),
         "throttle": state.write(lambda stores: stores.throttle.delete_expired(now)),
         "nodes": state.write(lambda stores: stores.nodes.delete_before(now - NODES_KEPT)),
+        "events": state.write(lambda stores: stores.outbox.delete_before(now - EVENTS_KEPT)),
+        "password_resets": state.write(lambda stores: stores.password_resets.delete_expired(now)),
         "audit_events": _delete_events(state, now - audit_kept),
     }
     deleted_counts = {kind: count for kind, count in counts.items() if count}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
+from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
 from daybreak.access.sessions import (
@@ -97,11 +98,14 @@ async def replace_recovery_codes(services: AccessServices, active: ActiveSession
         raise Conflict("Set up the second factor first.")
     codes = totp.new_recovery_codes(services.random)
     hashes = recovery_hashes(codes, active.seat.seat_id)
-    event = active.origin(services.clock(), caller).event("second_factor.recovery_codes_replaced", "ok")
+    now = services.clock()
+    event = active.origin(now, caller).event("second_factor.recovery_codes_replaced", "ok")
+    notice = second_factor_changed(active.seat, now, "recovery_codes_replaced", address=caller.address)
 
     def write(stores: Stores) -> None:
         stores.seats.replace_recovery_codes(active.seat.seat_id, hashes)
         stores.audit.append(event)
+        stores.outbox.add(notice)
 
     await services.state.awrite(write)
     return codes
@@ -177,6 +181,8 @@ async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
             stores.sessions.save_device(updated_device(services, seat, device, completion.caller, now))
         stores.throttle.clear(throttle_key)
         stores.audit.append(completion.event("second_factor.enrolled", "ok", started=continued))
+        address = completion.caller.address
+        stores.outbox.add(second_factor_changed(seat, now, "authenticator_enrolled", address=address))
         stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=continued.sid)
         if not session.awaiting_second_factor:
             return Enrolled(codes, continued)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
+from daybreak.access.security_events import password_changed, second_factor_changed
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
@@ -31,6 +32,7 @@ def find_seat(stores: Stores, email: str) -> Seat:
 def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datetime, *, actor: str) -> int:
     """Set a seat's password hash, end all its sessions and return their number."""
     stores.seats.set_password_hash(seat.seat_id, password_hash, now)
+    stores.outbox.add(password_changed(seat, now, "set_by_operator"))
     ended = stores.sessions.end_all(seat.seat_id, now, "password set by an operator")
     _record(stores, seat, "password.set", now, actor)
     return ended
@@ -70,6 +72,7 @@ def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, a
 def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
     """Remove a lost second factor, end all sessions of the seat and return their number."""
     stores.seats.reset_second_factor(seat.seat_id)
+    stores.outbox.add(second_factor_changed(seat, now, "reset_by_operator"))
     ended = stores.sessions.end_all(seat.seat_id, now, "second factor reset")
     _record(stores, seat, "second_factor.reset", now, actor)
     return ended
@@ -133,6 +136,7 @@ def confirm_enrolment(
         raise OperatorError("The code is wrong. Check the clock of the device and use a new code.")
     codes = totp.new_recovery_codes(random)
     stores.seats.confirm_second_factor(seat.seat_id, step, recovery_hashes(codes, seat.seat_id), now)
+    stores.outbox.add(second_factor_changed(seat, now, "authenticator_enrolled"))
     stores.sessions.end_all(seat.seat_id, now, "second factor enrolled")
     _record(stores, seat, "second_factor.enrolled", now, actor)
     return codes

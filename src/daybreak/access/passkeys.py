@@ -11,6 +11,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from daybreak.access.names import normalize_name
+from daybreak.access.security_events import second_factor_changed
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, require_recent_password
 from daybreak.credentials import passkeys
@@ -83,6 +84,7 @@ async def add(services: AccessServices, active: ActiveSession, *, name: str, res
             fault = Conflict("This passkey is already registered.")
         if fault is None:
             stores.audit.append(origin.event("passkey.added", "ok", {"name": passkey.name}))
+            stores.outbox.add(second_factor_changed(active.seat, now, "passkey_added", address=caller.address))
         return fault
 
     fault = await services.state.awrite(write)
@@ -125,12 +127,14 @@ async def remove(services: AccessServices, active: ActiveSession, passkey: Passk
     Raises Forbidden(reauthentication_required).
     """
     require_recent_password(services, active.session)
-    event = active.origin(services.clock(), caller).event("passkey.removed", "ok", {"name": passkey.name})
+    now = services.clock()
+    event = active.origin(now, caller).event("passkey.removed", "ok", {"name": passkey.name})
 
     def write(stores: Stores) -> bool:
         removed = stores.passkeys.remove(passkey)
         if removed:
             stores.audit.append(event)
+            stores.outbox.add(second_factor_changed(active.seat, now, "passkey_removed", address=caller.address))
         return removed
 
     return await services.state.awrite(write)

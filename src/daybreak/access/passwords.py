@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from daybreak.access import throttle
 from daybreak.access.password_login import require_password_login
+from daybreak.access.security_events import password_changed
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
 from daybreak.access.sessions import ActiveSession, session_ended
@@ -28,7 +29,7 @@ async def change_own(
     require_password_login(services.settings)
     now = services.clock()
     seat = active.seat
-    await _check_new(services, new, seat.email)
+    await check_new_password(services, new, seat.email)
     rules = throttle.password_rules(services.settings.access, seat_id=seat.seat_id, sid=active.session.sid)
     await throttle.count_attempt(services.state, rules, now)
     correct = await services.hashing.verify(seat.password_hash, current)
@@ -51,6 +52,7 @@ async def change_own(
         if session is None:
             return session_ended()
         stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+        stores.outbox.add(password_changed(seat, now, "changed", address=caller.address))
         stores.sessions.end_all(seat.seat_id, now, "password changed", keep_sid=session.sid)
         return session
 
@@ -60,7 +62,7 @@ async def change_own(
     return outcome
 
 
-async def _check_new(services: AccessServices, password: str, email: str) -> None:
+async def check_new_password(services: AccessServices, password: str, email: str) -> None:
     """Raise InvalidRequest(weak_password) with the reason if the password is too weak. Raises Unavailable."""
     breached = services.settings.access.breached_passwords
     # In a thread, because the file of breached passwords may be on a slow disk.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
@@ -20,6 +20,7 @@ from daybreak.settings import AccessSettings, Rate
 
 # Each known device has its own second-factor limit, so this number bounds the guesses at a seat.
 MAX_KNOWN_DEVICES = 10
+_RESETS_PER_EMAIL = (Rate(3, timedelta(hours=1)), Rate(6, timedelta(days=1)))
 _IPV4_NETWORK_BITS = 24
 # The assignment to one site (RFC 6177 §2).
 _IPV6_NETWORK_BITS = 48
@@ -69,6 +70,19 @@ def single_sign_on_rules(settings: AccessSettings, *, address: str) -> list[Thro
 def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[ThrottleRule]:
     """Return the rules of entering the password again within a session."""
     return [_rule(f"password:{seat_id}:{sid}", settings.login_per_seat)]
+
+
+def password_reset_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
+    """Return the rules of a request for a password reset: per email, whether or not a seat has it, and per address."""
+    return [
+        *(_rule(f"reset:{_email_key(email)}", rate) for rate in _RESETS_PER_EMAIL),
+        *password_reset_use_rules(settings, address=address),
+    ]
+
+
+def password_reset_use_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
+    """Return the rules of using a link that resets a password."""
+    return [_rule(f"reset_from:{address_group(address)}", settings.login_per_address)]
 
 
 def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: str | None = None) -> list[ThrottleRule]:

@@ -21,6 +21,11 @@ def download_paths(formats: tuple[str, ...]) -> Files:
     }
 
 
+def manifest_path(client_id: str) -> str:
+    """Return the path of an account's manifest."""
+    return f"/download/v1/files/{client_id}"
+
+
 @cache
 def file_names(formats: tuple[str, ...]) -> Files:
     """Return the file for each file name in a signed link."""

@@ -1,4 +1,4 @@
-"""`daybreakd builder`: the process that builds and publishes snapshots."""
+"""`daybreakd builder`: the process that builds and publishes snapshots, and delivers events."""
 
 import os
 import threading
@@ -13,6 +13,7 @@ from daybreak.cli.options import Config, settings_of
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
+    from daybreak.events.context import DeliveryContext
     from daybreak.settings import Settings
 
 _PARENT_POLL_SECONDS = 1.0
@@ -25,27 +26,47 @@ def builder(
         int | None, Parameter(help="Process id of the parent: stop when it ends. `daybreakd serve` uses it.")
     ] = None,
 ) -> None:
-    """Build and publish snapshots on schedule until SIGTERM or Ctrl-C. A run stops after its current file."""
+    """Build and publish snapshots on schedule, and deliver events, until SIGTERM or Ctrl-C. A run stops after its
+    current file. With `snapshot.schedule = false`, only events are delivered.
+    """
     settings = settings_of(config)
     configure_logging(settings)
-    if not settings.snapshot.schedule:
+    if not settings.needs_builder:
         raise OperatorError(
-            "snapshot.schedule is false: there is nothing to do. Set it to true, or start runs with "
-            "`daybreakd snapshot run`."
+            "snapshot.schedule and events.webhooks are false and mail.url is empty: there is nothing to do. Set one of "
+            "them, or start runs with `daybreakd snapshot run`."
         )
     prepare_state(settings)
     _run(settings, stop_with)
 
 
 def _run(settings: "Settings", parent: int | None) -> None:
-    from daybreak.bootstrap import open_state, run_context, this_node
+    from daybreak.bootstrap import delivery_context, open_state, run_context, this_node
     from daybreak.snapshots.builder import run_builder
 
     with closing(open_state(settings)) as state:
         context = run_context(settings, state)
+        deliverer = threading.Thread(
+            target=_deliver, args=(delivery_context(settings, context.stop),), name="deliverer"
+        )
+        deliverer.start()
         if parent is not None:
             threading.Thread(target=_stop_with, args=(parent, context.stop), name="parent", daemon=True).start()
-        run_builder(context, this_node("builder"))
+        try:
+            run_builder(context, this_node("builder"))
+        finally:
+            context.stop.set()
+            deliverer.join()
+
+
+def _deliver(context: "DeliveryContext") -> None:
+    """Deliver events until the process stops. Without a deliverer, the process stops too and is started again."""
+    from daybreak.events.deliverer import run_deliverer
+
+    try:
+        run_deliverer(context)
+    finally:
+        context.stop.set()
 
 
 def _stop_with(parent: int, stop: threading.Event) -> None:

@@ -23,8 +23,8 @@ _MIN_FREE_BYTES = 1_000_000_000
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on and clock. Exit code 1 if a
-    check fails. With --json each check is one JSON line.
+    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, mail, webhooks and clock. Exit
+    code 1 if a check fails. With --json each check is one JSON line.
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -40,6 +40,8 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("disk", _disk),
         ("encoder", _encoder),
         ("single sign-on", _single_sign_on),
+        ("mail", _mail),
+        ("webhooks", _webhooks),
         ("clock", _clock),
         ("freshness", _freshness),
     )
@@ -91,6 +93,21 @@ def _single_sign_on(settings: "Settings") -> str:
     except ProviderUnavailable as error:
         raise OperatorError(f"oidc.issuer: {error.detail}.") from None
     return f"{provider.issuer}, {keys} keys; register the redirect URI {provider.redirect_uri}"
+
+
+def _mail(settings: "Settings") -> str:
+    from daybreak.events.mail_server import MailServer
+
+    if not settings.mail.enabled:
+        return "off (mail.url is empty): no notifications by mail, no password resets"
+    return MailServer(settings.mail).check()
+
+
+def _webhooks(settings: "Settings") -> str:
+    if not settings.events.webhooks:
+        return "off (events.webhooks is false)"
+    networks = ", ".join(str(each) for each in settings.events.allowed_networks)
+    return "on, to public addresses" + (f" and {networks}" if networks else " only")
 
 
 def _encoder(settings: "Settings") -> str:

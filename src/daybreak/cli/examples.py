@@ -59,6 +59,14 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("List the tokens that expire within two weeks", "daybreakd token list --expiring 14d"),
         ("Revoke tokens in a file that became public", "daybreakd token revoke --leaked public.log"),
     ),
+    "events": (
+        ("List the deliveries that failed", "daybreakd events list --state failed"),
+        ("Attempt one of them again", "daybreakd events retry 5c1d0b9f3a7e42688d90e1f24b6c7a35"),
+        (
+            "Send a test event to the webhooks of an account",
+            "daybreakd events test 7d909222-adf5-4547-93e0-e8f60c50f980",
+        ),
+    ),
     "keys": (
         ("Show which key signs", "daybreakd keys list"),
         ("Change the signing key without interruption", "daybreakd keys rotate"),

@@ -46,6 +46,7 @@ def rotate(*, config: Config = None) -> None:
     from daybreak.access.operators import reseal_seeds
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.credentials import keyring
+    from daybreak.events.webhooks import reseal_secrets
 
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
@@ -54,16 +55,19 @@ def rotate(*, config: Config = None) -> None:
             now_utc(),
             secrets.token_bytes,
             lifetime=max(settings.access.session_lifetime, settings.access.link_lifetime),
-            kids_in_use=state.read(_kids_of_seeds),
+            kids_in_use=state.read(_kids_in_use),
         )
         keyring.save(settings.keys.file, rotated)
-        resealed = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
+        seeds = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
+        webhooks = state.write(lambda stores: reseal_secrets(stores, rotated, secrets.token_bytes))
     print_text(f"{rotated.signing_kid} signs now.")
-    print_note(f"{resealed} second-factor seeds were re-encrypted. Copy {settings.keys.file} to every other node.")
+    print_note(f"{seeds} second-factor seeds and {webhooks} secrets of webhooks were re-encrypted.")
+    print_note(f"Copy {settings.keys.file} to every other node.")
 
 
-def _kids_of_seeds(stores: "Stores") -> frozenset[str]:
-    """Return the keys that encrypt stored second-factor seeds."""
+def _kids_in_use(stores: "Stores") -> frozenset[str]:
+    """Return the keys that encrypt stored second-factor seeds and secrets of webhooks."""
+    from daybreak.credentials.sealed_text import sealing_kid
     from daybreak.credentials.totp import encryption_kid
 
     seeds = [
@@ -71,4 +75,5 @@ def _kids_of_seeds(stores: "Stores") -> frozenset[str]:
         for seat in stores.seats.list_all()
         for seed in (stores.seats.sealed_seed(seat.seat_id), stores.seats.pending_seed(seat.seat_id))
     ]
-    return frozenset(encryption_kid(seed) for seed in seeds if seed is not None)
+    of_webhooks = {sealing_kid(secret) for secret in stores.webhooks.sealed_secrets()}
+    return frozenset(encryption_kid(seed) for seed in seeds if seed is not None) | of_webhooks

@@ -15,7 +15,9 @@ from daybreak.cli.web import run_web
 def serve(
     *,
     config: Config = None,
-    builder: Annotated[bool, Parameter(help="Also build snapshots on this node.", negative="--no-builder")] = True,
+    builder: Annotated[
+        bool, Parameter(help="Also build snapshots and deliver events on this node.", negative="--no-builder")
+    ] = True,
 ) -> None:
     """Run the whole service until SIGTERM or Ctrl-C: web workers, and a builder as a child process.
 
@@ -26,7 +28,7 @@ def serve(
 
     settings = settings_of(config)
     configure_logging(settings)
-    if not (builder and settings.snapshot.schedule):
+    if not (builder and settings.needs_builder):
         run_web(settings)
         return
     process = BuilderProcess(settings.file)

@@ -29,7 +29,16 @@ from daybreak.domain.errors import OperatorError
 
 State = Literal["next", "signing", "verify_only", "gone"]
 Purpose = Literal[
-    "session-jwt", "mfa-jwt", "signed-link", "totp-seed", "csrf", "dashboard-cookie", "oidc-request", "page-token"
+    "session-jwt",
+    "mfa-jwt",
+    "signed-link",
+    "totp-seed",
+    "csrf",
+    "dashboard-cookie",
+    "oidc-request",
+    "page-token",
+    "webhook-secret",
+    "unsubscribe",
 ]
 SECRET_BYTES = 32
 _SALT = b"daybreak keyring"

@@ -1,8 +1,8 @@
 """Redaction of the service's own secrets in texts that are logged, stored or shown.
 
-Secrets are recognized by their form: API tokens, JSON Web Tokens, signatures of links, signed cookies and form tokens,
-recovery codes, keys of authenticator apps, and passwords in URLs. Clients put them into paths, User-Agent headers and
-names by mistake, plain or percent-encoded.
+Secrets are recognized by their form: API tokens, secrets of webhooks, tokens of password resets, JSON Web Tokens,
+signatures of links, signed cookies and form tokens, recovery codes, keys of authenticator apps, and passwords in URLs.
+Clients put them into paths, User-Agent headers and names by mistake, plain or percent-encoded.
 
 Every pattern takes linear time: it begins with a literal, and no repetition is followed by one that could match the
 same characters.
@@ -24,6 +24,8 @@ _RECOVERY_GROUP = "[2-9a-km-np-zA-KM-NP-Z]{4}"
 _RECOVERY_END = rf"-(?<=(?<![\w-]){_RECOVERY_GROUP}-){_RECOVERY_GROUP}(?:-{_RECOVERY_GROUP}){{2,}}(?![\w-])"
 # A text that occurs in every match, the pattern, and the replacement. Cut secrets match too.
 _FORMS = (
+    ("whsec_", re.compile(r"whsec_[\w+/=]+", re.ASCII), MARK),
+    ("reset_", re.compile(r"reset_[\w-]{43}", re.ASCII), MARK),
     ("service_api_", re.compile(r"service_api_\w+", re.ASCII), MARK),
     # Base64 of `{"`, with which every JSON Web Token begins.
     ("eyJ", re.compile(r"eyJ[\w-]{8}[\w.-]*", re.ASCII), MARK),

@@ -197,6 +197,9 @@ class ApiTokenStore(Protocol):
 
     def list_for(self, *, client_id: str | None = None, seat_id: str | None = None) -> list[ApiToken]: ...
 
+    def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
+        """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
+
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:

@@ -70,6 +70,9 @@ class SnapshotStore(Protocol):
         or is held without a reason.
         """
 
+    def lock_current(self) -> None:
+        """Lock the pointer to the published snapshot: publications and discards wait until this transaction ends."""
+
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
         """Change a complete or held snapshot to discarded. Raises Conflict."""
 

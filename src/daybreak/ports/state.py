@@ -23,6 +23,13 @@ from daybreak.ports.access_stores import (
     ThrottleStore,
 )
 from daybreak.ports.delta_store import DeltaStore
+from daybreak.ports.event_stores import (
+    DeliveryStore,
+    NotificationStore,
+    OutboxStore,
+    PasswordResetStore,
+    WebhookStore,
+)
 from daybreak.ports.snapshot_store import SnapshotStore
 
 T = TypeVar("T")
@@ -94,6 +101,16 @@ class Stores(Protocol):
     def directory(self) -> DirectoryStore: ...
     @property
     def nodes(self) -> NodeStore: ...
+    @property
+    def outbox(self) -> OutboxStore: ...
+    @property
+    def deliveries(self) -> DeliveryStore: ...
+    @property
+    def webhooks(self) -> WebhookStore: ...
+    @property
+    def notifications(self) -> NotificationStore: ...
+    @property
+    def password_resets(self) -> PasswordResetStore: ...
 
 
 class State(Protocol):

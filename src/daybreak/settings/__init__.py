@@ -1,5 +1,6 @@
 """The configuration: `daybreak.toml` and `DAYBREAK_...` variables as one frozen tree of models."""
 
+from daybreak.settings.events import EventsSettings, MailSettings
 from daybreak.settings.load import Fault, SettingsFault, load_settings
 from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.sections import (
@@ -22,10 +23,12 @@ __all__ = [
     "AccessSettings",
     "AuditSettings",
     "DirectorySettings",
+    "EventsSettings",
     "Fault",
     "FilesSettings",
     "GuardSettings",
     "KeysSettings",
+    "MailSettings",
     "MetricsSettings",
     "OidcSettings",
     "Rate",

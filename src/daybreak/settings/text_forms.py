@@ -206,3 +206,17 @@ def parse_files_url(text: str, folder: Path) -> str:
     if text and not re.match(r"\w+:", text):
         return f"file://{(folder / Path(text).expanduser()).resolve()}"
     raise ValueError
+
+
+def parse_mail_url(text: str) -> str:
+    """Parse the URL of a mail server, which must not contain credentials."""
+    if not text:
+        return text
+    parts = urlsplit(text)
+    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname or parts.port == 0 or re.search(r"\s", text):
+        raise ValueError
+    if parts.username is not None or parts.password is not None:
+        raise InvalidValue("Remove the user and the password. Set mail.username and DAYBREAK_MAIL__PASSWORD.")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise InvalidValue("Remove the path and the query.")
+    return f"{parts.scheme}://{parts.netloc}"

@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import InitErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from daybreak.settings.events import EventsSettings, MailSettings
 from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.origin import current_origin
 from daybreak.settings.sections import (
@@ -85,6 +86,8 @@ class Settings(BaseSettings):
     directory: DirectorySettings
     audit: AuditSettings
     metrics: MetricsSettings
+    events: EventsSettings
+    mail: MailSettings
 
     _file: Path | None = PrivateAttr(default_factory=lambda: current_origin().file)
 
@@ -139,6 +142,11 @@ class Settings(BaseSettings):
     def base_path(self) -> str:
         """The path of `base_url` without a final slash; usually empty."""
         return urlsplit(self.base_url).path.rstrip("/")
+
+    @property
+    def needs_builder(self) -> bool:
+        """Whether the builder process has something to do: snapshots on schedule, or events to deliver."""
+        return self.snapshot.schedule or self.events.webhooks or self.mail.enabled
 
     @property
     def spill_folder(self) -> Path:

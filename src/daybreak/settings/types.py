@@ -24,6 +24,7 @@ from daybreak.settings.text_forms import (
     parse_host_and_port,
     parse_issuer,
     parse_listen,
+    parse_mail_url,
     parse_rate,
     parse_size,
     parse_state_url,
@@ -154,6 +155,11 @@ Issuer = Annotated[
     str,
     AfterValidator(parse_issuer),
     Notation("https URL", 'the https URL of the provider, such as "https://login.example.org"'),
+]
+MailUrl = Annotated[
+    str,
+    AfterValidator(parse_mail_url),
+    Notation("smtp or smtps URL", 'the URL of a mail server, such as "smtps://mail.example.org"'),
 ]
 Scopes = Annotated[
     tuple[Annotated[str, BeforeValidator(_require_text)], ...],

@@ -65,8 +65,14 @@ class Builder:
         _log.info("builder.stopped", builder=self._context.builder)
 
     def step(self) -> float:
-        """Perform the action that is due. Return the seconds until the next step. Raises DaybreakError."""
+        """Perform the action that is due. Return the seconds until the next step. Raises DaybreakError.
+
+        Without a schedule, only delete what is no longer needed: another scheduler starts the runs.
+        """
         context = self._context
+        if not context.settings.snapshot.schedule:
+            self._clean_up()
+            return _MAX_WAIT_SECONDS
         now = context.clock()
         due_day = last_due(now, context.settings.snapshot.publish_at)
         current, history = context.state.read(lambda stores: _current_and_history(stores, due_day))

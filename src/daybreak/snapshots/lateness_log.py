@@ -1,4 +1,4 @@
-"""Logs that files are or will be late, even while the builder is busy with the late run."""
+"""Logs and records that files are or will be late, even while the builder is busy with the late run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import structlog
 from daybreak.domain.errors import DaybreakError
 from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.freshness import freshness, is_on_schedule
+from daybreak.snapshots.lateness_events import record_lateness
 from daybreak.snapshots.run_context import RunContext
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -53,3 +54,4 @@ def watch_lateness(context: RunContext) -> None:
             now = context.clock()
             fresh = context.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at))  # type: ignore[misc]
             log.update(fresh)
+            record_lateness(context.state, now, log.publish_at)

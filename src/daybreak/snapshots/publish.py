@@ -10,6 +10,7 @@ from daybreak.domain.errors import Conflict, OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
+from daybreak.snapshots.events import published_event
 from daybreak.snapshots.publication_mark import mark_publication
 
 _ACTOR = "service"
@@ -37,8 +38,18 @@ def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: in
         discard_within(stores, found, now, _SUPERSEDED)
         return False
     stores.snapshots.publish(snapshot_id, fence, now)
-    stores.audit.append(_event(now, "snapshot.published", _ACTOR, found, {}))
+    _record_publication(stores, found, now, _ACTOR, {})
     return True
+
+
+def _record_publication(
+    stores: Stores, snapshot: Snapshot, now: datetime, actor: str, details: dict[str, object]
+) -> Snapshot:
+    """Add a publication to the audit trail and to the outbox. Return the snapshot as published."""
+    published = stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=SnapshotState.PUBLISHED)
+    stores.audit.append(_event(now, "snapshot.published", actor, snapshot, details))
+    stores.outbox.add(published_event(published, now))
+    return published
 
 
 def is_superseded(snapshot: Snapshot, current: Snapshot | None) -> bool:
@@ -81,8 +92,7 @@ def accept(
             stores.snapshots.publish(snapshot_id, None, now, accepted_reason=reason.strip() or None)
         except Conflict as error:
             raise OperatorError(f"Snapshot {snapshot_id} cannot be published: {error.message}") from error
-        stores.audit.append(_event(now, "snapshot.published", actor, found, {"accepted": reason.strip()}))
-        return stores.snapshots.get(snapshot_id) or replace(found, state=SnapshotState.PUBLISHED)
+        return _record_publication(stores, found, now, actor, {"accepted": reason.strip()})
 
     found, current = state.read(lambda stores: (check(stores), stores.snapshots.current()))
     if not is_superseded(found, current):

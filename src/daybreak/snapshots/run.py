@@ -19,12 +19,13 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ReuseFailed, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import Stores
+from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.publication_mark import mark_publication
 from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.run_context import RunContext
-from daybreak.snapshots.schedule import publication_of
+from daybreak.snapshots.schedule import STOPPED, publication_of
 from daybreak.snapshots.snapshot_run import SnapshotRun
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -98,7 +99,8 @@ def _attempts(context: RunContext, begin: Callable[[], Snapshot | None], *, full
     for attempt in count(1):
         try:
             snapshot = begin()
-            return None if snapshot is None else _attempt(context, snapshot, full=full)
+            is_last = attempt >= timings.attempts
+            return None if snapshot is None else _attempt(context, snapshot, full=full, is_last=is_last)
         except DaybreakError as error:
             if not error.transient or attempt >= timings.attempts or context.stop.is_set():
                 raise
@@ -109,8 +111,11 @@ def _attempts(context: RunContext, begin: Callable[[], Snapshot | None], *, full
     raise AssertionError("count() does not end")
 
 
-def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot:
-    """Run from claim to complete or held. Raises the error that ended the run, after removing its files."""
+def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bool) -> Snapshot:
+    """Run from claim to complete or held. Raises the error that ended the run, after removing its files.
+
+    `is_last`: a transient error is not followed by another attempt.
+    """
     published = context.state.read(lambda stores: stores.snapshots.current())
     expected = {} if published is None else published.report
     progress = Progress(RESOURCE_NAMES, expected, context.clock, context.ticks)
@@ -124,7 +129,7 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool) -> Snapshot
             # A builder that takes over a run deletes its files. The takeover is reported, not the missing files.
             taken_over = isinstance(error, FileStoreError | ReuseFailed) and not lease.is_held()
             reason = RunFenced("The run was taken over by another builder.") if taken_over else error
-            _fail(context, snapshot, snapshot_run, reason)
+            _fail(context, snapshot, snapshot_run, reason, is_last=is_last)
             if reason is error:
                 raise
             raise reason from error
@@ -141,6 +146,8 @@ def _finish(
     """End a run, and publish it in the same transaction if its hour has passed."""
     now = context.clock()
     stores.snapshots.finish(snapshot.snapshot_id, snapshot.fence, state, now, report=report)
+    if state is SnapshotState.HELD:
+        stores.outbox.add(held_event(snapshot, report, now))
     if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
         publish_within(stores, snapshot.snapshot_id, now, fence=snapshot.fence)
     return stores.snapshots.get(snapshot.snapshot_id) or replace(snapshot, state=state)
@@ -152,7 +159,9 @@ def _is_due(context: RunContext, snapshot: Snapshot) -> bool:
     return snapshot.day is None or publication_of(snapshot.day, publish_at) <= context.clock()
 
 
-def _fail(context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, error: BaseException) -> None:
+def _fail(
+    context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, error: BaseException, *, is_last: bool
+) -> None:
     """Delete the run's files and record the failure. Errors of the disk and the database are ignored, so that they do
     not replace the original error: the next run deletes the files, and the lease expires.
     """
@@ -168,9 +177,16 @@ def _fail(context: RunContext, snapshot: Snapshot, snapshot_run: SnapshotRun, er
     _log.error("run.failed", snapshot_id=snapshot.snapshot_id, code=code, reason=reason)
     now = context.clock()
     report = {**snapshot_run.report(), "code": code}
-    with contextlib.suppress(Unavailable, RunFenced):
-        context.state.write(
-            lambda stores: stores.snapshots.finish(
-                snapshot.snapshot_id, snapshot.fence, SnapshotState.FAILED, now, report=report, failure=reason
-            )
+    # A run that was stopped with its process starts again with the next one.
+    is_transient = isinstance(error, DaybreakError) and error.transient
+    is_terminal = isinstance(error, Exception) and code != STOPPED and (is_last or not is_transient)
+
+    def write(stores: Stores) -> None:
+        stores.snapshots.finish(
+            snapshot.snapshot_id, snapshot.fence, SnapshotState.FAILED, now, report=report, failure=reason
         )
+        if is_terminal:
+            stores.outbox.add(failed_event(snapshot, code, reason, now))
+
+    with contextlib.suppress(Unavailable, RunFenced):
+        context.state.write(write)

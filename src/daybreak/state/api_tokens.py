@@ -85,6 +85,20 @@ class SqlApiTokens:
             statement = statement.where(api_tokens.c.seat_id == seat_id)
         return [token_of(row) for row in self._connection.execute(statement)]
 
+    def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
+        rows = self._connection.execute(
+            sa.select(*TOKEN_COLUMNS)
+            .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
+            .where(
+                api_tokens.c.expires_at > after,
+                api_tokens.c.expires_at <= until,
+                api_tokens.c.revoked_at.is_(None),
+                sa.not_(seats.c.disabled),
+            )
+            .order_by(api_tokens.c.expires_at, api_tokens.c.token_id)
+        )
+        return [token_of(row) for row in rows]
+
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
         return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
 

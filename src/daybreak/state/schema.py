@@ -285,3 +285,99 @@ nodes = sa.Table(
     sa.Column("seen_at", Instant, nullable=False, index=True),
     sa.Column("roles", Json, nullable=False),
 )
+
+# --- Events --------------------------------------------------------------------------------------
+
+# Written in the transaction that causes the event. The deliverer adds deliveries and sets `completed_at`.
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("event_id", KEY, primary_key=True),
+    sa.Column("type", KEY, nullable=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("client_id", KEY),
+    sa.Column("seat_id", KEY),
+    sa.Column("data", Json, nullable=False),
+    # The last recipient that has a delivery.
+    sa.Column("cursor", KEY, nullable=False),
+    sa.Column("completed_at", Instant, index=True),
+    sa.Index("ix_outbox_type", "type", "at"),
+)
+
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    sa.Column("endpoint_id", KEY, primary_key=True),
+    sa.Column("client_id", KEY, sa.ForeignKey("accounts.client_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("url", sa.Text, nullable=False),
+    # Encrypted with a key that is outside the database.
+    sa.Column("sealed_secret", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("created_by", KEY, nullable=False),
+    sa.Column("created_by_email", sa.Text, nullable=False),
+    sa.Column("previous_secret", sa.Text),
+    sa.Column("previous_until", Instant),
+    sa.Column("disabled_at", Instant),
+    sa.Column("disabled_reason", sa.Text),
+    sa.Column("failing_since", Instant),
+)
+
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("delivery_id", KEY, primary_key=True),
+    sa.Column("event_id", KEY, sa.ForeignKey("outbox.event_id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("message_id", KEY, nullable=False),
+    sa.Column("type", KEY, nullable=False),
+    sa.Column("channel", KEY, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("client_id", KEY),
+    sa.Column("endpoint_id", KEY, sa.ForeignKey("webhooks.endpoint_id", ondelete="CASCADE")),
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), index=True),
+    sa.Column("state", KEY, nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("next_attempt_at", Instant),
+    sa.Column("finished_at", Instant),
+    sa.Column("status", sa.BigInteger),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Index("ix_deliveries_due", "channel", "next_attempt_at"),
+    sa.Index("ix_deliveries_endpoint", "endpoint_id", "created_at"),
+)
+
+delivery_attempts = sa.Table(
+    "delivery_attempts",
+    metadata,
+    sa.Column("delivery_id", KEY, sa.ForeignKey("deliveries.delivery_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", Instant, nullable=False),
+    sa.Column("status", sa.BigInteger),
+    sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("milliseconds", sa.BigInteger, nullable=False),
+)
+
+# Only what differs from the defaults, or once did.
+notification_choices = sa.Table(
+    "notification_choices",
+    metadata,
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("type", KEY, primary_key=True),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+)
+
+password_resets = sa.Table(
+    "password_resets",
+    metadata,
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("digest", KEY, nullable=False, unique=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("name", KEY, primary_key=True),
+    sa.Column("holder", sa.Text, nullable=False),
+    sa.Column("until", Instant, nullable=False),
+)

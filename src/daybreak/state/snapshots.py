@@ -173,6 +173,9 @@ class SqlSnapshots(SqlManifests):
                 f"Snapshot {snapshot.snapshot_id} is {snapshot.state}. Only complete snapshots can be published."
             )
 
+    def lock_current(self) -> None:
+        self._lock_pointer()
+
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
         self._lock_pointer()
         snapshot = self._locked(snapshot_id)

@@ -6,15 +6,20 @@ import sqlalchemy as sa
 
 from daybreak.state.api_tokens import SqlApiTokens
 from daybreak.state.audit import SqlAudit
+from daybreak.state.deliveries import SqlDeliveries
 from daybreak.state.deltas import SqlDeltas
 from daybreak.state.directory import SqlDirectory
 from daybreak.state.identities import SqlIdentities
 from daybreak.state.nodes import SqlNodes
+from daybreak.state.notifications import SqlNotifications
+from daybreak.state.outbox import SqlOutbox
 from daybreak.state.passkeys import SqlPasskeys
+from daybreak.state.password_resets import SqlPasswordResets
 from daybreak.state.seats import SqlSeats
 from daybreak.state.sessions import SqlSessions
 from daybreak.state.snapshots import SqlSnapshots
 from daybreak.state.throttle import SqlThrottle
+from daybreak.state.webhooks import SqlWebhooks
 
 
 class SqlStores:
@@ -23,15 +28,20 @@ class SqlStores:
     __slots__ = (
         "api_tokens",
         "audit",
+        "deliveries",
         "deltas",
         "directory",
         "identities",
         "nodes",
+        "notifications",
+        "outbox",
         "passkeys",
+        "password_resets",
         "seats",
         "sessions",
         "snapshots",
         "throttle",
+        "webhooks",
     )
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -46,3 +56,8 @@ class SqlStores:
         self.deltas = SqlDeltas(connection)
         self.directory = SqlDirectory(connection)
         self.nodes = SqlNodes(connection)
+        self.outbox = SqlOutbox(connection)
+        self.deliveries = SqlDeliveries(connection)
+        self.webhooks = SqlWebhooks(connection)
+        self.notifications = SqlNotifications(connection)
+        self.password_resets = SqlPasswordResets(connection)

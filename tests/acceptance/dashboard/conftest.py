@@ -16,6 +16,8 @@ from daybreak.credentials import keyring
 from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
 from tests.acceptance.dashboard.sample import directory
+from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
+from tests.parts.mail_server import MailServer, mail_server
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
 
@@ -25,10 +27,11 @@ expect.set_options(timeout=60_000)
 
 @dataclass(frozen=True)
 class Service:
-    """The running service, with its state database and keyring for changes that no page can make."""
+    """The running service, its mail server, and its state database and keyring for changes that no page can make."""
 
     base: str
     state: State
+    mails: MailServer
     ring: keyring.Keyring
 
     def account(self, client_id: str, path: str = "files") -> str:
@@ -58,11 +61,16 @@ def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> I
     command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
     # Use the code of this checkout, even if another copy of the package is installed.
     path = os.pathsep.join([str(project_folder / "src"), str(project_folder)])
-    with running(command, folder=project_folder, environment={"PYTHONPATH": path}) as program:
+    with (
+        mail_server() as mails,
+        running(
+            command, folder=project_folder, environment={"PYTHONPATH": path, MAIL_URL_VARIABLE: mails.url}
+        ) as program,
+    ):
         program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
-            yield Service(f"http://localhost:{port}", state, keyring.load(folder / "keyring.json"))
+            yield Service(f"http://localhost:{port}", state, mails, keyring.load(folder / "keyring.json"))
         finally:
             state.close()
 

@@ -40,6 +40,22 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
         "Its token was shown once. If you missed it, revoke it and create another.",
     ),
     "token-gone": Flash("warn", "This token was already revoked."),
+    "webhook-exists": Flash(
+        "warn",
+        "This form was already sent.",
+        "The secret of its webhook was shown once. If you missed it, rotate it.",
+    ),
+    "secret-exists": Flash(
+        "warn", "This form was already sent.", "The new secret was shown once. If you missed it, rotate it again."
+    ),
+    "webhook-removed": Flash("good", "Webhook removed."),
+    "webhook-disabled": Flash("good", "Webhook disabled.", "Events are no longer sent."),
+    "webhook-enabled": Flash("good", "Webhook enabled.", "New events are sent again. Retry the ones that failed."),
+    "test-sent": Flash("good", "Test event queued.", "Its result appears below."),
+    "delivery-retried": Flash("good", "Retry queued.", "Its result appears below."),
+    "delivery-done": Flash("warn", "Nothing to retry.", "The delivery is pending or was delivered."),
+    "notifications-saved": Flash("good", "Notifications saved."),
+    "confirm-again": Flash("warn", "Nothing was saved yet.", "You confirmed your password. Choose and save again."),
     "password-changed": Flash("good", "Password changed.", "Your other sessions have ended."),
     "factor-on": Flash("good", "Second factor turned on."),
     "passkey-added": Flash("good", "Passkey added.", "You can use it at your next sign-in."),

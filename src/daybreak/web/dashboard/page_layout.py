@@ -40,6 +40,7 @@ def render_page(
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
         "csrf_field": lambda: csrf_field(dashboard, page.session.sid),
         "uses_charts": False,
+        "uses_webhooks": dashboard.services.settings.events.webhooks,
         **switcher_context(page, client_id, "", section),
     }
     if outcome.flash is None:

@@ -15,20 +15,27 @@ from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
 from daybreak.web.dashboard.page_handlers import account_page, operator_page, public_page
 from daybreak.web.dashboard.passkeys import handlers as passkeys
 from daybreak.web.dashboard.password_prompt import handlers as password_prompt
+from daybreak.web.dashboard.password_reset import handlers as password_reset
 from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
 from daybreak.web.dashboard.single_sign_on import handlers as single_sign_on
 from daybreak.web.dashboard.tokens import handlers as tokens
+from daybreak.web.dashboard.unsubscribe import handlers as unsubscribe
+from daybreak.web.dashboard.webhooks import handlers as webhooks
 
 _ACCOUNT = "/dashboard/{client_id}"
 _TOKENS = f"{_ACCOUNT}/settings/tokens"
 _SECURITY = f"{_ACCOUNT}/settings/security"
 _PASSKEYS = f"{_SECURITY}/passkeys"
+_WEBHOOKS = f"{_ACCOUNT}/settings/webhooks"
+_NOTIFICATIONS = f"{_ACCOUNT}/settings/notifications"
+_UNSUBSCRIBE = "/dashboard/unsubscribe/{token}"
 _OPERATOR = "/dashboard/operator"
 
 
@@ -41,6 +48,7 @@ def dashboard_routes(dashboard: DashboardContext) -> list[Route]:
         *_token_routes(dashboard),
         *_security_routes(dashboard),
         *_passkey_routes(dashboard),
+        *_event_routes(dashboard),
         *_account_routes(dashboard),
     ]
 
@@ -63,6 +71,12 @@ def _public_routes(dashboard: DashboardContext) -> list[Route]:
         Route("/dashboard/sign-in/oidc", page(single_sign_on.start_sign_in)),
         Route("/dashboard/sign-in/oidc/callback", page(single_sign_on.receive_response)),
         Route("/dashboard/sign-out", page(sign_in.sign_out), methods=["POST"]),
+        Route("/dashboard/forgot-password", page(password_reset.show_request_form)),
+        Route("/dashboard/forgot-password", page(password_reset.request_reset), methods=["POST"]),
+        Route("/dashboard/reset-password", page(password_reset.show_password_form)),
+        Route("/dashboard/reset-password", page(password_reset.set_password), methods=["POST"]),
+        Route(_UNSUBSCRIBE, page(unsubscribe.show_unsubscribe_form)),
+        Route(_UNSUBSCRIBE, page(unsubscribe.stop_mails), methods=["POST"]),
         Route("/dashboard/second-factor", page(second_factor.show_code_form)),
         Route("/dashboard/second-factor", page(second_factor.check_code), methods=["POST"]),
         Route("/dashboard/second-factor/passkey", page(second_factor.check_passkey), methods=["POST"]),
@@ -129,6 +143,31 @@ def _passkey_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_PASSKEYS}/{{reference}}/rename", form(passkeys.rename_passkey), methods=["POST"]),
         Route(f"{_PASSKEYS}/{{reference}}/remove", page(passkeys.show_remove_form)),
         Route(f"{_PASSKEYS}/{{reference}}/remove", form(passkeys.remove_passkey), methods=["POST"]),
+    ]
+
+
+def _event_routes(dashboard: DashboardContext) -> list[Route]:
+    page = partial(account_page, dashboard)
+    form = partial(account_page, dashboard, return_to="settings/webhooks/{endpoint_id}")
+    create = page(webhooks.create_webhook, return_to="settings/webhooks/new", kept_fields=("url",))
+    save = page(notifications.save_notifications, return_to="settings/notifications")
+    webhook = f"{_WEBHOOKS}/{{endpoint_id}}"
+    return [
+        Route(_NOTIFICATIONS, page(notifications.show_notifications)),
+        Route(_NOTIFICATIONS, save, methods=["POST"]),
+        Route(_WEBHOOKS, page(webhooks.list_webhooks)),
+        Route(f"{_WEBHOOKS}/new", page(webhooks.show_new_webhook_form)),
+        Route(f"{_WEBHOOKS}/new", create, methods=["POST"]),
+        Route(webhook, page(webhooks.show_webhook)),
+        Route(f"{webhook}/deliveries", page(webhooks.show_deliveries)),
+        Route(f"{webhook}/deliveries/{{delivery_id}}/retry", form(webhooks.retry_delivery), methods=["POST"]),
+        Route(f"{webhook}/test", form(webhooks.send_test), methods=["POST"]),
+        Route(f"{webhook}/disable", form(webhooks.disable_webhook), methods=["POST"]),
+        Route(f"{webhook}/enable", form(webhooks.enable_webhook), methods=["POST"]),
+        Route(f"{webhook}/rotate", page(webhooks.show_rotate_form)),
+        Route(f"{webhook}/rotate", form(webhooks.rotate_secret), methods=["POST"]),
+        Route(f"{webhook}/remove", page(webhooks.show_remove_form)),
+        Route(f"{webhook}/remove", form(webhooks.remove_webhook), methods=["POST"]),
     ]
 
 

@@ -8,10 +8,13 @@ HOUR is the UTC hour of publication. Tests choose one that is hours away, so tha
 import asyncio
 import os
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from datetime import time as time_of_day
+from ipaddress import ip_network
 from pathlib import Path
 
 from daybreak import downloads
@@ -20,6 +23,8 @@ from daybreak.access.hashing import PasswordHashing
 from daybreak.access.link_rate import LinkRate
 from daybreak.access.services import AccessServices
 from daybreak.credentials import keyring
+from daybreak.events.context import DeliveryContext, DeliveryTimings
+from daybreak.events.deliverer import run_deliverer
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
@@ -28,6 +33,8 @@ from daybreak.web.services import Services
 from tests.acceptance.dashboard.sample.directory import write_directory
 from tests.acceptance.dashboard.sample.snapshots import write_snapshots
 from tests.configured import configured
+
+MAIL_URL_VARIABLE = "SAMPLE_MAIL_URL"
 
 
 def create_sample(folder: Path, now: datetime, *, publish_at: time_of_day, members: int, days: int) -> None:
@@ -57,6 +64,8 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         snapshot={"publish_at": publish_at},
         # A code works once, so tests that sign in as the operator would wait for the next one.
         access={"operator_second_factor": False},
+        events={"allowed_networks": (ip_network("127.0.0.0/8"),)},
+        mail={"url": os.environ.get(MAIL_URL_VARIABLE, ""), "sender": "exports@northlight.example"},
     )
     access = AccessServices(settings, state, ring, PasswordHashing(), clock, os.urandom)
     fetch = downloads.DownloadServices(
@@ -72,6 +81,21 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         settings=settings, state=state,
         files=LocalDisk(folder / "files"), keyring=ring, clock=clock, random=os.urandom, access=access, downloads=fetch,
     )  # fmt: skip
+
+
+def delivery_context(folder: Path, services: Services, stop: threading.Event) -> DeliveryContext:
+    """Return the context of the deliverer, which runs in the web worker here."""
+    return DeliveryContext(
+        state=SqliteState(folder / "state.db"),
+        settings=services.settings,
+        keyring=keyring.KeyringFile(folder / "keyring.json"),
+        holder="sample",
+        clock=services.clock,
+        ticks=time.monotonic,
+        random=os.urandom,
+        timings=DeliveryTimings(timeout_seconds=5.0, poll_seconds=0.2),
+        stop=stop,
+    )
 
 
 def main() -> None:
@@ -95,8 +119,13 @@ def main() -> None:
 
         @asynccontextmanager
         async def background() -> AsyncIterator[None]:
+            stop = threading.Event()
+            deliverer = threading.Thread(target=run_deliverer, args=(delivery_context(folder, services, stop),))
+            deliverer.start()
             async with announcement(address):
                 yield
+            stop.set()
+            await asyncio.to_thread(deliverer.join)
             services.access.hashing.close()
             await services.downloads.audit_buffer.aclose()
             await asyncio.to_thread(services.state.close)

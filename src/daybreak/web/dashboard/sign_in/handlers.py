@@ -10,6 +10,7 @@ from starlette.responses import Response
 from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
+from daybreak.access.password_reset import is_available
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
 from daybreak.domain.identity import MAX_EMAIL_LENGTH
 from daybreak.settings.text_forms import duration_in_words
@@ -39,6 +40,7 @@ _ENDED_MESSAGES = {
     "form": Flash("warn", "Your session has ended. Nothing was saved.", "Sign in to return to the form."),
     "everywhere": Flash("good", "Signed out everywhere."),
     "out": Flash("good", "Signed out."),
+    "reset": Flash("good", "Password set.", "Sign in with your new password."),
 }
 """Messages by the value of the query parameter `ended`. `_ended_message` adds those of idle sessions."""
 
@@ -161,6 +163,7 @@ def _sign_in_page(
         "operator_contact": services.settings.operator_contact,
         "password_login": services.settings.oidc.password_login,
         "provider": provider_link(dashboard, "/dashboard/sign-in/oidc", next_path),
+        "resets_passwords": is_available(services.settings),
     }
     response = render_template(dashboard, request, "sign_in/page.html", context, outcome)
     set_form_cookie(dashboard, response, binding)

@@ -1,0 +1,128 @@
+"""Reset of a forgotten password with a link in a mail.
+
+A request has the same answer whether or not the seat exists: it writes one event and one audit event. The deliverer
+creates the token, so that only its digest is stored. The second factor is still required at the next sign-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from daybreak.access import throttle
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.login import could_be_email
+from daybreak.access.password_login import require_password_login
+from daybreak.access.passwords import check_new_password
+from daybreak.access.security_events import password_changed
+from daybreak.access.services import AccessServices
+from daybreak.credentials import mail_tokens
+from daybreak.domain.errors import NotFound, Unauthenticated
+from daybreak.domain.events import EventType, new_event
+from daybreak.domain.identity import Caller, Seat
+from daybreak.ports.event_stores import PasswordReset
+from daybreak.ports.state import Stores
+from daybreak.settings import Settings
+
+RESET_LIFETIME = timedelta(minutes=30)
+_REQUESTED, _RESET = "password.reset_requested", "password.reset"
+
+
+def is_available(settings: Settings) -> bool:
+    """Return whether users can reset their passwords: mail is configured, and passwords are accepted."""
+    return settings.mail.enabled and settings.oidc.password_login
+
+
+async def request_reset(services: AccessServices, *, email: str, caller: Caller) -> None:
+    """Have a link mailed to the seat of an email, if there is one.
+
+    Raises RateLimited, NotFound without mail, Forbidden(password_login_disabled), Unavailable.
+    """
+    _require_available(services.settings)
+    now, typed_email = services.clock(), email.strip()
+    rules = throttle.password_reset_rules(services.settings.access, email=typed_email, address=caller.address)
+    await throttle.count_attempt(services.state, rules, now)
+    key = services.random(16).hex()
+
+    def write(stores: Stores) -> None:
+        found = stores.seats.by_email(typed_email) if could_be_email(typed_email) else None
+        seat = found if found is not None and not found.disabled else None
+        seat_id = None if seat is None else seat.seat_id
+        stores.audit.append(EventOrigin(now, caller, seat).event(_REQUESTED, "ok" if seat else "unknown_seat"))
+        # An event without a seat has no recipient. It makes both cases take the same time.
+        stores.outbox.add(new_event(EventType.PASSWORD_RESET_REQUESTED, key, now, {}, seat_id=seat_id))
+
+    await services.state.awrite(write)
+
+
+def has_password_login(stores: Stores, seat: Seat) -> bool:
+    """Return whether a seat may have a password: not if it signs in with single sign-on only."""
+    return seat.password_hash is not None or not stores.identities.list_for(seat.seat_id)
+
+
+def create_reset(seat: Seat, now: datetime, random: Callable[[int], bytes]) -> tuple[str, PasswordReset]:
+    """Create the token of a link, and what is stored of it."""
+    token = mail_tokens.new_reset_token(random)
+    digest = mail_tokens.reset_digest(token)
+    assert digest is not None
+    return token, PasswordReset(digest, seat.seat_id, now, now + RESET_LIFETIME)
+
+
+async def is_valid(services: AccessServices, token: str) -> bool:
+    """Return whether a link can be used. Raises NotFound without mail, Forbidden(password_login_disabled)."""
+    _require_available(services.settings)
+    digest, now = mail_tokens.reset_digest(token), services.clock()
+    if digest is None:
+        return False
+    return await services.state.aread(lambda stores: stores.password_resets.find(digest, now)) is not None
+
+
+async def reset_password(services: AccessServices, token: str, new: str, caller: Caller) -> None:
+    """Set a new password and end every session of the seat. The link is used up.
+
+    Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), and as
+    `is_valid` does.
+    """
+    _require_available(services.settings)
+    now = services.clock()
+    rules = throttle.password_reset_use_rules(services.settings.access, address=caller.address)
+    await throttle.count_attempt(services.state, rules, now)
+    digest = mail_tokens.reset_digest(token) or ""
+    seat = await services.state.aread(lambda stores: _seat(stores, stores.password_resets.find(digest, now)))
+    if seat is None:
+        refused = EventOrigin(now, caller).event(_RESET, "invalid_reset_link")
+        await services.state.awrite(lambda stores: stores.audit.append(refused))
+        raise _invalid_link()
+    await check_new_password(services, new, seat.email)
+    new_hash = await services.hashing.hash(new)
+
+    def write(stores: Stores) -> bool:
+        # Locked first, as a change of the password does.
+        locked = stores.seats.get_for_update(seat.seat_id)
+        origin = EventOrigin(now, caller, seat)
+        if locked is None or locked.disabled or stores.password_resets.use(digest, now) != seat.seat_id:
+            stores.audit.append(origin.event(_RESET, "invalid_reset_link"))
+            return False
+        stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+        stores.sessions.end_all(seat.seat_id, now, "password reset")
+        stores.audit.append(origin.event(_RESET, "ok"))
+        stores.outbox.add(password_changed(seat, now, "reset_by_mail", address=caller.address))
+        return True
+
+    if not await services.state.awrite(write):
+        raise _invalid_link()
+
+
+def _seat(stores: Stores, seat_id: str | None) -> Seat | None:
+    seat = None if seat_id is None else stores.seats.by_id(seat_id)
+    return None if seat is None or seat.disabled else seat
+
+
+def _require_available(settings: Settings) -> None:
+    require_password_login(settings)
+    if not settings.mail.enabled:
+        raise NotFound("This service sends no mail. Ask your operator for a new password.")
+
+
+def _invalid_link() -> Unauthenticated:
+    return Unauthenticated("This link has expired or was used. Request a new one.", code="invalid_reset_link")

@@ -1,0 +1,146 @@
+"""Events: what happened, who is notified, and the deliveries of one event."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+Channel = Literal["webhook", "mail"]
+
+
+class EventType(StrEnum):
+    """The type of an event, as receivers of webhooks see it."""
+
+    SNAPSHOT_PUBLISHED = "snapshot.published"
+    SNAPSHOT_LATE = "snapshot.late"
+    SNAPSHOT_RECOVERED = "snapshot.recovered"
+    SNAPSHOT_HELD = "snapshot.held"
+    SNAPSHOT_FAILED = "snapshot.failed"
+    TOKEN_EXPIRING = "token.expiring"  # noqa: S105 - not a secret
+    TOKEN_LEAKED = "token.leaked"  # noqa: S105 - not a secret
+    SECOND_FACTOR_CHANGED = "second_factor.changed"
+    PASSWORD_CHANGED = "password.changed"  # noqa: S105 - not a secret
+    # Sent on request, or about webhooks themselves. Seats cannot choose these.
+    PASSWORD_RESET_REQUESTED = "password.reset_requested"  # noqa: S105 - not a secret
+    WEBHOOK_TEST = "webhook.test"
+    WEBHOOK_DISABLED = "webhook.disabled"
+
+
+ACCOUNT_EVENTS = (EventType.SNAPSHOT_PUBLISHED, EventType.SNAPSHOT_LATE, EventType.SNAPSHOT_RECOVERED)
+"""Sent to the webhooks of every account, and by mail to seats that may download its files."""
+OPERATOR_EVENTS = (
+    EventType.SNAPSHOT_LATE,
+    EventType.SNAPSHOT_RECOVERED,
+    EventType.SNAPSHOT_HELD,
+    EventType.SNAPSHOT_FAILED,
+)
+"""Sent by mail to operators."""
+SECURITY_EVENTS = (
+    EventType.TOKEN_EXPIRING,
+    EventType.TOKEN_LEAKED,
+    EventType.SECOND_FACTOR_CHANGED,
+    EventType.PASSWORD_CHANGED,
+)
+"""Sent by mail to the seat that they concern."""
+DEFAULT_EVENTS = frozenset({EventType.SNAPSHOT_LATE, *SECURITY_EVENTS})
+"""Mailed to a seat that has not chosen otherwise."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event in the outbox. `data` has JSON values.
+
+    `seat_id` limits it to one seat, `client_id` to one account. An event with neither concerns the whole service.
+    """
+
+    event_id: str
+    type: EventType
+    at: datetime
+    data: Mapping[str, object] = msgspec.field(default_factory=dict)
+    client_id: str | None = None
+    seat_id: str | None = None
+
+
+def new_event(
+    type_: EventType,
+    key: str,
+    at: datetime,
+    data: Mapping[str, object],
+    *,
+    client_id: str | None = None,
+    seat_id: str | None = None,
+) -> Event:
+    """Create an event. `key` names what happened: the outbox stores one event for each type and key."""
+    return Event(digest_id(type_, key), type_, at, data, client_id, seat_id)
+
+
+def digest_id(*parts: str) -> str:
+    """Return the id that these parts always have: 32 hexadecimal digits."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """An endpoint of an account that receives events. Secrets are encrypted.
+
+    `previous_secret` also signs until `previous_until`. `failing_since` is the first failure after the last success.
+    """
+
+    endpoint_id: str
+    client_id: str
+    url: str
+    sealed_secret: str
+    created_at: datetime
+    created_by: str
+    created_by_email: str
+    previous_secret: str | None = None
+    previous_until: datetime | None = None
+    disabled_at: datetime | None = None
+    disabled_reason: str | None = None
+    failing_since: datetime | None = None
+
+
+class DeliveryState(StrEnum):
+    """pending -> delivered, failed or skipped. A failed delivery can be retried."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """One event for one webhook or one seat. `body` is the JSON text that every attempt sends, or the data of a mail.
+
+    `message_id` is the value of the header `webhook-id`. `status` and `detail` describe the last attempt.
+    """
+
+    delivery_id: str
+    event_id: str
+    message_id: str
+    type: EventType
+    channel: Channel
+    body: str
+    created_at: datetime
+    client_id: str | None = None
+    endpoint_id: str | None = None
+    seat_id: str | None = None
+    state: DeliveryState = DeliveryState.PENDING
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    finished_at: datetime | None = None
+    status: int | None = None
+    detail: str = ""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One attempt of a delivery. `status` is the HTTP or SMTP status, None without a response."""
+
+    number: int
+    at: datetime
+    status: int | None
+    detail: str
+    milliseconds: int

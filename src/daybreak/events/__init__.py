@@ -1,0 +1,1 @@
+"""Delivery of events from the outbox: webhooks and mail."""

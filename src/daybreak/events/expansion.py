@@ -1,0 +1,147 @@
+"""Creation of the deliveries of an event: one for each webhook and each seat that receives it.
+
+Recipients are added in small transactions. An interrupted expansion continues at its cursor, and the id of a delivery
+depends on its event and recipient only, so that no recipient is left out or added twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from daybreak.catalogue.download_paths import manifest_path
+from daybreak.domain.events import (
+    ACCOUNT_EVENTS,
+    DEFAULT_EVENTS,
+    OPERATOR_EVENTS,
+    SECURITY_EVENTS,
+    Delivery,
+    Event,
+    EventType,
+    Webhook,
+    digest_id,
+)
+from daybreak.events.messages import message_body, message_id
+from daybreak.ports.event_stores import OutboxEntry
+from daybreak.ports.state import State, Stores
+from daybreak.settings import Settings
+
+_PAGE = 100
+# A cursor is the kind of recipients and the last one that has a delivery. Seats follow webhooks.
+_WEBHOOKS, _SEATS = "webhook:", "seat:"
+
+
+async def expand(state: State, settings: Settings, entry: OutboxEntry, now: datetime) -> None:
+    """Add the deliveries of an event that are missing. Raises Unavailable."""
+    event, cursor = entry.event, entry.cursor or _WEBHOOKS
+    while cursor:
+
+        def read(stores: Stores, after: str = cursor) -> tuple[list[Delivery], str]:
+            return _page(stores, settings, event, after, now)
+
+        page, following = await state.aread(read)
+
+        def write(stores: Stores, page: list[Delivery] = page, following: str = following) -> None:
+            stores.deliveries.add_all(page)
+            if following:
+                stores.outbox.advance(event.event_id, following)
+            else:
+                stores.outbox.complete(event.event_id, now)
+
+        await state.awrite(write)
+        cursor = following
+
+
+def account_data(stores: Stores, settings: Settings, event: Event, client_id: str) -> dict[str, object]:
+    """Return the data of an event for one account."""
+    data: dict[str, object] = {"client_id": client_id, **event.data}
+    if event.type is EventType.SNAPSHOT_PUBLISHED:
+        entries = stores.snapshots.manifest(str(event.data["snapshot_id"]), client_id)
+        data["rows"] = {entry.resource: entry.rows for entry in entries}
+        data["manifest_url"] = settings.base_url + manifest_path(client_id)
+    return data
+
+
+def _page(stores: Stores, settings: Settings, event: Event, cursor: str, now: datetime) -> tuple[list[Delivery], str]:
+    """Return deliveries to the recipients after the cursor, and the next cursor, empty at the end."""
+    if cursor.startswith(_WEBHOOKS):
+        for_webhooks = settings.events.webhooks and event.type in ACCOUNT_EVENTS
+        webhooks = stores.webhooks.list_enabled(cursor.removeprefix(_WEBHOOKS), _PAGE) if for_webhooks else []
+        page = [_to_webhook(stores, settings, event, each, now) for each in webhooks if _concerns(stores, event, each)]
+        return page, f"{_WEBHOOKS}{webhooks[-1].endpoint_id}" if len(webhooks) == _PAGE else _SEATS
+    if event.type not in ACCOUNT_EVENTS and event.type not in OPERATOR_EVENTS:
+        return list(_single(stores, settings, event, now)), ""
+    after_id = cursor.removeprefix(_SEATS)
+    seat_ids = stores.notifications.recipients(event.type, after_id, _PAGE) if settings.mail.enabled else []
+    return [_to_seat(event, each, now) for each in seat_ids], f"{_SEATS}{seat_ids[-1]}" if len(
+        seat_ids
+    ) == _PAGE else ""
+
+
+def _concerns(stores: Stores, event: Event, webhook: Webhook) -> bool:
+    """Return whether an endpoint receives an event of the service: it existed, and its account has files."""
+    if webhook.created_at > event.at:
+        return False
+    snapshot_id = event.data.get("snapshot_id")
+    current = stores.snapshots.current() if event.type is EventType.SNAPSHOT_PUBLISHED else None
+    if current is None or current.snapshot_id != snapshot_id:
+        return True
+    return stores.snapshots.leader_known(current.snapshot_id, webhook.client_id)
+
+
+def _single(stores: Stores, settings: Settings, event: Event, now: datetime) -> Iterator[Delivery]:
+    """Yield the deliveries of an event that concerns one endpoint, seat or account."""
+    if event.type is EventType.WEBHOOK_TEST:
+        webhook = stores.webhooks.get(str(event.data["endpoint_id"]))
+        if webhook is not None and settings.events.webhooks:
+            yield _to_webhook(stores, settings, event, webhook, now)
+    elif settings.mail.enabled:
+        for seat_id in _seats(stores, event):
+            yield _to_seat(event, seat_id, now)
+
+
+def _seats(stores: Stores, event: Event) -> list[str]:
+    if event.type is EventType.WEBHOOK_DISABLED:
+        managers = stores.notifications.managers(event.client_id or "")
+        creator = str(event.data["created_by"])
+        return [creator] if creator in managers else managers
+    seat = None if event.seat_id is None else stores.seats.by_id(event.seat_id)
+    if seat is None or seat.disabled:
+        return []
+    is_chosen = stores.notifications.choices(seat.seat_id).get(event.type, event.type in DEFAULT_EVENTS)
+    return [seat.seat_id] if is_chosen or event.type not in SECURITY_EVENTS else []
+
+
+def _to_webhook(stores: Stores, settings: Settings, event: Event, webhook: Webhook, now: datetime) -> Delivery:
+    body = message_body(event, account_data(stores, settings, event, webhook.client_id))
+    return Delivery(
+        delivery_id=digest_id(event.event_id, webhook.endpoint_id),
+        event_id=event.event_id,
+        message_id=message_id(event, webhook.client_id),
+        type=event.type,
+        channel="webhook",
+        body=body,
+        created_at=now,
+        client_id=webhook.client_id,
+        endpoint_id=webhook.endpoint_id,
+        next_attempt_at=now,
+    )
+
+
+def _to_seat(event: Event, seat_id: str, now: datetime) -> Delivery:
+    delivery_id = digest_id(event.event_id, seat_id)
+    data: Mapping[str, object] = {**event.data, "at": event.at}
+    return Delivery(
+        delivery_id=delivery_id,
+        event_id=event.event_id,
+        message_id=f"msg_{delivery_id}",
+        type=event.type,
+        channel="mail",
+        body=msgspec.json.encode(data).decode(),
+        created_at=now,
+        client_id=event.client_id,
+        seat_id=seat_id,
+        next_attempt_at=now,
+    )

@@ -1,0 +1,110 @@
+"""One attempt to deliver a mail, and its result in the state database."""
+
+from __future__ import annotations
+
+import asyncio
+from email.message import EmailMessage
+
+import msgspec
+import structlog
+
+from daybreak.access.password_reset import RESET_LIFETIME, create_reset, has_password_login
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
+from daybreak.events.context import DeliveryContext
+from daybreak.events.mail_content import MailContent, MailSubject, content_of, no_password, password_reset
+from daybreak.events.mail_message import mail_message
+from daybreak.events.mail_server import MailServer
+from daybreak.ports.access_stores import ThrottleRule
+from daybreak.ports.state import Stores
+
+_log = structlog.get_logger("daybreak.events")
+MAX_PER_DAY = 10
+_DAY_SECONDS = 86_400
+
+
+class MailDelivery:
+    """Attempts deliveries of mails, one at a time."""
+
+    def __init__(self, context: DeliveryContext) -> None:
+        self._context = context
+        self._server = MailServer(context.settings.mail)
+
+    async def attempt(self, delivery: Delivery) -> None:
+        """Send a mail and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
+        context, now = self._context, self._context.clock()
+        subject = await context.state.aread(lambda stores: self._subject(stores, delivery))
+        refusal = await self._refusal(delivery, subject)
+        if subject is None or refusal:
+            await context.state.awrite(lambda stores: stores.deliveries.skip(delivery, now, refusal))
+            return
+        message = await self._message(delivery, subject)
+        began = context.ticks()
+        outcome = await asyncio.to_thread(self._server.send, message)
+        milliseconds = round((context.ticks() - began) * 1000)
+        attempt = Attempt(delivery.attempts + 1, now, outcome.status, outcome.detail, milliseconds)
+        state, retry_at = DeliveryState.DELIVERED, None
+        if not outcome.is_success:
+            retry_at = context.timings.retry_at(attempt.number, delivery.created_at, now)
+            retry_at = None if outcome.is_permanent else retry_at
+            state = DeliveryState.FAILED if retry_at is None else DeliveryState.PENDING
+        await context.state.awrite(
+            lambda stores: stores.deliveries.record(delivery, attempt, state, next_attempt_at=retry_at)
+        )
+        _log.info(
+            "mail.attempted",
+            delivery_id=delivery.delivery_id,
+            seat_id=delivery.seat_id,
+            type=delivery.type,
+            attempt=attempt.number,
+            status=outcome.status,
+            detail=outcome.detail,
+            milliseconds=milliseconds,
+        )
+
+    async def disconnect(self) -> None:
+        """Close the connection to the mail server."""
+        await asyncio.to_thread(self._server.disconnect)
+
+    def _subject(self, stores: Stores, delivery: Delivery) -> MailSubject | None:
+        """Return what the mail is about. None for a seat that was disabled or removed."""
+        seat = stores.seats.by_id(delivery.seat_id or "")
+        if seat is None or seat.disabled:
+            return None
+        accounts = [
+            each
+            for each in stores.seats.granted_accounts(seat.seat_id)
+            if each.account.active and each.grant.data_export
+        ]
+        return MailSubject(self._context.settings, msgspec.json.decode(delivery.body), seat, accounts)
+
+    async def _refusal(self, delivery: Delivery, subject: MailSubject | None) -> str:
+        """Return why the mail must not be sent, empty if it may be."""
+        if subject is None:
+            return "The seat is disabled."
+        if not self._context.settings.mail.enabled:
+            return "Mail is off."
+        now = self._context.clock()
+        if delivery.type is EventType.PASSWORD_RESET_REQUESTED:
+            return "The request expired." if now >= delivery.created_at + RESET_LIFETIME else ""
+        if delivery.attempts:
+            return ""
+        rule = ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)
+        exceeded = await self._context.state.awrite(lambda stores: stores.throttle.count([rule], now))
+        return f"The seat received {MAX_PER_DAY} mails within a day." if exceeded is not None else ""
+
+    async def _message(self, delivery: Delivery, subject: MailSubject) -> EmailMessage:
+        content = await self._content(delivery, subject)
+        context = self._context
+        now, keyring = context.clock(), context.keyring.current()
+        return mail_message(context.settings, keyring, delivery, subject.seat, content, now)
+
+    async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
+        if delivery.type is not EventType.PASSWORD_RESET_REQUESTED:
+            return content_of(delivery, subject)
+        context = self._context
+        if not await context.state.aread(lambda stores: has_password_login(stores, subject.seat)):
+            return no_password(subject)
+        # Created here, because a secret must not be in the outbox. Another attempt creates another one.
+        token, reset = create_reset(subject.seat, context.clock(), context.random)
+        await context.state.awrite(lambda stores: stores.password_resets.replace(reset))
+        return password_reset(subject, token)

@@ -1,0 +1,103 @@
+"""Connection to the mail server (SMTP, RFC 5321), with TLS.
+
+`smtps://` uses TLS from the start (RFC 8314 §3.3), `smtp://` STARTTLS (RFC 3207), which is required unless the server
+is on this machine: mails contain links that set a password.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from urllib.parse import urlsplit
+
+from daybreak.domain.errors import OperatorError
+from daybreak.settings import MailSettings
+from daybreak.settings.text_forms import LOOPBACK_HOSTS
+
+TIMEOUT_SECONDS = 15.0
+_DEFAULT_PORTS = {"smtp": 587, "smtps": 465}
+
+
+@dataclass(frozen=True, slots=True)
+class MailOutcome:
+    """Result of sending a mail. `status` is the SMTP reply code, None without one."""
+
+    status: int | None
+    detail: str
+    is_success: bool = False
+    is_permanent: bool = False
+
+
+class MailServer:
+    """One connection at a time, opened for the first mail and kept until `disconnect`. Used by one thread at a time."""
+
+    def __init__(self, settings: MailSettings) -> None:
+        self._settings = settings
+        self._connection: smtplib.SMTP | None = None
+
+    def send(self, message: EmailMessage) -> MailOutcome:
+        """Send a mail. Problems of the server are results, not errors."""
+        try:
+            connection = self._connection or self._connect()
+            self._connection = connection
+            connection.send_message(message)
+        except smtplib.SMTPRecipientsRefused as error:
+            status, reply = next(iter(error.recipients.values()))
+            return self._refused(status, reply)
+        except smtplib.SMTPResponseException as error:
+            return self._refused(error.smtp_code, error.smtp_error)
+        except (smtplib.SMTPException, OSError) as error:
+            self.disconnect()
+            return MailOutcome(None, f"The mail server cannot be used: {_reason(error)}.")
+        return MailOutcome(250, "Accepted.", is_success=True)
+
+    def check(self) -> str:
+        """Connect and sign in, and return a description. Raises OperatorError that names the setting."""
+        try:
+            connection = self._connect()
+            connection.noop()
+            connection.quit()
+        except (smtplib.SMTPException, OSError) as error:
+            raise OperatorError(f"mail.url: {self._settings.url} cannot be used: {_reason(error)}.") from None
+        user = f" as {self._settings.username}" if self._settings.username else ""
+        return f"{self._settings.url}{user}, from {self._settings.sender}"
+
+    def disconnect(self) -> None:
+        """Close the connection, if any."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _refused(self, status: int, reply: bytes | str) -> MailOutcome:
+        self.disconnect()
+        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+        return MailOutcome(status, " ".join(text.split())[:200], is_permanent=500 <= status < 600)
+
+    def _connect(self) -> smtplib.SMTP:
+        parts = urlsplit(self._settings.url)
+        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
+        context = ssl.create_default_context()
+        if parts.scheme == "smtps":
+            connection: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_SECONDS, context=context)
+        else:
+            connection = smtplib.SMTP(host, port, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.ehlo()
+            if parts.scheme == "smtp" and (connection.has_extn("starttls") or host not in LOOPBACK_HOSTS):
+                connection.starttls(context=context)
+                connection.ehlo()
+            if self._settings.username:
+                connection.login(self._settings.username, self._settings.password.get_secret_value())
+        except (smtplib.SMTPException, OSError):
+            connection.close()
+            raise
+        return connection
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPResponseException):
+        reply = error.smtp_error
+        return f"{error.smtp_code} {reply.decode('utf-8', 'replace') if isinstance(reply, bytes) else reply}"
+    return str(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,182 @@
+"""HTTP client of webhooks: connects to checked addresses only, follows no redirect, reads up to 1 KB.
+
+A host is resolved once for each connection. The connection is made to an address of that answer, and its peer is
+checked again, so that a name that resolves to another address a moment later (DNS rebinding) changes nothing. TLS
+verifies the name of the URL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore
+import httpx
+
+from daybreak.events.addresses import Address, Network, is_allowed, is_local_name, parse_address
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+TIMEOUT_SECONDS = 15.0
+_MAX_BODY_BYTES = 1024
+_UNREACHABLE = "The host was not found, or its address is not public."
+
+
+class RefusedAddressError(httpcore.ConnectError):
+    """The host has no address that webhooks may be sent to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of one request. `status` is None without a response; `detail` is for people."""
+
+    status: int | None
+    detail: str
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the receiver accepted the message."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """A signed message."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class WebhookClient:
+    """Sends webhooks. `resolve` returns the addresses of a host; the default asks the system's resolver."""
+
+    def __init__(
+        self,
+        allowed_networks: Sequence[Network],
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._backend = _CheckedBackend(allowed_networks, resolve or _resolve)
+
+    async def send(self, request: WebhookRequest) -> Outcome:
+        """Send a message and return the result. Problems of the receiver are results, not errors."""
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await self._exchange(request)
+        except TimeoutError:
+            return Outcome(None, f"No response within {self._timeout_seconds:g} seconds.")
+        except RefusedAddressError:
+            return Outcome(None, _UNREACHABLE)
+        except ssl.SSLError as error:
+            return Outcome(None, f"TLS failed: {error.reason or 'unknown reason'}.")
+        except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
+            return Outcome(None, _connection_fault(error))
+        except (httpcore.ProtocolError, httpcore.UnsupportedProtocol):
+            return Outcome(None, "The connection ended without a valid HTTP response.")
+        return Outcome(status, _status_text(status))
+
+    async def _exchange(self, request: WebhookRequest) -> int:
+        parts = urlsplit(request.url)
+        # HTTP is accepted for this machine only, whatever the name resolves to.
+        backend = self._backend if parts.scheme == "https" else self._backend.on_loopback()
+        async with (
+            # One connection for each message: events are rare, and an idle connection may have been closed.
+            httpcore.AsyncConnectionPool(ssl_context=_certificates(), network_backend=backend) as pool,
+            pool.stream("POST", request.url, headers=[*request.headers.items()], content=request.body) as response,
+        ):
+            read = 0
+            async for chunk in response.aiter_stream():
+                read += len(chunk)
+                if read >= _MAX_BODY_BYTES:
+                    break
+            return response.status
+
+
+class _CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to allowed addresses of a host."""
+
+    def __init__(self, allowed: Sequence[Network], resolve: Resolve, *, loopback_only: bool = False) -> None:
+        self._allowed, self._resolve, self._loopback_only = allowed, resolve, loopback_only
+        self._backend = httpcore.AnyIOBackend()
+
+    def on_loopback(self) -> _CheckedBackend:
+        return _CheckedBackend(self._allowed, self._resolve, loopback_only=True)
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature of httpcore
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        del timeout, local_address, socket_options  # not used by the client
+        addresses = await self._checked(host, port)
+        for address in addresses[:-1]:
+            try:
+                return await self._connect(address, port)
+            except httpcore.ConnectError:
+                continue
+        return await self._connect(addresses[-1], port)
+
+    async def _checked(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host. One refused address refuses the host. Raises RefusedAddressError."""
+        if self._loopback_only and not is_local_name(host):
+            raise RefusedAddressError(host)
+        try:
+            found = list(dict.fromkeys(await self._resolve(host, port)))
+            allowed = [text for text in found if self._accepts(parse_address(text))]
+        except (OSError, ValueError):
+            # The same answer as for a private address: names in the operator's network stay unknown.
+            raise RefusedAddressError(host) from None
+        if not allowed or allowed != found:
+            raise RefusedAddressError(host)
+        return allowed
+
+    def _accepts(self, address: Address) -> bool:
+        return is_allowed(address, self._allowed) and (address.is_loopback or not self._loopback_only)
+
+    async def _connect(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
+        stream = await self._backend.connect_tcp(address, port)
+        peer = stream.get_extra_info("server_addr")
+        if peer is None or not self._accepts(parse_address(peer[0])):
+            await stream.aclose()
+            raise RefusedAddressError(address)
+        return stream
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return the trusted certificates, which SSL_CERT_FILE and SSL_CERT_DIR can replace. Loading them takes 20 ms."""
+    return httpx.create_ssl_context()
+
+
+def _status_text(status: int) -> str:
+    if 200 <= status < 300:
+        return "Accepted."
+    if 300 <= status < 400:
+        return f"Status {status}: redirects are not followed."
+    return f"Status {status}."
+
+
+def _connection_fault(error: Exception) -> str:
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS failed: {getattr(cause, 'verify_message', '') or cause.reason or 'unknown reason'}."
+    if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout):
+        return "The connection failed."
+    return "The connection ended without a valid HTTP response."

@@ -1,0 +1,126 @@
+"""One attempt to deliver a webhook, and its result in the state database."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import structlog
+
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
+from daybreak.events.context import DeliveryContext
+from daybreak.events.messages import signed_headers
+from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
+from daybreak.ports.state import Stores
+
+_log = structlog.get_logger("daybreak.events")
+_GONE = 410
+_ACTOR = "service"
+_Refusal = Literal[
+    "The webhook was removed.", "The webhook is disabled.", "The account is inactive.", "Webhooks are off."
+]
+
+
+class WebhookDelivery:
+    """Attempts deliveries to webhooks."""
+
+    def __init__(self, context: DeliveryContext) -> None:
+        self._context = context
+        self._client = WebhookClient(
+            context.settings.events.allowed_networks,
+            timeout_seconds=context.timings.timeout_seconds,
+            resolve=context.resolve,
+        )
+
+    async def attempt(self, delivery: Delivery) -> None:
+        """Send a message and record the result, or end a delivery that is no longer wanted. Raises Unavailable."""
+        context = self._context
+        webhook, refusal = await context.state.aread(lambda stores: self._check(stores, delivery))
+        now = context.clock()
+        if webhook is None or refusal is not None:
+            reason = refusal or "The webhook was removed."
+            await context.state.awrite(lambda stores: stores.deliveries.skip(delivery, now, reason))
+            return
+        began = context.ticks()
+        outcome = await self._send(delivery, webhook, now)
+        milliseconds = round((context.ticks() - began) * 1000)
+        attempt = Attempt(delivery.attempts + 1, now, outcome.status, outcome.detail, milliseconds)
+        await context.state.awrite(lambda stores: self._record(stores, delivery, webhook, attempt, outcome))
+        _log.info(
+            "webhook.attempted",
+            delivery_id=delivery.delivery_id,
+            client_id=delivery.client_id,
+            type=delivery.type,
+            attempt=attempt.number,
+            status=outcome.status,
+            detail=outcome.detail,
+            milliseconds=milliseconds,
+        )
+
+    def _check(self, stores: Stores, delivery: Delivery) -> tuple[Webhook | None, _Refusal | None]:
+        """Return the endpoint, and why the delivery must not be attempted, if so."""
+        webhook = stores.webhooks.get(delivery.endpoint_id or "")
+        if webhook is None:
+            return None, "The webhook was removed."
+        if webhook.disabled_at is not None:
+            return webhook, "The webhook is disabled."
+        if not stores.webhooks.is_account_active(webhook.client_id):
+            return webhook, "The account is inactive."
+        return webhook, None if self._context.settings.events.webhooks else "Webhooks are off."
+
+    async def _send(self, delivery: Delivery, webhook: Webhook, now: datetime) -> Outcome:
+        headers = signed_headers(delivery, webhook, self._context.keyring.current(), now)
+        if headers is None:
+            return Outcome(None, "The secret cannot be decrypted. Rotate it.")
+        return await self._client.send(WebhookRequest(webhook.url, headers, delivery.body.encode()))
+
+    def _record(self, stores: Stores, delivery: Delivery, webhook: Webhook, attempt: Attempt, outcome: Outcome) -> None:
+        """Record an attempt, and the state of delivery and endpoint that follows from it."""
+        now, timings = attempt.at, self._context.timings
+        current = stores.webhooks.get(webhook.endpoint_id)
+        if current is None:
+            return
+        if outcome.is_success:
+            stores.deliveries.record(delivery, attempt, DeliveryState.DELIVERED)
+            if current.failing_since is not None:
+                stores.webhooks.set_failing(webhook.endpoint_id, None)
+            return
+        retry_at = timings.retry_at(attempt.number, delivery.created_at, now)
+        state = DeliveryState.FAILED if retry_at is None else DeliveryState.PENDING
+        if not stores.deliveries.record(delivery, attempt, state, next_attempt_at=retry_at):
+            return
+        if current.failing_since is None:
+            stores.webhooks.set_failing(webhook.endpoint_id, now)
+        elif now >= current.failing_since + timings.give_up_after:
+            _disable(stores, current, now, "Every attempt failed for five days.")
+        if outcome.status == _GONE:
+            _disable(stores, current, now, "The endpoint answered 410 Gone.")
+
+
+def _disable(stores: Stores, webhook: Webhook, now: datetime, reason: str) -> None:
+    """Disable an endpoint, end its pending deliveries and notify its owner."""
+    if not stores.webhooks.disable(webhook.endpoint_id, now, reason):
+        return
+    stores.deliveries.end_pending(webhook.endpoint_id, now, "The webhook was disabled.")
+    data = {
+        "client_id": webhook.client_id,
+        "endpoint_id": webhook.endpoint_id,
+        "url": webhook.url,
+        "created_by": webhook.created_by,
+        "reason": reason,
+    }
+    key = f"{webhook.endpoint_id}\n{now.isoformat()}"
+    stores.outbox.add(new_event(EventType.WEBHOOK_DISABLED, key, now, data, client_id=webhook.client_id))
+    details = {"url": webhook.url, "reason": reason}
+    stores.audit.append(
+        AuditEvent(
+            at=now,
+            action="webhook.disabled",
+            result="ok",
+            actor=_ACTOR,
+            client_id=webhook.client_id,
+            subject=f"webhook:{webhook.endpoint_id}",
+            details=details,
+        )
+    )

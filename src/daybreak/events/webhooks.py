@@ -1,0 +1,302 @@
+"""Webhooks of an account: owners and admins create, rotate, test, disable, enable and remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.authorization import require
+from daybreak.access.services import AccessServices
+from daybreak.access.sessions import require_recent_password
+from daybreak.credentials import webhook_secret
+from daybreak.credentials.keyring import Keyring
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import Conflict, NotFound, RequestError
+from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
+from daybreak.domain.identity import Caller, Principal, is_id
+from daybreak.events.addresses import parse_url
+from daybreak.ports.event_stores import DeliveryFilter
+from daybreak.ports.state import Stores
+
+MAX_WEBHOOKS = 5
+PREVIOUS_SECRET_LIFETIME = timedelta(hours=24)
+LOG_ENTRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSecret:
+    """A webhook with its new secret, which is shown once."""
+
+    webhook: Webhook
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedDelivery:
+    """A delivery with its attempts, oldest first."""
+
+    delivery: Delivery
+    attempts: list[Attempt]
+
+
+async def list_of_account(services: AccessServices, principal: Principal) -> list[Webhook]:
+    """Return the webhooks of the principal's account, oldest first. Raises Forbidden."""
+    _require(services, principal)
+    return await services.state.aread(lambda stores: stores.webhooks.list_for(principal.account.client_id))
+
+
+async def find(services: AccessServices, principal: Principal, endpoint_id: str) -> Webhook:
+    """Return a webhook of the principal's account. Raises NotFound, Forbidden."""
+    _require(services, principal)
+    found = await services.state.aread(lambda stores: _own(stores, principal, endpoint_id))
+    if found is None:
+        raise _unknown()
+    return found
+
+
+async def create(services: AccessServices, principal: Principal, *, url: str, caller: Caller) -> WebhookSecret:
+    """Create a webhook with a new secret.
+
+    Raises InvalidRequest for the URL, Conflict when the account has too many, Forbidden.
+    """
+    _require_secrets(services, principal)
+    now, endpoint_id = services.clock(), services.new_id()
+    secret = webhook_secret.generate(services.random)
+    webhook = Webhook(
+        endpoint_id=endpoint_id,
+        client_id=principal.account.client_id,
+        url=parse_url(url, services.settings.events.allowed_networks),
+        sealed_secret=_encrypt(services, secret, endpoint_id),
+        created_at=now,
+        created_by=principal.seat.seat_id,
+        created_by_email=principal.seat.email,
+    )
+
+    def write(stores: Stores) -> RequestError | None:
+        # The lock serializes parallel requests, so that each counts the webhooks of the others.
+        existing = stores.webhooks.list_for_update(webhook.client_id)
+        if len(existing) >= MAX_WEBHOOKS:
+            return Conflict(f"This account has {MAX_WEBHOOKS} webhooks. Remove one first.", code="too_many_webhooks")
+        stores.webhooks.add(webhook)
+        _record(stores, principal, webhook, "webhook.created", now, caller)
+        return None
+
+    fault = await services.state.awrite(write)
+    if fault is not None:
+        raise fault
+    return WebhookSecret(webhook, secret)
+
+
+async def rotate(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> WebhookSecret:
+    """Replace the secret. For 24 hours, messages are also signed with the replaced one. Raises NotFound, Forbidden."""
+    _require_secrets(services, principal)
+    now, secret = services.clock(), webhook_secret.generate(services.random)
+    sealed = _encrypt(services, secret, endpoint_id)
+
+    def change(stores: Stores, webhook: Webhook) -> bool:
+        return stores.webhooks.rotate(webhook.endpoint_id, sealed, now + PREVIOUS_SECRET_LIFETIME)
+
+    webhook = await _change(services, principal, endpoint_id, "webhook.secret_rotated", caller, change)
+    return WebhookSecret(webhook, secret)
+
+
+async def disable(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+    """Stop sending to a webhook. Pending deliveries fail and can be retried later. Raises NotFound, Forbidden."""
+    _require(services, principal)
+    now = services.clock()
+
+    def change(stores: Stores, webhook: Webhook) -> bool:
+        stores.deliveries.end_pending(webhook.endpoint_id, now, "The webhook was disabled.")
+        return stores.webhooks.disable(webhook.endpoint_id, now, f"Disabled by {principal.seat.email}.")
+
+    await _change(services, principal, endpoint_id, "webhook.disabled", caller, change)
+
+
+async def enable(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+    """Send to a disabled webhook again. Raises NotFound, Forbidden."""
+    _require(services, principal)
+    await _change(
+        services,
+        principal,
+        endpoint_id,
+        "webhook.enabled",
+        caller,
+        lambda stores, webhook: stores.webhooks.enable(webhook.endpoint_id),
+    )
+
+
+async def remove(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+    """Delete a webhook and its deliveries. Raises NotFound, Forbidden(reauthentication_required)."""
+    _require_secrets(services, principal)
+    await _change(
+        services,
+        principal,
+        endpoint_id,
+        "webhook.removed",
+        caller,
+        lambda stores, webhook: stores.webhooks.remove(webhook.endpoint_id),
+    )
+
+
+async def send_test(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+    """Have a test event sent to a webhook. Raises NotFound, Forbidden, Conflict for a disabled one."""
+    _require(services, principal)
+    now, key = services.clock(), services.random(16).hex()
+
+    def write(stores: Stores) -> RequestError | None:
+        webhook = _own(stores, principal, endpoint_id)
+        if webhook is None:
+            return _unknown()
+        if webhook.disabled_at is not None:
+            return Conflict("This webhook is disabled. Enable it first.")
+        stores.outbox.add(new_test_event(webhook, key, now))
+        _record(stores, principal, webhook, "webhook.tested", now, caller)
+        return None
+
+    fault = await services.state.awrite(write)
+    if fault is not None:
+        raise fault
+
+
+async def delivery_log(services: AccessServices, principal: Principal, endpoint_id: str) -> list[LoggedDelivery]:
+    """Return the most recent deliveries to a webhook, newest first. Raises NotFound, Forbidden."""
+    await find(services, principal, endpoint_id)
+
+    def read(stores: Stores) -> list[LoggedDelivery]:
+        found = stores.deliveries.list_recent(DeliveryFilter(endpoint_id=endpoint_id), LOG_ENTRIES)
+        attempts = stores.deliveries.attempts([each.delivery_id for each in found])
+        return [LoggedDelivery(each, attempts[each.delivery_id]) for each in found]
+
+    return await services.state.aread(read)
+
+
+async def retry(
+    services: AccessServices, principal: Principal, endpoint_id: str, delivery_id: str, caller: Caller
+) -> bool:
+    """Make a failed delivery due now. Returns False when it has not failed. Raises NotFound, Forbidden, Conflict."""
+    _require(services, principal)
+    now = services.clock()
+
+    def write(stores: Stores) -> bool | RequestError:
+        webhook, delivery = _own(stores, principal, endpoint_id), stores.deliveries.get(delivery_id)
+        if webhook is None or delivery is None or delivery.endpoint_id != endpoint_id:
+            return NotFound("This webhook has no such delivery.")
+        if webhook.disabled_at is not None:
+            return Conflict("This webhook is disabled. Enable it first.")
+        if not stores.deliveries.retry(delivery_id, now):
+            return False
+        _record(stores, principal, webhook, "webhook.retried", now, caller, {"delivery": delivery_id})
+        return True
+
+    outcome = await services.state.awrite(write)
+    if isinstance(outcome, RequestError):
+        raise outcome
+    return outcome
+
+
+def send_test_by_operator(
+    stores: Stores, client_id: str, now: datetime, random: Callable[[int], bytes], *, actor: str
+) -> list[Webhook]:
+    """Have a test event sent to every enabled webhook of an account, and return them."""
+    enabled = [each for each in stores.webhooks.list_for(client_id) if each.disabled_at is None]
+    for webhook in enabled:
+        stores.outbox.add(new_test_event(webhook, random(16).hex(), now))
+        stores.audit.append(_operator_event("webhook.tested", webhook, now, actor))
+    return enabled
+
+
+def retry_by_operator(stores: Stores, delivery: Delivery, now: datetime, *, actor: str) -> bool:
+    """Make a failed or skipped delivery due now. Returns False for any other delivery."""
+    if not stores.deliveries.retry(delivery.delivery_id, now):
+        return False
+    webhook = stores.webhooks.get(delivery.endpoint_id or "")
+    if webhook is not None:
+        stores.audit.append(_operator_event("webhook.retried", webhook, now, actor))
+    return True
+
+
+def new_test_event(webhook: Webhook, key: str, now: datetime) -> Event:
+    """Create a test event for one webhook."""
+    data = {"endpoint_id": webhook.endpoint_id}
+    return new_event(EventType.WEBHOOK_TEST, key, now, data, client_id=webhook.client_id)
+
+
+def reseal_secrets(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) -> int:
+    """Encrypt every secret with the current signing key, so that old keys can be deleted. Returns their number."""
+    return stores.webhooks.reseal(
+        lambda endpoint_id, sealed: webhook_secret.encrypt_again(
+            sealed, endpoint_id=endpoint_id, keyring=keyring, random=random
+        )
+    )
+
+
+async def _change(
+    services: AccessServices,
+    principal: Principal,
+    endpoint_id: str,
+    action: str,
+    caller: Caller,
+    change: Callable[[Stores, Webhook], bool],
+) -> Webhook:
+    """Change a webhook and record it, unless `change` returns False. Returns the webhook before. Raises NotFound."""
+    now = services.clock()
+
+    def write(stores: Stores) -> Webhook | None:
+        webhook = _own(stores, principal, endpoint_id)
+        if webhook is not None and change(stores, webhook):
+            _record(stores, principal, webhook, action, now, caller)
+        return webhook
+
+    webhook = await services.state.awrite(write)
+    if webhook is None:
+        raise _unknown()
+    return webhook
+
+
+def _require(services: AccessServices, principal: Principal) -> None:
+    if not services.settings.events.webhooks:
+        raise NotFound("Webhooks are off on this service.")
+    require(principal, "manage_webhooks", principal.account.client_id)
+
+
+def _require_secrets(services: AccessServices, principal: Principal) -> None:
+    _require(services, principal)
+    assert principal.session is not None
+    require_recent_password(services, principal.session)
+
+
+def _own(stores: Stores, principal: Principal, endpoint_id: str) -> Webhook | None:
+    webhook = stores.webhooks.get(endpoint_id) if is_id(endpoint_id) else None
+    return webhook if webhook is not None and webhook.client_id == principal.account.client_id else None
+
+
+def _encrypt(services: AccessServices, secret: str, endpoint_id: str) -> str:
+    return webhook_secret.encrypt(
+        secret, endpoint_id=endpoint_id, keyring=services.keyring.current(), random=services.random
+    )
+
+
+def _record(
+    stores: Stores,
+    principal: Principal,
+    webhook: Webhook,
+    action: str,
+    now: datetime,
+    caller: Caller,
+    details: dict[str, object] | None = None,
+) -> None:
+    origin = EventOrigin.of(principal, now, caller)
+    stores.audit.append(
+        origin.event(action, "ok", {"webhook": webhook.endpoint_id, "url": webhook.url, **(details or {})})
+    )
+
+
+def _operator_event(action: str, webhook: Webhook, now: datetime, actor: str) -> AuditEvent:
+    details = {"webhook": webhook.endpoint_id, "url": webhook.url}
+    return AuditEvent(at=now, action=action, result="ok", actor=actor, client_id=webhook.client_id, details=details)
+
+
+def _unknown() -> NotFound:
+    return NotFound("This account has no such webhook.")

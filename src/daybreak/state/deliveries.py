@@ -1,0 +1,166 @@
+"""Repository of deliveries and their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
+from daybreak.ports.event_stores import DeliveryFilter
+from daybreak.state.schema import deliveries, delivery_attempts
+from daybreak.state.statements import insert_into
+
+_COLUMNS = (
+    deliveries.c.delivery_id,
+    deliveries.c.event_id,
+    deliveries.c.message_id,
+    deliveries.c.type,
+    deliveries.c.channel,
+    deliveries.c.body,
+    deliveries.c.created_at,
+    deliveries.c.client_id,
+    deliveries.c.endpoint_id,
+    deliveries.c.seat_id,
+    deliveries.c.state,
+    deliveries.c.attempts,
+    deliveries.c.next_attempt_at,
+    deliveries.c.finished_at,
+    deliveries.c.status,
+    deliveries.c.detail,
+)
+_STATE = 10
+_RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
+
+
+def _delivery_of(row: Sequence[Any]) -> Delivery:
+    delivery_id, event_id, message_id, type_, *rest = row
+    rest[_STATE - 4] = DeliveryState(rest[_STATE - 4])
+    return Delivery(delivery_id, event_id, message_id, EventType(type_), *rest)
+
+
+class SqlDeliveries:
+    """DeliveryStore on a connection with an open transaction. A delivery is pending while it has a next attempt."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add_all(self, added: Sequence[Delivery]) -> None:
+        if not added:
+            return
+        insert = insert_into(deliveries, self._connection.dialect.name).on_conflict_do_nothing()
+        names = [column.name for column in _COLUMNS]
+        self._connection.execute(insert, [{name: getattr(each, name) for name in names} for each in added])
+
+    def due_webhooks(self, now: datetime, *, per_endpoint: int, exclude: Collection[str]) -> list[Delivery]:
+        number = sa.func.row_number().over(
+            partition_by=deliveries.c.endpoint_id, order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+        )
+        due = (
+            sa.select(deliveries.c.delivery_id, number.label("number"))
+            .where(
+                deliveries.c.channel == "webhook",
+                deliveries.c.next_attempt_at <= now,
+                deliveries.c.endpoint_id.not_in(list(exclude)),
+            )
+            .subquery()
+        )
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .join(due, due.c.delivery_id == deliveries.c.delivery_id)
+            .where(due.c.number <= per_endpoint)
+            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+        )
+        return [_delivery_of(row) for row in rows]
+
+    def due_mails(self, now: datetime, limit: int) -> list[Delivery]:
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .where(deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now)
+            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+            .limit(limit)
+        )
+        return [_delivery_of(row) for row in rows]
+
+    def get(self, delivery_id: str) -> Delivery | None:
+        row = self._connection.execute(sa.select(*_COLUMNS).where(deliveries.c.delivery_id == delivery_id)).first()
+        return None if row is None else _delivery_of(row)
+
+    def list_recent(self, selected: DeliveryFilter, limit: int) -> list[Delivery]:
+        statement = sa.select(*_COLUMNS).order_by(deliveries.c.created_at.desc(), deliveries.c.delivery_id)
+        for column, value in (
+            (deliveries.c.client_id, selected.client_id),
+            (deliveries.c.endpoint_id, selected.endpoint_id),
+            (deliveries.c.channel, selected.channel),
+            (deliveries.c.state, selected.state),
+        ):
+            if value is not None:
+                statement = statement.where(column == value)
+        return [_delivery_of(row) for row in self._connection.execute(statement.limit(limit))]
+
+    def attempts(self, delivery_ids: Sequence[str]) -> dict[str, list[Attempt]]:
+        found: dict[str, list[Attempt]] = {delivery_id: [] for delivery_id in delivery_ids}
+        rows = self._connection.execute(
+            sa.select(*delivery_attempts.columns)
+            .where(delivery_attempts.c.delivery_id.in_(list(delivery_ids)))
+            .order_by(delivery_attempts.c.delivery_id, delivery_attempts.c.number)
+        )
+        for delivery_id, *attempt in rows:
+            found[delivery_id].append(Attempt(*attempt))
+        return found
+
+    def record(
+        self, delivery: Delivery, attempt: Attempt, state: DeliveryState, *, next_attempt_at: datetime | None = None
+    ) -> bool:
+        changed = self._connection.execute(
+            sa.update(deliveries)
+            .where(
+                deliveries.c.delivery_id == delivery.delivery_id,
+                deliveries.c.attempts == attempt.number - 1,
+                deliveries.c.next_attempt_at.is_not(None),
+            )
+            .values(
+                state=state,
+                attempts=attempt.number,
+                next_attempt_at=next_attempt_at,
+                finished_at=None if next_attempt_at is not None else attempt.at,
+                status=attempt.status,
+                detail=attempt.detail,
+            )
+        )
+        if changed.rowcount != 1:
+            return False
+        self._connection.execute(
+            sa.insert(delivery_attempts).values(
+                delivery_id=delivery.delivery_id,
+                number=attempt.number,
+                at=attempt.at,
+                status=attempt.status,
+                detail=attempt.detail,
+                milliseconds=attempt.milliseconds,
+            )
+        )
+        return True
+
+    def skip(self, delivery: Delivery, now: datetime, reason: str) -> None:
+        self._end(DeliveryState.SKIPPED, now, reason, deliveries.c.delivery_id == delivery.delivery_id)
+
+    def retry(self, delivery_id: str, now: datetime) -> bool:
+        changed = self._connection.execute(
+            sa.update(deliveries)
+            .where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
+            .values(state=DeliveryState.PENDING, next_attempt_at=now, finished_at=None)
+        )
+        return changed.rowcount == 1
+
+    def end_pending(self, endpoint_id: str, now: datetime, reason: str) -> int:
+        return self._end(DeliveryState.FAILED, now, reason, deliveries.c.endpoint_id == endpoint_id)
+
+    def _end(self, state: DeliveryState, now: datetime, reason: str, which: sa.ColumnElement[bool]) -> int:
+        return self._connection.execute(
+            sa.update(deliveries)
+            .where(which, deliveries.c.next_attempt_at.is_not(None))
+            .values(state=state, next_attempt_at=None, finished_at=now, detail=reason)
+        ).rowcount

@@ -1,0 +1,68 @@
+"""Repository of the events that seats receive by mail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, EventType
+from daybreak.state.records import GRANT_COLUMNS, grant_of
+from daybreak.state.schema import accounts, grants, notification_choices, seats
+from daybreak.state.statements import upsert
+
+
+class SqlNotifications:
+    """NotificationStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def choices(self, seat_id: str) -> dict[EventType, bool]:
+        rows = self._connection.execute(
+            sa.select(notification_choices.c.type, notification_choices.c.enabled).where(
+                notification_choices.c.seat_id == seat_id
+            )
+        )
+        return {EventType(type_): bool(enabled) for type_, enabled in rows}
+
+    def choose(self, seat_id: str, choices: Mapping[EventType, bool]) -> None:
+        rows = [{"seat_id": seat_id, "type": type_, "enabled": enabled} for type_, enabled in choices.items()]
+        upsert(self._connection, notification_choices, rows, keys=("seat_id", "type"))
+
+    def managers(self, client_id: str) -> list[str]:
+        rows = self._connection.execute(
+            sa.select(*GRANT_COLUMNS)
+            .join(seats, seats.c.seat_id == grants.c.seat_id)
+            .where(grants.c.client_id == client_id, sa.not_(seats.c.disabled))
+            .order_by(seats.c.seat_id)
+        )
+        found = [grant_of(row) for row in rows]
+        return [grant.seat_id for grant in found if grant.manages_account]
+
+    def recipients(self, type_: EventType, after_id: str, limit: int) -> list[str]:
+        chosen = sa.and_(notification_choices.c.seat_id == seats.c.seat_id, notification_choices.c.type == type_)
+        by_default = sa.true() if type_ in DEFAULT_EVENTS else sa.false()
+        downloads = (
+            sa.exists()
+            .where(grants.c.seat_id == seats.c.seat_id, grants.c.data_export)
+            .where(grants.c.client_id == accounts.c.client_id, accounts.c.active)
+        )
+        groups: list[sa.ColumnElement[bool]] = []
+        if type_ in ACCOUNT_EVENTS:
+            groups.append(downloads)
+        if type_ in OPERATOR_EVENTS:
+            groups.append(seats.c.operator)
+        rows = self._connection.execute(
+            sa.select(seats.c.seat_id)
+            .outerjoin(notification_choices, chosen)
+            .where(
+                seats.c.seat_id > after_id,
+                sa.not_(seats.c.disabled),
+                sa.or_(notification_choices.c.enabled, sa.and_(notification_choices.c.enabled.is_(None), by_default)),
+                sa.or_(sa.false(), *groups),
+            )
+            .order_by(seats.c.seat_id)
+            .limit(limit)
+        )
+        return [row[0] for row in rows]

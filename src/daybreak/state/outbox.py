@@ -1,0 +1,106 @@
+"""Repository of the outbox, and of the lease of its deliverer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.events import Event, EventType
+from daybreak.ports.event_stores import OutboxEntry
+from daybreak.state.schema import deliveries, leases, outbox
+from daybreak.state.statements import insert_into
+
+_COLUMNS = (
+    outbox.c.event_id,
+    outbox.c.type,
+    outbox.c.at,
+    outbox.c.data,
+    outbox.c.client_id,
+    outbox.c.seat_id,
+)
+_LEASE = "deliverer"
+
+
+def _event_of(row: Sequence[Any]) -> Event:
+    event_id, type_, *rest = row
+    return Event(event_id, EventType(type_), *rest)
+
+
+class SqlOutbox:
+    """OutboxStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, event: Event) -> bool:
+        insert = insert_into(outbox, self._connection.dialect.name).on_conflict_do_nothing()
+        added = self._connection.execute(
+            insert.returning(outbox.c.event_id),
+            {
+                "event_id": event.event_id,
+                "type": event.type,
+                "at": event.at,
+                "client_id": event.client_id,
+                "seat_id": event.seat_id,
+                "data": dict(event.data),
+                "cursor": "",
+            },
+        )
+        return added.first() is not None
+
+    def latest(self, type_: EventType) -> Event | None:
+        row = self._connection.execute(
+            sa.select(*_COLUMNS).where(outbox.c.type == type_).order_by(outbox.c.at.desc()).limit(1)
+        ).first()
+        return None if row is None else _event_of(row)
+
+    def incomplete(self, limit: int) -> list[OutboxEntry]:
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS, outbox.c.cursor)
+            .where(outbox.c.completed_at.is_(None))
+            .order_by(outbox.c.at, outbox.c.event_id)
+            .limit(limit)
+        )
+        return [OutboxEntry(_event_of(row[:-1]), row[-1]) for row in rows]
+
+    def advance(self, event_id: str, cursor: str) -> None:
+        self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))
+
+    def complete(self, event_id: str, now: datetime) -> None:
+        self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(completed_at=now))
+
+    def has_work(self, now: datetime) -> bool:
+        incomplete = sa.exists().where(outbox.c.completed_at.is_(None))
+        due = sa.or_(
+            *(
+                sa.exists().where(deliveries.c.channel == channel, deliveries.c.next_attempt_at <= now)
+                for channel in ("mail", "webhook")
+            )
+        )
+        return bool(self._connection.execute(sa.select(sa.or_(incomplete, due))).scalar())
+
+    def take_lease(self, holder: str, now: datetime, until: datetime) -> bool:
+        insert = insert_into(leases, self._connection.dialect.name)
+        taken = self._connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=["name"],
+                set_={"holder": insert.excluded.holder, "until": insert.excluded.until},
+                where=sa.or_(leases.c.holder == holder, leases.c.until <= now),
+            ).returning(leases.c.name),
+            {"name": _LEASE, "holder": holder, "until": until},
+        )
+        return taken.first() is not None
+
+    def release_lease(self, holder: str) -> None:
+        self._connection.execute(sa.delete(leases).where(leases.c.name == _LEASE, leases.c.holder == holder))
+
+    def delete_before(self, before: datetime) -> int:
+        pending = sa.exists().where(
+            deliveries.c.event_id == outbox.c.event_id, deliveries.c.next_attempt_at.is_not(None)
+        )
+        return self._connection.execute(
+            sa.delete(outbox).where(outbox.c.completed_at < before, sa.not_(pending))
+        ).rowcount

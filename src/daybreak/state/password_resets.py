@@ -1,0 +1,49 @@
+"""Repository of links that set a new password."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.ports.event_stores import PasswordReset
+from daybreak.state.schema import password_resets, seats
+from daybreak.state.statements import upsert
+
+
+class SqlPasswordResets:
+    """PasswordResetStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def replace(self, reset: PasswordReset) -> None:
+        row = {
+            "seat_id": reset.seat_id,
+            "digest": reset.digest,
+            "created_at": reset.created_at,
+            "expires_at": reset.expires_at,
+        }
+        upsert(self._connection, password_resets, [row], keys=("seat_id",))
+
+    def find(self, digest: str, now: datetime) -> str | None:
+        found: str | None = self._connection.execute(
+            sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))
+        ).scalar()
+        return found
+
+    def use(self, digest: str, now: datetime) -> str | None:
+        used: str | None = self._connection.execute(
+            sa.delete(password_resets).where(*_is_valid(digest, now)).returning(password_resets.c.seat_id)
+        ).scalar()
+        return used
+
+    def delete_expired(self, now: datetime) -> int:
+        return self._connection.execute(sa.delete(password_resets).where(password_resets.c.expires_at <= now)).rowcount
+
+
+def _is_valid(digest: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    changed_since = sa.exists().where(
+        seats.c.seat_id == password_resets.c.seat_id, seats.c.password_changed_at > password_resets.c.created_at
+    )
+    return password_resets.c.digest == digest, password_resets.c.expires_at > now, sa.not_(changed_since)

@@ -1,0 +1,110 @@
+"""Repository of webhooks: the endpoints of accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from daybreak.domain.events import Webhook
+from daybreak.state.schema import accounts, webhooks
+
+_COLUMNS = tuple(webhooks.columns)
+
+
+def _webhook_of(row: Sequence[Any]) -> Webhook:
+    return Webhook(*row)
+
+
+class SqlWebhooks:
+    """WebhookStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, webhook: Webhook) -> None:
+        values = {column.name: getattr(webhook, column.name) for column in _COLUMNS}
+        self._connection.execute(sa.insert(webhooks).values(**values))
+
+    def get(self, endpoint_id: str) -> Webhook | None:
+        row = self._connection.execute(sa.select(*_COLUMNS).where(webhooks.c.endpoint_id == endpoint_id)).first()
+        return None if row is None else _webhook_of(row)
+
+    def list_for(self, client_id: str) -> list[Webhook]:
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .where(webhooks.c.client_id == client_id)
+            .order_by(webhooks.c.created_at, webhooks.c.endpoint_id)
+        )
+        return [_webhook_of(row) for row in rows]
+
+    def list_for_update(self, client_id: str) -> list[Webhook]:
+        # SQLite ignores FOR UPDATE: it allows one write transaction at a time.
+        self._connection.execute(
+            sa.select(accounts.c.client_id).where(accounts.c.client_id == client_id).with_for_update(key_share=True)
+        )
+        return self.list_for(client_id)
+
+    def list_enabled(self, after_id: str, limit: int) -> list[Webhook]:
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .join(accounts, accounts.c.client_id == webhooks.c.client_id)
+            .where(webhooks.c.endpoint_id > after_id, webhooks.c.disabled_at.is_(None), accounts.c.active)
+            .order_by(webhooks.c.endpoint_id)
+            .limit(limit)
+        )
+        return [_webhook_of(row) for row in rows]
+
+    def remove(self, endpoint_id: str) -> bool:
+        removed = self._connection.execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
+        return removed.rowcount == 1
+
+    def rotate(self, endpoint_id: str, sealed_secret: str, previous_until: datetime) -> bool:
+        return self._change(
+            endpoint_id,
+            previous_secret=webhooks.c.sealed_secret,
+            previous_until=previous_until,
+            sealed_secret=sealed_secret,
+        )
+
+    def disable(self, endpoint_id: str, now: datetime, reason: str) -> bool:
+        enabled = webhooks.c.disabled_at.is_(None)
+        return self._change(endpoint_id, enabled, disabled_at=now, disabled_reason=reason)
+
+    def enable(self, endpoint_id: str) -> bool:
+        disabled = webhooks.c.disabled_at.is_not(None)
+        return self._change(endpoint_id, disabled, disabled_at=None, disabled_reason=None, failing_since=None)
+
+    def list_failing(self) -> list[str]:
+        rows = self._connection.execute(sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None)))
+        return [row[0] for row in rows]
+
+    def set_failing(self, endpoint_id: str, since: datetime | None) -> None:
+        self._change(endpoint_id, failing_since=since)
+
+    def is_account_active(self, client_id: str) -> bool:
+        found = self._connection.execute(sa.select(accounts.c.active).where(accounts.c.client_id == client_id))
+        return bool(found.scalar())
+
+    def sealed_secrets(self) -> list[str]:
+        rows = self._connection.execute(sa.select(webhooks.c.sealed_secret, webhooks.c.previous_secret))
+        return [secret for row in rows for secret in row if secret is not None]
+
+    def reseal(self, reseal: Callable[[str, str], str | None]) -> int:
+        replaced = 0
+        columns = (webhooks.c.sealed_secret, webhooks.c.previous_secret)
+        for endpoint_id, *secrets in self._connection.execute(sa.select(webhooks.c.endpoint_id, *columns)).all():
+            for column, sealed in zip(columns, secrets, strict=True):
+                again = None if sealed is None else reseal(endpoint_id, sealed)
+                if again is not None:
+                    # The condition keeps a secret that was rotated in the meantime.
+                    replaced += self._change(endpoint_id, column == sealed, **{column.name: again})
+        return replaced
+
+    def _change(self, endpoint_id: str, *conditions: sa.ColumnElement[bool], **values: Any) -> bool:
+        changed = self._connection.execute(
+            sa.update(webhooks).where(webhooks.c.endpoint_id == endpoint_id, *conditions).values(**values)
+        )
+        return changed.rowcount == 1

@@ -1,0 +1,1 @@
+"""Settings > Notifications: the events that the user receives by mail."""

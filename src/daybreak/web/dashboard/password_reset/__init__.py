@@ -1,0 +1,1 @@
+"""Reset of a forgotten password with a link in a mail."""

@@ -1,0 +1,107 @@
+"""Handlers of the pages that reset a forgotten password."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daybreak.access import password_reset
+from daybreak.domain.errors import InvalidRequest, RateLimited, Unauthenticated, Unavailable
+from daybreak.domain.identity import MAX_EMAIL_LENGTH
+from daybreak.web.dashboard.browser_session import form_binding, set_form_cookie
+from daybreak.web.dashboard.context import DashboardContext
+from daybreak.web.dashboard.forms import csrf_field, read_verified_form
+from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field, rejected
+from daybreak.web.dashboard.rendering import redirect, render_template
+from daybreak.web.request_state import caller_of
+
+_MAXIMUM_PASSWORD_LENGTH = 1025
+_MAXIMUM_TOKEN_LENGTH = 100
+_COOKIES_NEEDED = Flash("warn", "This page has expired.", "Send the form again. Your browser must accept cookies.")
+_EXPIRED = PageOutcome(403, flash=_COOKIES_NEEDED, code="cross_site")
+
+
+async def show_request_form(dashboard: DashboardContext, request: Request) -> Response:
+    """Ask for the email of the seat."""
+    return _request_page(dashboard, request)
+
+
+async def request_reset(dashboard: DashboardContext, request: Request) -> Response:
+    """Have a link mailed. The answer is the same whether or not the seat exists."""
+    binding = form_binding(dashboard, request)
+    if binding is None:
+        return _request_page(dashboard, request, outcome=_EXPIRED)
+    form = await read_verified_form(dashboard, request, binding)
+    email = form.get("email", "")[:MAX_EMAIL_LENGTH]
+    try:
+        await password_reset.request_reset(dashboard.services.access, email=email, caller=caller_of(request))
+    except (RateLimited, Unavailable) as error:
+        return _request_page(dashboard, request, email, outcome=rejected(error, "email"))
+    return redirect(dashboard, "/dashboard/forgot-password?done=yes")
+
+
+async def show_password_form(dashboard: DashboardContext, request: Request) -> Response:
+    """Ask for the new password, if the link is valid. Opening the link does not use it up."""
+    token = request.query_params.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
+    if not await password_reset.is_valid(dashboard.services.access, token):
+        return _expired_page(dashboard, request)
+    return _password_page(dashboard, request, token)
+
+
+async def set_password(dashboard: DashboardContext, request: Request) -> Response:
+    """Set the new password, and continue with the sign-in."""
+    binding = form_binding(dashboard, request)
+    if binding is None:
+        return _request_page(dashboard, request, outcome=_EXPIRED)
+    form = await read_verified_form(dashboard, request, binding)
+    token = form.get("token", "")[:_MAXIMUM_TOKEN_LENGTH]
+    new, repeated = (form.get(name, "")[:_MAXIMUM_PASSWORD_LENGTH] for name in ("new", "repeated"))
+    if new != repeated:
+        return _password_page(dashboard, request, token, invalid_field("repeated", "The passwords do not match."))
+    try:
+        await password_reset.reset_password(dashboard.services.access, token, new, caller_of(request))
+    except InvalidRequest as error:
+        return _password_page(dashboard, request, token, invalid_field("new", error.message))
+    except Unauthenticated:
+        return _expired_page(dashboard, request)
+    except (RateLimited, Unavailable) as error:
+        return _password_page(dashboard, request, token, rejected(error, "new"))
+    return redirect(dashboard, "/dashboard/sign-in?ended=reset")
+
+
+def _expired_page(dashboard: DashboardContext, request: Request) -> Response:
+    flash = Flash("warn", "This link has expired or was used.", "Request a new one.")
+    return _request_page(dashboard, request, outcome=PageOutcome(401, flash=flash, code="invalid_reset_link"))
+
+
+def _request_page(
+    dashboard: DashboardContext, request: Request, email: str = "", *, outcome: PageOutcome = SUCCESS
+) -> Response:
+    is_sent = request.method == "GET" and request.query_params.get("done") == "yes"
+    context = {
+        "email": email,
+        "is_sent": is_sent,
+        "is_available": password_reset.is_available(dashboard.services.settings),
+        "history_url": f"{dashboard.root}/dashboard/forgot-password" if request.method == "POST" else "",
+    }
+    return _page(dashboard, request, "password_reset/request.html", context, outcome)
+
+
+def _password_page(
+    dashboard: DashboardContext, request: Request, token: str, outcome: PageOutcome = SUCCESS
+) -> Response:
+    # The token leaves the address bar and the history.
+    context: dict[str, object] = {"token": token, "history_url": f"{dashboard.root}/dashboard/reset-password"}
+    return _page(dashboard, request, "password_reset/password.html", context, outcome)
+
+
+def _page(
+    dashboard: DashboardContext, request: Request, template: str, context: dict[str, object], outcome: PageOutcome
+) -> Response:
+    services = dashboard.services
+    binding = form_binding(dashboard, request) or services.random(16).hex()
+    contact = services.settings.operator_contact
+    shared = {"csrf_field": lambda: csrf_field(dashboard, binding), "operator_contact": contact}
+    response = render_template(dashboard, request, template, {**shared, **context}, outcome)
+    set_form_cookie(dashboard, response, binding)
+    return response

@@ -1,0 +1,1 @@
+"""Unsubscribe links in mails."""

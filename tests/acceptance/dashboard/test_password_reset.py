@@ -1,0 +1,114 @@
+"""Reset of a forgotten password, and unsubscribe links."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from email.message import EmailMessage
+
+import requests
+from playwright.sync_api import Page, expect
+
+from daybreak.credentials import totp
+from daybreak.domain.events import EventType
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.sample import directory
+from tests.parts.waiting import wait_until
+
+NEW_PASSWORD = "copper kettle over seven hills"
+
+
+def _request(page: Page, service: Service, email: str) -> None:
+    page.goto(f"{service.base}/dashboard/sign-in")
+    page.get_by_role("link", name="Forgot password?").click()
+    page.get_by_label("Email").fill(email)
+    page.get_by_role("button", name="Send link").click()
+    expect(page.get_by_text("If a seat has this email, a link is on its way.")).to_be_visible()
+
+
+def _mails(service: Service, email: str, subject: str) -> list[EmailMessage]:
+    return [each for each in list(service.mails.mails) if each["To"] == email and each["Subject"] == subject]
+
+
+def _wait_for_link(service: Service, email: str) -> str:
+    wait_until(lambda: bool(_mails(service, email, "Set a new password")), 120)
+    body = _mails(service, email, "Set a new password")[-1].get_body(("plain",))
+    assert body is not None
+    found = re.search(r"http\S+/dashboard/reset-password\?token=\S+", body.get_content())
+    assert found is not None
+    return found[0]
+
+
+def test_password_is_reset_and_the_second_factor_stays(
+    open_page: Callable[..., Page], service: Service, console_messages: list[str]
+) -> None:
+    service.reset_seat(directory.CAREFUL)
+    page = open_page()
+    _request(page, service, directory.CAREFUL)
+    link = _wait_for_link(service, directory.CAREFUL)
+    page.goto(link)
+    # The token does not stay in the address bar.
+    expect(page).to_have_url(re.compile("/dashboard/reset-password$"))
+    page.get_by_label("New password", exact=True).fill("short")
+    page.get_by_label("Repeat new password").fill("short")
+    page.get_by_role("button", name="Set password").click()
+    expect(page.locator("#e-new")).to_be_visible()
+    page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
+    page.get_by_label("Repeat new password").fill(NEW_PASSWORD)
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_text("Password set.")).to_be_visible()
+    page.get_by_label("Email").fill(directory.CAREFUL)
+    page.get_by_label("Password").fill(NEW_PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
+    page.get_by_label("Six-digit code").fill(totp.code_at(directory.SEED, int(time.time()) // 30))
+    page.get_by_role("button", name="Continue").click()
+    page.wait_for_url("**/files")
+    wait_until(lambda: bool(_mails(service, directory.CAREFUL, "Your password was changed")), 120)
+    # The link works once.
+    again = open_page()
+    again.goto(link)
+    expect(again.get_by_text("This link has expired or was used.")).to_be_visible()
+    ignore_failed_loads(console_messages, 400, 401)
+    service.reset_seat(directory.CAREFUL)
+
+
+def test_unknown_email_has_the_same_answer_and_no_mail(open_page: Callable[..., Page], service: Service) -> None:
+    page = open_page()
+    _request(page, service, "nobody@example.org")
+    _request(page, service, directory.ENROLLER)
+    _wait_for_link(service, directory.ENROLLER)
+    assert not [each for each in service.mails.mails if each["To"] == "nobody@example.org"]
+
+
+def test_unsubscribe_link_works_with_one_click(open_page: Callable[..., Page], service: Service) -> None:
+    seat_id = directory.id_of(directory.CHANGER)
+    page = open_page()
+    sign_in(page, service, directory.CHANGER)
+    page.wait_for_url("**/files")
+    page.goto(service.account(directory.KITA, "settings/security"))
+    page.get_by_label("Current password").fill(directory.PASSWORD)
+    page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
+    page.get_by_label("Repeat new password").fill(NEW_PASSWORD)
+    page.get_by_role("button", name="Change password").click()
+    expect(page.get_by_text("Password changed.")).to_be_visible()
+    subject = "Your password was changed"
+    wait_until(lambda: bool(_mails(service, directory.CHANGER, subject)), 120)
+    mail = _mails(service, directory.CHANGER, subject)[-1]
+    url = str(mail["List-Unsubscribe"]).strip("<>")
+    # Opening the link changes nothing.
+    shown = open_page()
+    shown.goto(url)
+    expect(shown.get_by_role("heading", name="Unsubscribe?")).to_be_visible()
+    assert EventType.PASSWORD_CHANGED not in service.state.read(lambda stores: stores.notifications.choices(seat_id))
+    # As a mail program sends it (RFC 8058 §3.1): no cookie, no form token.
+    done = requests.post(url, data={"List-Unsubscribe": "One-Click"}, timeout=90)
+    assert done.status_code == 200
+    choices = service.state.read(lambda stores: stores.notifications.choices(seat_id))
+    assert choices == {EventType.PASSWORD_CHANGED: False}
+    shown.get_by_role("button", name="Unsubscribe").click()
+    expect(shown.get_by_role("heading", name="Unsubscribed")).to_be_visible()
+    assert requests.get(url[:-4], timeout=90).status_code == 404
+    service.state.write(lambda stores: stores.notifications.choose(seat_id, {EventType.PASSWORD_CHANGED: True}))
+    service.reset_seat(directory.CHANGER)

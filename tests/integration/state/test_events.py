@@ -1,0 +1,208 @@
+"""Outbox, deliveries, webhooks, choices and password resets on both databases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
+from daybreak.domain.identity import Account, Grant, Seat
+from daybreak.ports.event_stores import DeliveryFilter, PasswordReset
+from daybreak.ports.state import Stores
+from daybreak.state.database import Database
+from tests.integration.state.values import NOW
+
+ACCOUNTS = tuple(f"10000000-0000-4000-8000-00000000000{number}" for number in range(3))
+SEATS = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(4))
+EVENT = new_event(EventType.SNAPSHOT_LATE, "2026-11-20", NOW, {"day": "2026-11-20"})
+
+
+def _webhook(number: int, client_id: str = ACCOUNTS[0]) -> Webhook:
+    return Webhook(f"endpoint-{number}", client_id, "https://example.org/", "k.sealed", NOW, SEATS[0], "a@example.org")
+
+
+def _delivery(name: str, endpoint_id: str, due_minutes: int = 0) -> Delivery:
+    at = NOW + timedelta(minutes=due_minutes)
+    return Delivery(
+        name,
+        EVENT.event_id,
+        f"msg_{name}",
+        EVENT.type,
+        "webhook",
+        "{}",
+        NOW,
+        ACCOUNTS[0],
+        endpoint_id,
+        next_attempt_at=at,
+    )
+
+
+def _fill(stores: Stores) -> None:
+    for number, client_id in enumerate(ACCOUNTS):
+        active = number < 2
+        stores.directory.put_accounts(Account(client_id, f"A{number}", "", "+1", "long_code", active=active))
+    for number, seat_id in enumerate(SEATS):
+        stores.directory.put_seats(Seat(seat_id, f"{number}@example.org"))
+    # An owner; an analyst; a seat without Data Export; a seat of an inactive account.
+    stores.directory.put_grants(
+        Grant(SEATS[0], ACCOUNTS[0], ("owner",), data_export=True),
+        Grant(SEATS[1], ACCOUNTS[0], ("analyst",), data_export=True),
+        Grant(SEATS[2], ACCOUNTS[1], ("admin",)),
+        Grant(SEATS[3], ACCOUNTS[2], ("owner",), data_export=True),
+    )
+
+
+def test_event_is_added_once(state: Database) -> None:
+    assert state.write(lambda stores: stores.outbox.add(EVENT)) is True
+    assert state.write(lambda stores: stores.outbox.add(EVENT)) is False
+    (entry,) = state.read(lambda stores: stores.outbox.incomplete(10))
+    assert (entry.event, entry.cursor) == (EVENT, "")
+    assert state.read(lambda stores: stores.outbox.latest(EventType.SNAPSHOT_LATE)) == EVENT
+    assert state.read(lambda stores: stores.outbox.latest(EventType.SNAPSHOT_HELD)) is None
+    assert state.read(lambda stores: stores.outbox.has_work(NOW)) is True
+    state.write(lambda stores: stores.outbox.advance(EVENT.event_id, "seat:x"))
+    assert state.read(lambda stores: stores.outbox.incomplete(10))[0].cursor == "seat:x"
+    state.write(lambda stores: stores.outbox.complete(EVENT.event_id, NOW))
+    assert state.read(lambda stores: stores.outbox.has_work(NOW)) is False
+
+
+def test_lease_has_one_holder(state: Database) -> None:
+    until = NOW + timedelta(seconds=60)
+    assert state.write(lambda stores: stores.outbox.take_lease("a", NOW, until)) is True
+    assert state.write(lambda stores: stores.outbox.take_lease("b", NOW, until)) is False
+    assert state.write(lambda stores: stores.outbox.take_lease("a", NOW, until + timedelta(seconds=5))) is True
+    assert state.write(lambda stores: stores.outbox.take_lease("b", until, until)) is False
+    state.write(lambda stores: stores.outbox.release_lease("b"))
+    assert state.write(lambda stores: stores.outbox.take_lease("b", until, until)) is False
+    later = until + timedelta(seconds=5)
+    assert state.write(lambda stores: stores.outbox.take_lease("b", later, later)) is True
+    state.write(lambda stores: stores.outbox.release_lease("b"))
+    assert state.write(lambda stores: stores.outbox.take_lease("a", NOW, until)) is True
+
+
+def test_due_deliveries_are_shared_between_endpoints(state: Database) -> None:
+    def write(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        for number in range(3):
+            stores.webhooks.add(_webhook(number))
+        added = [_delivery(f"a{number}", "endpoint-0", -number) for number in range(5)]
+        stores.deliveries.add_all([*added, _delivery("b", "endpoint-1"), _delivery("c", "endpoint-2", 1)])
+        # Added again after an interruption.
+        stores.deliveries.add_all([_delivery("b", "endpoint-1", 99)])
+
+    state.write(write)
+
+    def due(per_endpoint: int, *exclude: str) -> list[str]:
+        found = state.read(
+            lambda stores: stores.deliveries.due_webhooks(NOW, per_endpoint=per_endpoint, exclude=exclude)
+        )
+        return [each.delivery_id for each in found]
+
+    assert due(2) == ["a4", "a3", "b"]
+    assert due(1, "endpoint-1") == ["a4"]
+    assert due(9, "endpoint-0", "endpoint-1") == []
+    assert state.read(lambda stores: stores.deliveries.due_mails(NOW, 5)) == []
+
+
+def test_attempts_are_recorded_once(state: Database) -> None:
+    delivery = _delivery("a", "endpoint-0")
+
+    def write(stores: Stores) -> None:
+        _fill(stores)
+        stores.outbox.add(EVENT)
+        stores.webhooks.add(_webhook(0))
+        stores.deliveries.add_all([delivery])
+
+    state.write(write)
+    first, second = (Attempt(number, NOW, 500, "Status 500.", 12) for number in (1, 2))
+    retry_at = NOW + timedelta(seconds=5)
+
+    def record(attempt: Attempt, to: DeliveryState, **more: object) -> bool:
+        return state.write(lambda stores: stores.deliveries.record(delivery, attempt, to, **more))  # type: ignore[arg-type]
+
+    assert record(first, DeliveryState.PENDING, next_attempt_at=retry_at) is True
+    assert record(first, DeliveryState.FAILED) is False
+    assert record(second, DeliveryState.FAILED) is True
+    assert record(Attempt(3, NOW, 200, "", 1), DeliveryState.DELIVERED) is False
+    found = state.read(lambda stores: stores.deliveries.get("a"))
+    assert found is not None
+    assert (found.state, found.attempts, found.next_attempt_at, found.finished_at) == ("failed", 2, None, NOW)
+    assert state.read(lambda stores: stores.deliveries.attempts(["a", "x"])) == {"a": [first, second], "x": []}
+    assert state.write(lambda stores: stores.deliveries.retry("a", retry_at)) is True
+    assert state.write(lambda stores: stores.deliveries.retry("a", retry_at)) is False
+    selected = DeliveryFilter(
+        client_id=ACCOUNTS[0], endpoint_id="endpoint-0", channel="webhook", state=DeliveryState.PENDING
+    )
+    assert len(state.read(lambda stores: stores.deliveries.list_recent(selected, 10))) == 1
+    assert state.write(lambda stores: stores.deliveries.end_pending("endpoint-0", NOW, "off")) == 1
+    assert state.write(lambda stores: stores.webhooks.remove("endpoint-0")) is True
+    assert state.read(lambda stores: stores.deliveries.get("a")) is None
+
+
+def test_webhooks_change_state(state: Database) -> None:
+    state.write(_fill)
+    for number, client_id in enumerate(ACCOUNTS):
+        state.write(lambda stores, number=number, client_id=client_id: stores.webhooks.add(_webhook(number, client_id)))  # type: ignore[misc]
+    enabled = state.read(lambda stores: stores.webhooks.list_enabled("", 10))
+    assert [each.endpoint_id for each in enabled] == ["endpoint-0", "endpoint-1"]
+    assert state.read(lambda stores: stores.webhooks.list_enabled("endpoint-0", 10))[0].endpoint_id == "endpoint-1"
+    assert state.write(lambda stores: stores.webhooks.disable("endpoint-0", NOW, "off")) is True
+    assert state.write(lambda stores: stores.webhooks.disable("endpoint-0", NOW, "again")) is False
+    state.write(lambda stores: stores.webhooks.set_failing("endpoint-0", NOW))
+    assert state.read(lambda stores: stores.webhooks.list_failing()) == ["endpoint-0"]
+    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0")) is True
+    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0")) is False
+    assert state.write(lambda stores: stores.webhooks.list_for_update(ACCOUNTS[0])) == [_webhook(0)]
+    assert state.write(lambda stores: stores.webhooks.rotate("endpoint-0", "k2.new", NOW)) is True
+    assert sorted(state.read(lambda stores: stores.webhooks.sealed_secrets())) == ["k.sealed"] * 3 + ["k2.new"]
+    resealed = state.write(
+        lambda stores: stores.webhooks.reseal(lambda _id, sealed: "k3" if sealed == "k.sealed" else None)
+    )
+    assert resealed == 3
+    found = state.read(lambda stores: stores.webhooks.get("endpoint-0"))
+    assert found is not None
+    assert (found.sealed_secret, found.previous_secret, found.previous_until) == ("k2.new", "k3", NOW)
+    assert state.read(lambda stores: stores.webhooks.is_account_active(ACCOUNTS[2])) is False
+
+
+def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
+    state.write(_fill)
+
+    def recipients(type_: EventType, after: str = "", limit: int = 10) -> list[str]:
+        return state.read(lambda stores: stores.notifications.recipients(type_, after, limit))
+
+    assert recipients(EventType.SNAPSHOT_LATE) == [SEATS[0], SEATS[1]]
+    assert recipients(EventType.SNAPSHOT_LATE, limit=1) == [SEATS[0]]
+    assert recipients(EventType.SNAPSHOT_LATE, after=SEATS[0]) == [SEATS[1]]
+    assert recipients(EventType.SNAPSHOT_PUBLISHED) == []
+    assert recipients(EventType.PASSWORD_CHANGED) == []
+    state.write(lambda stores: stores.seats.set_operator(SEATS[2], True))
+    assert recipients(EventType.SNAPSHOT_LATE) == list(SEATS[:3])
+    choice = {EventType.SNAPSHOT_LATE: False, EventType.SNAPSHOT_HELD: True}
+    state.write(lambda stores: stores.notifications.choose(SEATS[2], choice))
+    assert state.read(lambda stores: stores.notifications.choices(SEATS[2])) == choice
+    assert recipients(EventType.SNAPSHOT_LATE) == [SEATS[0], SEATS[1]]
+    assert recipients(EventType.SNAPSHOT_HELD) == [SEATS[2]]
+    state.write(lambda stores: stores.notifications.choose(SEATS[2], {EventType.SNAPSHOT_HELD: False}))
+    assert recipients(EventType.SNAPSHOT_HELD) == []
+    assert state.read(lambda stores: stores.notifications.managers(ACCOUNTS[0])) == [SEATS[0]]
+    state.write(lambda stores: stores.seats.set_disabled(SEATS[0], True))
+    assert recipients(EventType.SNAPSHOT_LATE) == [SEATS[1]]
+    assert state.read(lambda stores: stores.notifications.managers(ACCOUNTS[0])) == []
+
+
+def test_password_reset_is_used_once(state: Database) -> None:
+    state.write(_fill)
+    reset = PasswordReset("d" * 64, SEATS[0], NOW, NOW + timedelta(minutes=30))
+    state.write(lambda stores: stores.password_resets.replace(PasswordReset("e" * 64, SEATS[0], NOW, reset.expires_at)))
+    state.write(lambda stores: stores.password_resets.replace(reset))
+    assert state.read(lambda stores: stores.password_resets.find("e" * 64, NOW)) is None
+    assert state.read(lambda stores: stores.password_resets.find(reset.digest, reset.expires_at)) is None
+    assert state.read(lambda stores: stores.password_resets.find(reset.digest, NOW)) == SEATS[0]
+    assert state.write(lambda stores: stores.password_resets.use(reset.digest, NOW)) == SEATS[0]
+    assert state.write(lambda stores: stores.password_resets.use(reset.digest, NOW)) is None
+    state.write(lambda stores: stores.password_resets.replace(reset))
+    later = NOW + timedelta(minutes=1)
+    state.write(lambda stores: stores.seats.set_password_hash(SEATS[0], "hash", later))
+    assert state.write(lambda stores: stores.password_resets.use(reset.digest, later)) is None
+    assert state.write(lambda stores: stores.password_resets.delete_expired(reset.expires_at)) == 1

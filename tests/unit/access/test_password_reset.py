@@ -1,0 +1,164 @@
+"""Reset of a forgotten password."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.access import password_reset, sessions
+from daybreak.access.login import SecondFactorPending
+from daybreak.access.services import AccessServices
+from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
+from daybreak.domain.events import Event, EventType
+from daybreak.domain.identity import Caller, Seat, SeatIdentity
+from tests.configured import configured
+from tests.unit.access.instance import CALLER, OMAR, PASSWORD, ROSA, Instance
+
+NEW = "copper kettle over seven hills"
+
+
+@pytest.fixture
+def services(instance: Instance) -> AccessServices:
+    """The services of the instance, with mail."""
+    mail = {"url": "smtp://127.0.0.1:25", "sender": "exports@example.org"}
+    instance.services = replace(instance.services, settings=configured(instance.services.settings, mail=mail))
+    return instance.services
+
+
+def _outbox(instance: Instance) -> list[Event]:
+    return [entry.event for entry in instance.state.read(lambda stores: stores.outbox.incomplete(100))]
+
+
+def _link(instance: Instance, seat_id: str = ROSA) -> str:
+    """Create the token of a link, as the deliverer does."""
+    token, reset = password_reset.create_reset(instance.seat(seat_id), instance.now[0], instance.services.random)
+    instance.write(lambda stores: stores.password_resets.replace(reset))
+    return token
+
+
+def _reset(instance: Instance, token: str, password: str = NEW) -> None:
+    instance.run(password_reset.reset_password(instance.services, token, password, CALLER))
+
+
+def test_request_writes_an_event_for_the_seat(instance: Instance, services: AccessServices) -> None:
+    instance.run(password_reset.request_reset(services, email=" Rosa@example.org ", caller=CALLER))
+    (event,) = _outbox(instance)
+    assert (event.type, event.seat_id, event.data) == (EventType.PASSWORD_RESET_REQUESTED, ROSA, {})
+    assert [each.result for each in instance.audit("password.reset_requested")] == ["ok"]
+
+
+def test_unknown_email_does_the_same_work(instance: Instance, services: AccessServices) -> None:
+    for email in ("nobody@example.org", "", "x\x00y", "\ud800", "a" * 10_000):
+        instance.run(password_reset.request_reset(services, email=email, caller=CALLER))
+    events = _outbox(instance)
+    assert [event.seat_id for event in events] == [None] * 5
+    recorded = instance.audit("password.reset_requested")
+    assert [(each.result, each.seat_id, each.actor) for each in recorded] == [("unknown_seat", None, "unknown")] * 5
+
+
+def test_disabled_seat_receives_no_link(instance: Instance, services: AccessServices) -> None:
+    instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    instance.run(password_reset.request_reset(services, email="rosa@example.org", caller=CALLER))
+    assert [event.seat_id for event in _outbox(instance)] == [None]
+
+
+@pytest.mark.parametrize("email", ["rosa@example.org", "nobody@example.org"])
+def test_requests_are_limited_per_email(instance: Instance, services: AccessServices, email: str) -> None:
+    for number in range(4):
+        caller = Caller(f"198.51.100.{number}")
+        if number < 3:
+            instance.run(password_reset.request_reset(services, email=email, caller=caller))
+        else:
+            with pytest.raises(RateLimited):
+                instance.run(password_reset.request_reset(services, email=email, caller=caller))
+
+
+def test_link_works_once(instance: Instance, services: AccessServices) -> None:
+    token = _link(instance)
+    assert instance.run(password_reset.is_valid(services, token))
+    assert instance.run(password_reset.is_valid(services, token))
+    _reset(instance, token)
+    instance.run(instance.log_in(password=NEW))
+    assert not instance.run(password_reset.is_valid(services, token))
+    with pytest.raises(Unauthenticated) as refused:
+        _reset(instance, token, "another long passphrase here")
+    assert refused.value.code == "invalid_reset_link"
+    instance.run(instance.log_in(password=NEW))
+    assert [each.result for each in instance.audit("password.reset")] == ["ok", "invalid_reset_link"]
+    (event,) = [each for each in _outbox(instance) if each.type is EventType.PASSWORD_CHANGED]
+    assert (event.seat_id, event.data["change"], event.data["address"]) == (ROSA, "reset_by_mail", CALLER.address)
+
+
+def test_link_expires(instance: Instance, services: AccessServices) -> None:
+    token = _link(instance)
+    instance.advance(minutes=30)
+    with pytest.raises(Unauthenticated):
+        _reset(instance, token)
+    instance.run(instance.log_in())
+
+
+def test_new_link_replaces_the_old_one(instance: Instance, services: AccessServices) -> None:
+    old, new = _link(instance), _link(instance)
+    assert not instance.run(password_reset.is_valid(services, old))
+    assert instance.run(password_reset.is_valid(services, new))
+
+
+def test_change_of_the_password_ends_the_link(instance: Instance, services: AccessServices) -> None:
+    token = _link(instance)
+    later = instance.now[0] + timedelta(seconds=1)
+    instance.write(lambda stores: stores.seats.set_password_hash(ROSA, "hash", later))
+    assert not instance.run(password_reset.is_valid(services, token))
+
+
+def test_new_password_ends_sessions_and_keeps_the_second_factor(instance: Instance, services: AccessServices) -> None:
+    started = instance.run(instance.log_in("omar@example.org"))
+    instance.enrol_second_factor(OMAR)
+    _reset(instance, _link(instance, OMAR))
+    with pytest.raises(Unauthenticated):
+        instance.run(sessions.authenticate(services, started.token))
+    outcome = instance.run(instance.login("omar@example.org", NEW))
+    assert isinstance(outcome, SecondFactorPending)
+
+
+def test_weak_password_does_not_use_up_the_link(instance: Instance, services: AccessServices) -> None:
+    token = _link(instance)
+    with pytest.raises(InvalidRequest):
+        _reset(instance, token, "rosa@example.org1")
+    assert instance.run(password_reset.is_valid(services, token))
+    instance.run(instance.log_in(password=PASSWORD))
+
+
+def test_guesses_are_refused_and_limited(instance: Instance, services: AccessServices) -> None:
+    settings = configured(services.settings, access={"login_per_address": services.settings.access.login_per_seat})
+    instance.services = replace(services, settings=settings)
+    for number in range(11):
+        expected = Unauthenticated if number < 10 else RateLimited
+        with pytest.raises(expected):
+            _reset(instance, f"reset_{number:043d}")
+
+
+def test_seats_of_single_sign_on_have_no_password(instance: Instance, services: AccessServices) -> None:
+    sole = Seat("00000000-0000-4000-8000-0000000000b9", "sole@example.org")
+    instance.write(lambda stores: stores.directory.put_seats(sole))
+    assert instance.state.read(lambda stores: password_reset.has_password_login(stores, sole))
+    identity = SeatIdentity("https://login.example.org", "1", sole.seat_id, instance.now[0])
+    instance.write(lambda stores: stores.identities.add(identity))
+    assert not instance.state.read(lambda stores: password_reset.has_password_login(stores, sole))
+    rosa = instance.seat(ROSA)
+    assert instance.state.read(lambda stores: password_reset.has_password_login(stores, rosa))
+
+
+def test_resets_need_mail_and_passwords(instance: Instance, services: AccessServices) -> None:
+    token = _link(instance)
+    without_mail = replace(services, settings=configured(services.settings, mail={"url": ""}))
+    with pytest.raises(NotFound):
+        instance.run(password_reset.request_reset(without_mail, email="rosa@example.org", caller=CALLER))
+    with pytest.raises(NotFound):
+        instance.run(password_reset.reset_password(without_mail, token, NEW, CALLER))
+    only_provider = replace(services, settings=configured(services.settings, oidc={"password_login": False}))
+    with pytest.raises(Forbidden):
+        instance.run(password_reset.request_reset(only_provider, email="rosa@example.org", caller=CALLER))
+    with pytest.raises(Forbidden):
+        instance.run(password_reset.reset_password(only_provider, token, NEW, CALLER))

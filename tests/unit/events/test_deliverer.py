@@ -1,0 +1,166 @@
+"""The deliverer's lease, expansion, expiring tokens, and data of each account."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.credentials.api_token import digest, generate
+from daybreak.domain.events import Attempt, DeliveryState, EventType
+from daybreak.domain.identity import ApiToken
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
+from daybreak.events.deliverer import Deliverer
+from daybreak.events.expiring_tokens import record_expiring_tokens
+from daybreak.ports.state import Stores
+from daybreak.snapshots.events import published_event
+from tests.parts.waiting import wait_until
+from tests.parts.webhook_receiver import Answer, Receiver
+from tests.unit.access.instance import ALPHA, BRAVO, ROSA
+from tests.unit.events.conftest import Events
+
+Receive = Callable[..., Receiver]
+
+
+def test_second_builder_waits_for_the_lease(events: Events, receive: Receive) -> None:
+    receiver = receive(lambda _request, _number: Answer(hang=True))
+    events.add_webhook(receiver.url())
+    events.emit()
+    first, second = Deliverer(events.context), Deliverer(replace(events.context, holder="other"))
+
+    async def work() -> None:
+        await first.step()
+        await asyncio.to_thread(wait_until, lambda: receiver.hanging == 1, 120)
+        for _ in range(3):
+            await second.step()
+        assert second._tasks == {}
+        # The first one died. Its lease ends, and the second one repeats the attempt.
+        for task in list(first._tasks.values()):
+            task.cancel()
+        events.instance.advance(seconds=61)
+        await second.step()
+        await asyncio.to_thread(receiver.wait_for, 2)
+        for task in list(second._tasks.values()):
+            task.cancel()
+
+    events.instance.run(work())
+    assert len({each.headers["webhook-id"] for each in receiver.received}) == 1
+
+
+def test_no_attempt_starts_that_could_outlive_the_lease(events: Events, receive: Receive) -> None:
+    receiver = receive()
+    events.add_webhook(receiver.url())
+    events.emit()
+    ticks = [0.0]
+    deliverer = Deliverer(replace(events.context, ticks=lambda: ticks[0]))
+
+    async def work() -> None:
+        await deliverer.step()
+        # Paused after the step, before the task began: 60 seconds of lease, 10 seconds for an attempt.
+        ticks[0] = 51.0
+        await deliverer.wait_for_tasks()
+
+    events.instance.run(work())
+    assert receiver.received == []
+    assert events.deliveries()[0].state is DeliveryState.PENDING
+
+
+def test_attempt_that_was_recorded_is_not_recorded_again(events: Events, receive: Receive) -> None:
+    events.add_webhook(receive().url())
+    events.emit()
+    events.deliver()
+    (delivery,) = events.deliveries()
+    late = Attempt(1, events.instance.now[0], 500, "too late", 1)
+    recorded = events.instance.write(lambda stores: stores.deliveries.record(delivery, late, DeliveryState.FAILED))
+    assert (recorded, events.deliveries()[0].state) == (False, DeliveryState.DELIVERED)
+
+
+def test_interrupted_expansion_continues_without_repetition(events: Events, receive: Receive) -> None:
+    receiver = receive()
+    for number in range(5):
+        events.add_webhook(receiver.url(f"/{number}"))
+    events.emit()
+    events.deliver()
+    # As if the process had died before it recorded that the event is complete.
+    with closing(sqlite3.connect(events.instance.path / "state.db")) as connection, connection:
+        connection.execute("UPDATE outbox SET completed_at = NULL, cursor = ''")
+    events.deliver()
+    assert len(receiver.received) == 5
+
+
+def test_published_event_has_the_rows_of_the_account(events: Events, receive: Receive) -> None:
+    now, receiver = events.instance.now[0], receive()
+    webhook = events.add_webhook(receiver.url(), ALPHA)
+    events.add_webhook(receiver.url("/without-files"), BRAVO)
+    snapshot = Snapshot("snapshot-1", SnapshotState.BUILDING, now, now, builder="test")
+
+    def publish(stores: Stores) -> None:
+        snapshots = stores.snapshots
+        begun = snapshots.begin_manual(snapshot, now, 60)
+        entries = [ManifestEntry("", "members", 0, "", {}), ManifestEntry(ALPHA, "campaigns", 7, "f", {})]
+        snapshots.add_leaders("snapshot-1", begun.fence, [ALPHA])
+        snapshots.add_entries("snapshot-1", begun.fence, entries)
+        snapshots.finish("snapshot-1", begun.fence, SnapshotState.COMPLETE, now, report={})
+        snapshots.publish("snapshot-1", None, now)
+        published = snapshots.get("snapshot-1")
+        assert published is not None
+        stores.outbox.add(published_event(published, now))
+
+    events.instance.write(publish)
+    events.deliver()
+    (received,) = receiver.received
+    assert received.path == "/hook"
+    data = json.loads(received.body)["data"]
+    assert (data["client_id"], data["snapshot_id"], data["version"]) == (ALPHA, "snapshot-1", 1)
+    assert data["rows"] == {"campaigns": 7, "members": 0}
+    assert data["manifest_url"] == f"https://data.example.org/download/v1/files/{ALPHA}"
+    assert webhook.client_id == ALPHA
+
+
+@pytest.mark.parametrize(
+    ("lifetime_days", "days_left", "expected"),
+    [(90, 15, []), (90, 14, [14]), (90, 3, [14]), (90, 2, [2]), (90, 0, []), (7, 6, []), (7, 2, [2]), (1, 1, [])],
+)
+def test_expiring_tokens_are_reported(events: Events, lifetime_days: int, days_left: int, expected: list[int]) -> None:
+    created_at = events.instance.now[0]
+    secret = generate(lambda count: b"r" * count)
+    expires_at = created_at + timedelta(days=lifetime_days)
+    token = ApiToken("t1", digest(secret), ROSA, ALPHA, "nightly", "last", created_at, expires_at)
+    events.instance.write(lambda stores: stores.api_tokens.add(token))
+    now = expires_at - timedelta(days=days_left)
+    events.instance.write(lambda stores: record_expiring_tokens(stores, now))
+    events.instance.write(lambda stores: record_expiring_tokens(stores, now + timedelta(hours=1)))
+    found = events.instance.state.read(lambda stores: stores.outbox.incomplete(10))
+    assert [entry.event.data["days"] for entry in found] == expected
+    assert all(entry.event.type is EventType.TOKEN_EXPIRING and entry.event.seat_id == ROSA for entry in found)
+
+
+def test_revoked_token_is_not_reported(events: Events) -> None:
+    now = events.instance.now[0]
+    token = ApiToken("t1", "d" * 64, ROSA, ALPHA, "n", "last", now - timedelta(days=80), now + timedelta(days=10))
+    events.instance.write(lambda stores: stores.api_tokens.add(token))
+    events.instance.write(lambda stores: stores.api_tokens.revoke("t1", now, "test"))
+    assert events.instance.write(lambda stores: record_expiring_tokens(stores, now)) == 0
+
+
+def test_old_events_are_deleted_with_their_deliveries(events: Events, receive: Receive) -> None:
+    events.add_webhook(receive().url())
+    with Receiver().running() as gone:
+        url = gone.url("/down")
+    events.add_webhook(url)
+    events.emit()
+    events.deliver()
+    later = events.instance.now[0] + timedelta(days=31)
+    # One of the deliveries is pending: the event stays.
+    assert events.instance.write(lambda stores: stores.outbox.delete_before(later)) == 0
+    events.instance.advance(days=6)
+    events.deliver()
+    # The endpoint was disabled by then, which is a second event.
+    assert events.instance.write(lambda stores: stores.outbox.delete_before(later)) == 2
+    assert events.deliveries() == []

@@ -1,0 +1,283 @@
+"""Mails to a real mail server: content, limits, replies, TLS and authentication."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from daybreak.access import password_reset
+from daybreak.credentials.mail_tokens import verify_unsubscribe_token
+from daybreak.domain.errors import OperatorError
+from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, DeliveryState, EventType
+from daybreak.events.mail_server import MailServer as MailClient
+from daybreak.settings import MailSettings
+from tests.parts.certificates import own_certificate
+from tests.parts.mail_server import MailServer, mail_server
+from tests.unit.access.instance import ALPHA, INES, LEON, OMAR, ROSA
+from tests.unit.events.conftest import Events
+
+EXAMPLES: dict[EventType, dict[str, object]] = {
+    EventType.SNAPSHOT_PUBLISHED: {"snapshot_id": "s", "version": 7, "as_of": "2026-11-20T03:30:00Z"},
+    EventType.SNAPSHOT_LATE: {
+        "day": "2026-11-20",
+        "reason": "Today's files failed to build.",
+        "next_attempt_at": "2026-11-20T09:30:00Z",
+        "next_expected_at": "2026-11-20T10:00:00Z",
+    },
+    EventType.SNAPSHOT_RECOVERED: {"day": "2026-11-20", "as_of": "2026-11-20T09:40:00Z"},
+    EventType.SNAPSHOT_HELD: {
+        "snapshot_id": "s",
+        "as_of": "2026-11-20T03:30:00Z",
+        "finding_count": 2,
+        "findings": ["members: down from 100", "<b>campaigns</b>"],
+    },
+    EventType.SNAPSHOT_FAILED: {"snapshot_id": "s", "day": None, "code": "disk_short", "reason": "The disk is full."},
+    EventType.TOKEN_EXPIRING: {
+        "name": "night\nly",
+        "last_four": "ab12",
+        "client_id": ALPHA,
+        "expires_at": "2026-12-04T09:00:00Z",
+    },
+    EventType.TOKEN_LEAKED: {"name": "nightly", "last_four": "ab12", "client_id": ALPHA},
+    EventType.SECOND_FACTOR_CHANGED: {"change": "passkey_added", "address": "192.0.2.7"},
+    EventType.PASSWORD_CHANGED: {"change": "changed", "address": "192.0.2.7"},
+    EventType.WEBHOOK_DISABLED: {
+        "url": "https://example.org/",
+        "reason": "410",
+        "created_by": ROSA,
+        "client_id": ALPHA,
+    },
+}
+
+
+@pytest.fixture
+def server(events: Events) -> Iterator[MailServer]:
+    """A mail server of the instance."""
+    with mail_server() as found:
+        events.change(mail={"url": found.url, "sender": "exports@example.org"})
+        yield found
+
+
+def _make_operator(events: Events, seat_id: str) -> None:
+    events.instance.write(lambda stores: stores.seats.set_operator(seat_id, True))
+
+
+def _emit_to(events: Events, type_: EventType, seat_id: str = ROSA) -> None:
+    single = type_ not in (*ACCOUNT_EVENTS, *OPERATOR_EVENTS)
+    events.emit(type_, data=EXAMPLES[type_], seat_id=seat_id if single else None, client_id=ALPHA if single else None)
+
+
+def test_late_event_is_mailed_once_to_each_seat_by_default(events: Events, server: MailServer) -> None:
+    _make_operator(events, ROSA)
+    _emit_to(events, EventType.SNAPSHOT_LATE)
+    events.deliver()
+    # Rosa has two active accounts and is an operator. Leon's only account is inactive.
+    assert sorted(server.recipients) == ["ines@example.org", "omar@example.org", "rosa@example.org"]
+    events.deliver()
+    assert len(server.mails) == 3
+
+
+def test_mail_has_text_html_and_unsubscribe_headers(events: Events, server: MailServer) -> None:
+    _emit_to(events, EventType.SNAPSHOT_LATE)
+    events.deliver()
+    mail = next(each for each in server.mails if each["To"] == "rosa@example.org")
+    assert mail["From"] == "Daybreak <exports@example.org>"
+    assert mail["Subject"] == "Today's files are late (2026-11-20)"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+    assert plain is not None
+    assert html is not None
+    for part in (plain, html):
+        text = part.get_content()
+        assert "20 Nov 2026, 09:30 UTC" in text
+        assert "/dashboard/" in text
+    assert "Today&#39;s files failed to build." in html.get_content()
+    assert "Today's files failed to build." in plain.get_content()
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    link = re.fullmatch(r"<https://data\.example\.org/dashboard/unsubscribe/(\S+)>", str(mail["List-Unsubscribe"]))
+    assert link is not None
+    keyring = events.instance.services.keyring.current()
+    assert verify_unsubscribe_token(link[1], keyring=keyring) == (ROSA, "snapshot.late")
+    assert verify_unsubscribe_token(link[1].replace(ROSA, OMAR), keyring=keyring) is None
+
+
+@pytest.mark.parametrize("type_", EXAMPLES)
+def test_every_event_has_a_mail(events: Events, server: MailServer, type_: EventType) -> None:
+    _make_operator(events, ROSA)
+    events.instance.put_grant(ROSA, ALPHA, roles=("owner",))
+    if type_ not in SECURITY_EVENTS:
+        events.instance.write(lambda stores: stores.notifications.choose(ROSA, {type_: True}))
+    _emit_to(events, type_)
+    events.deliver()
+    mail = next(each for each in server.mails if each["To"] == "rosa@example.org")
+    body = mail.get_body(("plain",))
+    html = mail.get_body(("html",))
+    assert body is not None
+    assert html is not None
+    assert "https://data.example.org/dashboard/" in body.get_content()
+    assert "None" not in body.get_content()
+    assert "<b>" not in html.get_content()
+    assert "\n" not in str(mail["Subject"])
+
+
+def test_choices_of_seats_are_respected(events: Events, server: MailServer) -> None:
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.SNAPSHOT_LATE: False}))
+    events.instance.write(lambda stores: stores.notifications.choose(OMAR, {EventType.SNAPSHOT_PUBLISHED: True}))
+    events.instance.write(lambda stores: stores.notifications.choose(LEON, {EventType.SNAPSHOT_PUBLISHED: True}))
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, {EventType.PASSWORD_CHANGED: False}))
+    _emit_to(events, EventType.SNAPSHOT_LATE)
+    _emit_to(events, EventType.SNAPSHOT_PUBLISHED)
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert sorted(server.recipients) == ["ines@example.org", "omar@example.org", "omar@example.org"]
+
+
+def test_held_snapshots_are_mailed_to_operators_only(events: Events, server: MailServer) -> None:
+    _make_operator(events, INES)
+    choice = {EventType.SNAPSHOT_HELD: True}
+    events.instance.write(lambda stores: stores.notifications.choose(ROSA, choice))
+    events.instance.write(lambda stores: stores.notifications.choose(INES, choice))
+    _emit_to(events, EventType.SNAPSHOT_HELD)
+    events.deliver()
+    assert server.recipients == ["ines@example.org"]
+
+
+def test_seat_receives_ten_mails_a_day(events: Events, server: MailServer) -> None:
+    for _ in range(12):
+        _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert len(server.mails) == 10
+    skipped = events.deliveries(state=DeliveryState.SKIPPED)
+    assert {each.detail for each in skipped} == {"The seat received 10 mails within a day."}
+    events.instance.advance(days=1)
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert len(server.mails) == 11
+
+
+def test_no_mail_without_a_mail_server(events: Events) -> None:
+    _emit_to(events, EventType.SNAPSHOT_LATE)
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert events.deliveries() == []
+
+
+def test_temporary_refusal_is_retried_with_the_same_message_id(events: Events, server: MailServer) -> None:
+    server.reply = lambda number: "451 try later" if number == 1 else None
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    (delivery,) = events.deliveries()
+    assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.PENDING, 451, "try later")
+    events.instance.advance(seconds=5)
+    events.deliver()
+    (mail,) = server.mails
+    assert mail["Message-ID"] == f"<{delivery.delivery_id}@data.example.org>"
+
+
+def test_permanent_refusal_fails(events: Events, server: MailServer) -> None:
+    server.reply = lambda _number: "554 refused"
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    (delivery,) = events.deliveries()
+    assert (delivery.state, delivery.status, delivery.detail) == (DeliveryState.FAILED, 554, "refused")
+
+
+def test_mail_server_that_is_down_is_retried(events: Events) -> None:
+    with mail_server() as gone:
+        url = gone.url
+    events.change(mail={"url": url, "sender": "exports@example.org"})
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    (delivery,) = events.deliveries()
+    assert delivery.state is DeliveryState.PENDING
+    assert delivery.detail.startswith("The mail server cannot be used")
+
+
+def test_disabled_seat_receives_nothing(events: Events, server: MailServer) -> None:
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.instance.write(lambda stores: stores.seats.set_disabled(ROSA, True))
+    events.deliver()
+    assert server.mails == []
+
+
+def test_owner_is_mailed_when_a_webhook_is_disabled(events: Events, server: MailServer) -> None:
+    events.instance.put_grant(ROSA, ALPHA, roles=("owner",))
+    events.instance.put_grant(OMAR, ALPHA, roles=("admin",))
+    _emit_to(events, EventType.WEBHOOK_DISABLED)
+    events.deliver()
+    assert server.recipients == ["rosa@example.org"]
+    # Without the seat that created it, every owner and admin receives it.
+    events.instance.put_grant(ROSA, ALPHA, roles=("analyst",))
+    _emit_to(events, EventType.WEBHOOK_DISABLED)
+    events.deliver()
+    assert server.recipients == ["rosa@example.org", "omar@example.org"]
+
+
+def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServer) -> None:
+    events.emit(EventType.PASSWORD_RESET_REQUESTED, data={}, seat_id=ROSA)
+    events.deliver()
+    (mail,) = server.mails
+    body = mail.get_body(("plain",))
+    assert body is not None
+    found = re.search(r"/dashboard/reset-password\?token=(reset_[\w-]+)", body.get_content())
+    assert found is not None
+    content = b"".join(path.read_bytes() for path in events.instance.path.glob("state.db*"))
+    assert found[1].encode() not in content
+    assert "List-Unsubscribe" not in mail
+    services = replace(events.instance.services, settings=events.settings)
+    assert events.instance.run(password_reset.is_valid(services, found[1]))
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MailServer]]:
+    """A function that starts a mail server with a certificate that this process trusts."""
+    own_certificate(tmp_path / "own.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(mail_server(tmp_path / "own.pem", **options))
+
+
+@pytest.mark.parametrize("implicit_tls", [False, True])
+def test_mail_is_encrypted(events: Events, encrypted: Callable[..., MailServer], implicit_tls: bool) -> None:
+    server = encrypted(implicit_tls=implicit_tls)
+    events.change(mail={"url": server.url, "sender": "exports@example.org"})
+    assert MailClient(events.settings.mail).check() == f"{server.url}, from exports@example.org"
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert server.was_encrypted == [True]
+
+
+def test_mail_is_authenticated(events: Events, encrypted: Callable[..., MailServer]) -> None:
+    server = encrypted(password_required=True)
+    login = {"username": "exports", "password": SecretStr("correct horse")}
+    events.change(mail={"url": server.url, "sender": "exports@example.org", **login})
+    assert MailClient(events.settings.mail).check() == f"{server.url} as exports, from exports@example.org"
+    _emit_to(events, EventType.PASSWORD_CHANGED)
+    events.deliver()
+    assert (len(server.mails), server.logins[-1]) == (1, ("exports", "correct horse"))
+    wrong = events.settings.mail.model_copy(update={"password": SecretStr("a wrong one")})
+    with pytest.raises(OperatorError, match=r"mail\.url.*cannot be used: 535") as refused:
+        MailClient(wrong).check()
+    assert "a wrong one" not in refused.value.message
+
+
+def test_untrusted_certificate_is_refused(tmp_path: Path) -> None:
+    own_certificate(tmp_path / "own.pem")
+    with mail_server(tmp_path / "own.pem") as server:
+        settings = MailSettings(url=server.url, sender="exports@example.org")
+        with pytest.raises(OperatorError, match="self-signed certificate"):
+            MailClient(settings).check()
+
+
+def test_server_elsewhere_must_offer_tls() -> None:
+    # The address stands for another machine: only 127.0.0.1 counts as this one.
+    with mail_server(host="127.0.0.2") as server:
+        settings = MailSettings(url=server.url, sender="exports@example.org")
+        with pytest.raises(OperatorError, match="STARTTLS"):
+            MailClient(settings).check()

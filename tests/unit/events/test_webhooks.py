@@ -1,0 +1,188 @@
+"""Management of webhooks: permissions, limits, secrets, the audit trail."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from daybreak.access import sessions
+from daybreak.access.services import AccessServices
+from daybreak.credentials import webhook_secret
+from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from daybreak.domain.events import DeliveryState
+from daybreak.domain.identity import Principal
+from daybreak.events import webhooks
+from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA
+from tests.unit.events.conftest import Events
+
+URL = "http://127.0.0.1:9/hook"
+
+
+@pytest.fixture
+def services(events: Events) -> AccessServices:
+    return events.instance.services
+
+
+def _principal(events: Events, role: str = "owner", client_id: str = ALPHA) -> Principal:
+    """Sign Rosa in to an account with that role."""
+    events.instance.put_grant(ROSA, client_id, roles=(role,))
+
+    async def work() -> Principal:
+        started = await events.instance.log_in()
+        active = await sessions.active_session(events.instance.services, started.token)
+        switched = await sessions.switch(events.instance.services, active, client_id, CALLER)
+        return await sessions.authenticate(events.instance.services, switched.token)
+
+    return events.instance.run(work())
+
+
+def _create(events: Events, principal: Principal, url: str = URL) -> webhooks.WebhookSecret:
+    return events.instance.run(webhooks.create(events.instance.services, principal, url=url, caller=CALLER))
+
+
+def test_only_owners_and_admins_manage_webhooks(events: Events, services: AccessServices) -> None:
+    with pytest.raises(Forbidden) as refused:
+        _create(events, _principal(events, "analyst"))
+    assert refused.value.code == "owner_or_admin_required"
+    created = _create(events, _principal(events, "admin"))
+    analyst = _principal(events, "analyst")
+    endpoint_id = created.webhook.endpoint_id
+    for work in (
+        webhooks.list_of_account(services, analyst),
+        webhooks.find(services, analyst, endpoint_id),
+        webhooks.rotate(services, analyst, endpoint_id, CALLER),
+        webhooks.disable(services, analyst, endpoint_id, CALLER),
+        webhooks.enable(services, analyst, endpoint_id, CALLER),
+        webhooks.remove(services, analyst, endpoint_id, CALLER),
+        webhooks.send_test(services, analyst, endpoint_id, CALLER),
+        webhooks.retry(services, analyst, endpoint_id, "x", CALLER),
+    ):
+        with pytest.raises(Forbidden):
+            events.instance.run(_awaited(work))
+
+
+async def _awaited(work: Any) -> object:
+    return await work
+
+
+def test_webhook_of_another_account_is_unknown(events: Events, services: AccessServices) -> None:
+    created = _create(events, _principal(events))
+    other, endpoint_id = _principal(events, client_id=BRAVO), created.webhook.endpoint_id
+    for work in (
+        webhooks.find(services, other, endpoint_id),
+        webhooks.rotate(services, other, endpoint_id, CALLER),
+        webhooks.disable(services, other, endpoint_id, CALLER),
+        webhooks.remove(services, other, endpoint_id, CALLER),
+        webhooks.send_test(services, other, endpoint_id, CALLER),
+        webhooks.retry(services, other, endpoint_id, "x", CALLER),
+        webhooks.find(services, other, "no id\x00"),
+    ):
+        with pytest.raises(NotFound):
+            events.instance.run(_awaited(work))
+    assert events.webhook(endpoint_id).disabled_at is None
+
+
+def test_secrets_need_a_recent_password(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    created = _create(events, principal)
+    events.instance.advance(minutes=11)
+    for work in (
+        webhooks.create(services, principal, url=URL, caller=CALLER),
+        webhooks.rotate(services, principal, created.webhook.endpoint_id, CALLER),
+        webhooks.remove(services, principal, created.webhook.endpoint_id, CALLER),
+    ):
+        with pytest.raises(Forbidden) as refused:
+            events.instance.run(_awaited(work))
+        assert refused.value.code == "reauthentication_required"
+
+
+def test_account_has_up_to_five_webhooks(events: Events) -> None:
+    principal = _principal(events)
+    for _ in range(5):
+        _create(events, principal)
+    with pytest.raises(Conflict) as refused:
+        _create(events, principal)
+    assert refused.value.code == "too_many_webhooks"
+    _create(events, _principal(events, client_id=BRAVO))
+
+
+def test_private_url_is_refused(events: Events) -> None:
+    with pytest.raises(InvalidRequest):
+        _create(events, _principal(events), "https://10.0.0.1/")
+
+
+def test_rotation_keeps_the_old_secret_for_a_day(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    created = _create(events, principal)
+    rotated = events.instance.run(webhooks.rotate(services, principal, created.webhook.endpoint_id, CALLER))
+    stored, ring = events.webhook(created.webhook.endpoint_id), services.keyring.current()
+    assert stored.previous_secret == created.webhook.sealed_secret
+    assert webhook_secret.decrypt(stored.sealed_secret, endpoint_id=stored.endpoint_id, keyring=ring) == rotated.secret
+    assert stored.previous_until is not None
+    assert (stored.previous_until - events.instance.now[0]).total_seconds() == 86_400
+
+
+def test_changes_are_recorded_without_the_secret(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    created = _create(events, principal)
+    endpoint_id = created.webhook.endpoint_id
+    for work in (
+        webhooks.send_test(services, principal, endpoint_id, CALLER),
+        webhooks.rotate(services, principal, endpoint_id, CALLER),
+        webhooks.disable(services, principal, endpoint_id, CALLER),
+        webhooks.disable(services, principal, endpoint_id, CALLER),
+        webhooks.enable(services, principal, endpoint_id, CALLER),
+        webhooks.remove(services, principal, endpoint_id, CALLER),
+    ):
+        events.instance.run(_awaited(work))
+    recorded = events.instance.audit("webhook.*")
+    assert [event.action.removeprefix("webhook.") for event in recorded] == [
+        "created", "tested", "secret_rotated", "disabled", "enabled", "removed",
+    ]  # fmt: skip
+    assert all(event.client_id == ALPHA and event.seat_id == ROSA for event in recorded)
+    assert created.secret not in str(recorded)
+
+
+def test_disabled_webhook_is_not_tested(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    endpoint_id = _create(events, principal).webhook.endpoint_id
+    events.instance.run(webhooks.disable(services, principal, endpoint_id, CALLER))
+    with pytest.raises(Conflict):
+        events.instance.run(webhooks.send_test(services, principal, endpoint_id, CALLER))
+
+
+def test_failed_delivery_is_retried_with_its_id(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    webhook = _create(events, principal).webhook
+    events.instance.write(lambda stores: stores.webhooks.set_failing(webhook.endpoint_id, None))
+    events.instance.run(webhooks.send_test(services, principal, webhook.endpoint_id, CALLER))
+    events.deliver()
+    (delivery,) = events.deliveries()
+    retry = webhooks.retry(services, principal, webhook.endpoint_id, delivery.delivery_id, CALLER)
+    assert events.instance.run(retry) is False
+    events.instance.run(webhooks.disable(services, principal, webhook.endpoint_id, CALLER))
+    events.instance.run(webhooks.enable(services, principal, webhook.endpoint_id, CALLER))
+    assert events.deliveries()[0].state is DeliveryState.FAILED
+    retry = webhooks.retry(services, principal, webhook.endpoint_id, delivery.delivery_id, CALLER)
+    assert events.instance.run(retry) is True
+    assert events.deliveries()[0].message_id == delivery.message_id
+    (logged,) = events.instance.run(webhooks.delivery_log(services, principal, webhook.endpoint_id))
+    assert [attempt.number for attempt in logged.attempts] == [1]
+
+
+def test_webhooks_can_be_switched_off(events: Events, services: AccessServices) -> None:
+    principal = _principal(events)
+    events.change(events={"webhooks": False})
+    off = changed(services, settings=events.settings)
+    with pytest.raises(NotFound, match="Webhooks are off"):
+        events.instance.run(webhooks.create(off, principal, url=URL, caller=CALLER))
+
+
+def test_api_tokens_cannot_manage_webhooks(events: Events, services: AccessServices) -> None:
+    principal = replace(_principal(events), kind="api_token", session=None)
+    with pytest.raises(Forbidden) as refused:
+        events.instance.run(webhooks.list_of_account(services, principal))
+    assert refused.value.code == "session_required"
