@@ -36,6 +36,8 @@ from daybreak.ports.sources import ExportJob
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""
 _WAITING_LEADERS = 32
+_SMALL_FILE_PIECES = 3
+"""Header, one part, and trailer."""
 
 _Write = Callable[[Iterable[bytes]], WrittenFile]
 
@@ -111,7 +113,9 @@ class _File:
             self._delta_writer.feed(content)
 
     def _store(self) -> Callable[[], StoredFormat]:
-        stored = self._stored([*self._compressed, trailer(self._crc, self._length)])
+        pieces = [*self._compressed, trailer(self._crc, self._length)]
+        # A small file is written with one system call.
+        stored = self._stored(pieces if len(pieces) > _SMALL_FILE_PIECES else [b"".join(pieces)])
         return lambda: stored
 
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:

@@ -116,8 +116,13 @@ static inline uint8_t *identifier(uint8_t *to, const uint8_t *from) {
   return to + 36;
 }
 
+static const char PAIRS[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+
+/* Writes a number with an even width. */
 static inline uint8_t *digits(uint8_t *to, uint32_t value, uint32_t width) {
-  for (uint32_t place = width; place-- > 0; value /= 10) to[place] = '0' + value % 10;
+  for (uint32_t place = width; place > 0; value /= 100) __builtin_memcpy(to + (place -= 2), PAIRS + 2 * (value % 100), 2);
   return to + width;
 }
 
