@@ -84,6 +84,9 @@ def _figures(progress: Mapping[str, object]) -> str:
         f"{count(progress, 'files'):,} files",
         format_bytes(count(progress, "bytes")),
     ]
+    inserted, deleted = count(progress, "inserted"), count(progress, "deleted")
+    if inserted or deleted:
+        parts.append(f"+{inserted:,} -{deleted:,}")
     rate, left = count(progress, "rows_per_second"), progress.get("seconds_left")
     if rate:
         parts.append(f"{rate:,} rows/s")

@@ -20,7 +20,7 @@ from daybreak.cli.output import (
     print_text,
 )
 from daybreak.domain.errors import OperatorError
-from daybreak.snapshots.report import count, figure, resources_of, source_warnings
+from daybreak.snapshots.report import count, figure, resources_of, section, source_warnings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -162,6 +162,7 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
             ],
             numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
         )  # fmt: skip
+        _print_deltas(snapshot)
     for warning in source_warnings(snapshot.report):
         print_text(f"warning: {warning}")
     findings = snapshot.report.get("findings")
@@ -174,6 +175,9 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
 def verify(
     snapshot_id: Annotated[str | None, Parameter(help="Id of the snapshot. Default: the current one.")] = None,
     *,
+    deltas: Annotated[
+        bool, Parameter(help="Prove the chain of deltas of the current snapshot instead.", negative="")
+    ] = False,
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged."""
@@ -181,6 +185,10 @@ def verify(
     from daybreak.snapshots.verify import verify_snapshot
 
     settings = settings_of(config)
+    if deltas:
+        if snapshot_id is not None:
+            raise OperatorError("--deltas proves the chain of the current snapshot. Leave out the snapshot id.")
+        return _verify_deltas(settings)
     with closing(open_state(settings)) as state:
         if snapshot_id is None:
             served = state.read(lambda stores: stores.snapshots.current())
@@ -202,6 +210,27 @@ def verify(
     print_note(
         "To replace damaged files, run `daybreakd snapshot run --full`. Without --full, the files of unchanged Leaders "
         "are reused as they are."
+    )
+    return 1
+
+
+def _verify_deltas(settings: "Settings") -> int:
+    from daybreak.bootstrap import open_files, open_state
+    from daybreak.snapshots.verify_deltas import described, verify_deltas
+
+    with closing(open_state(settings)) as state:
+        result = verify_deltas(state, open_files(settings))
+    for line in described(result.faults):
+        print_text(f"fault: {line}")
+    print_text(
+        f"{result.versions:,} versions, {result.deltas:,} deltas read, {result.compared:,} compared byte for byte, "
+        f"{len(result.faults)} faults"
+    )
+    if not result.faults:
+        return 0
+    print_note(
+        "Consumers detect a damaged delta by its digest and load the full file. To begin another chain, publish once "
+        "with `snapshot.deltas = false`."
     )
     return 1
 
@@ -257,6 +286,26 @@ def discard(
         found = _find_snapshot(state, snapshot_id)
         discard_snapshot(state, found.snapshot_id, reason, now_utc())
     print_text(f"{found.snapshot_id} is discarded.")
+
+
+def _print_deltas(snapshot: "Snapshot") -> None:
+    """Print the changed rows by resource, or why the run made no deltas."""
+    deltas = section(snapshot.report.get("deltas"))
+    if deltas.get("reason"):
+        print_text(f"\nno deltas: {deltas['reason']}")
+    if not deltas.get("from"):
+        return
+    print_text()
+    print_table(
+        ("DELTAS", "INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"),
+        [
+            (name, f"{count(found, 'inserted'):,}", f"{count(found, 'deleted'):,}", count(found, "changed"),
+             count(found, "full_required"), format_bytes(count(found, "bytes")))
+            for name, figures in resources_of(snapshot.report).items()
+            for found in [section(figures.get("deltas"))]
+        ],
+        numbers=frozenset({"INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"}),
+    )  # fmt: skip
 
 
 def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":

@@ -11,6 +11,8 @@ import msgspec
 
 from daybreak.domain.snapshot import StoredFormat
 
+OPERATION = "_OP"
+"""First column of a delta: `D` or `I`."""
 FIRST_PUBLICATION = "first_publication"
 STATE_RESTORED = "state_restored"
 COLUMNS_CHANGED = "columns_changed"

@@ -119,6 +119,7 @@ class RunDeltas:
             figures["deleted"] += delta.deleted
             figures["bytes"] += sum(stored.bytes for stored in delta.formats.values())
             figures[delta.state] += 1
+            self._progress.add_delta(delta.inserted, delta.deleted)
             for stored in delta.formats.values():
                 self._progress.add_file(stored.bytes)
             if delta.reason:

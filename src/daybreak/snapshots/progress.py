@@ -34,6 +34,7 @@ class Progress:
         self._resource: str | None = None
         self._resource_number = 0
         self._rows = self._rows_before = self._bytes = self._files = self._reused_files = 0
+        self._inserted = self._deleted = 0
         figures = resources_of(expected)
         self._expected_seconds = {name: figure(figures.get(name, {}), "seconds") for name in resources}
         self._expected_rows = {name: figure(figures.get(name, {}), "rows") for name in resources}
@@ -64,6 +65,12 @@ class Progress:
             self._files += 1
             self._bytes += size_bytes
 
+    def add_delta(self, inserted: int, deleted: int) -> None:
+        """Count the rows of a delta."""
+        with self._lock:
+            self._inserted += inserted
+            self._deleted += deleted
+
     def add_reused_file(self) -> None:
         """Count a file of an earlier snapshot that was reused."""
         with self._lock:
@@ -88,6 +95,8 @@ class Progress:
                 "bytes": self._bytes,
                 "files": self._files,
                 "carried": self._reused_files,
+                "inserted": self._inserted,
+                "deleted": self._deleted,
                 "seconds": round(seconds, 1),
                 "rows_per_second": round(self._rows / seconds) if seconds > 0 else 0,
             }

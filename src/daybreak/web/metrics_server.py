@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.snapshot import Freshness
+from daybreak.snapshots.report import count, section
 from daybreak.web.listener import TcpAddress
 
 ReadFreshness = Callable[[], Freshness]
@@ -76,6 +77,26 @@ class FreshnessMetrics(Collector):
             "The instant that the published files describe, 0 before the first publication.",
             served.as_of.timestamp() if served is not None else 0,
         )
+        yield GaugeMetricFamily(
+            "daybreak_publication_version",
+            "Version of the latest publication, 0 before the first one.",
+            (served.version or 0) if served is not None else 0,
+        )
+        yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
+
+
+def _delta_metrics(deltas: Mapping[str, object]) -> Iterator[Metric]:
+    """Yield the figures of the latest publication's deltas, all 0 when it has none."""
+    rows = GaugeMetricFamily("daybreak_delta_rows", "Rows of the latest deltas.", labels=("operation",))
+    for operation in ("inserted", "deleted"):
+        rows.add_metric((operation,), count(deltas, operation))
+    yield rows
+    yield GaugeMetricFamily("daybreak_delta_bytes", "Size of the latest delta files.", count(deltas, "bytes"))
+    yield GaugeMetricFamily(
+        "daybreak_delta_full_required",
+        "Resources of all accounts whose latest change needs the full file.",
+        count(deltas, "full_required"),
+    )
 
 
 def _is_alive(pid: int) -> bool:

@@ -75,6 +75,20 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
     assert files.locator("table.data img").count() == 0
 
 
+def test_changed_rows_are_linked_and_shown(files: Page) -> None:
+    row = files.locator(".resource", has_text="Member Details")
+    row.get_by_role("link", name="Changes of Member Details: +9").click()
+    expect(files.get_by_role("heading", level=1)).to_have_text("Changes of Member Details")
+    table = files.locator("table.data")
+    expect(table.locator("tbody tr")).to_have_count(9)
+    expect(table.get_by_role("columnheader").first).to_contain_text("_OP")
+    expect(table.locator("tbody tr").first.locator("td").first).to_have_text("I")
+    expect(table).to_contain_text("First 9 of 9 rows")
+    files.get_by_role("link", name="Back to Files").click()
+    # Usage has the same rows on both days.
+    expect(files.locator(".resource", has_text="Message Segment Usage")).not_to_contain_text("Changes")
+
+
 def test_curl_command_uses_the_documented_path(files: Page, service: Service) -> None:
     usage = files.locator(".resource", has_text="Message Segment Usage")
     usage.get_by_text("Preview and columns").click()

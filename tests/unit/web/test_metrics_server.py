@@ -50,6 +50,21 @@ def test_freshness_reports_late_files() -> None:
     assert "daybreak_files_as_of_timestamp_seconds 60.0" in found
 
 
+def test_latest_version_and_its_deltas_are_reported() -> None:
+    deltas = {"from": "zero", "inserted": 120, "deleted": 40, "bytes": 9120, "full_required": 2}
+    served = Snapshot(
+        "one", SnapshotState.PUBLISHED, as_of=HOUR, started_at=HOUR, version=48, report={"deltas": deltas}
+    )
+    found = lines(FreshnessMetrics(lambda: Freshness(served, HOUR, late=False)))
+    assert {
+        "daybreak_publication_version 48.0",
+        'daybreak_delta_rows{operation="inserted"} 120.0',
+        'daybreak_delta_rows{operation="deleted"} 40.0',
+        "daybreak_delta_bytes 9120.0",
+        "daybreak_delta_full_required 2.0",
+    } <= set(found)
+
+
 def test_freshness_is_omitted_without_the_state_database() -> None:
     def read() -> Freshness:
         raise Unavailable("The database does not respond.")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.delta import OPERATION
 from daybreak.export.delta.csv_rows import unquoted
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 
-OPERATION = "_OP"
 _QUOTED = frozenset({ColumnType.TEXT, ColumnType.UUID})
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 _SHORT = {b'"': b'\\"', b"\\": b"\\\\", b"\b": b"\\b", b"\f": b"\\f", b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t"}

@@ -27,6 +27,13 @@ def format_number(value: float | None) -> str:
     return EN_DASH if value is None else f"{value:,}"
 
 
+def format_changes(inserted: int, deleted: int) -> str:
+    """Format changed rows as `+120, \N{MINUS SIGN}40`, or `no change`."""
+    parts = [f"+{inserted:,}"] if inserted else []
+    parts += [f"\N{MINUS SIGN}{deleted:,}"] if deleted else []
+    return ", ".join(parts) or "no change"
+
+
 def format_size(size_bytes: int | None) -> str:
     """Format `1234567` as `1.2 MB`, in decimal units."""
     if size_bytes is None:
@@ -106,11 +113,6 @@ def format_ago(value: datetime | None, now: datetime) -> str:
     if seconds < 48 * 3600:
         return f"{int(seconds // 3600)} h ago"
     return f"{int(seconds // 86400)} days ago"
-
-
-def format_age(value: datetime, now: datetime) -> str:
-    """Format the age of data as `38 h old` or `2 days old`."""
-    return f"{format_ago(value, now).removesuffix(' ago')} old" if now - value >= timedelta(minutes=1) else "new"
 
 
 def format_percentage(part: float, whole: float) -> str:

@@ -181,6 +181,7 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),
         Route(f"{_ACCOUNT}/files", page(files.show_files)),
         Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/changes", page(files.preview_changes)),
         Route(f"{_ACCOUNT}/files/{{resource}}/spreadsheet-safe.csv", page(files.download_spreadsheet_safe)),
         Route(f"{_ACCOUNT}/files/{{resource}}/{{format}}", page(files.download_file)),
     ]

@@ -1,14 +1,17 @@
 """Sample snapshots: a series of published ones, and runs that failed, are held or are under way."""
 
 import gzip
+import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.export.delta.delta_lines import delta_header
 from daybreak.ports.files import FileSink, FileStore
 from daybreak.ports.state import State, Stores
 from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER
@@ -25,12 +28,15 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
     """
     sizes = {NORTHLIGHT: members, KITA: 60, ODD: 12, VAULT: 40, **dict.fromkeys(AGENCY_IDS[:3], 3)}
     rows = {client_id: sample_rows(client_id, size, due) for client_id, size in sizes.items()}
+    before: dict[str, Rows] | None = None
     for days_ago in range(days - 1, -1, -1):
         published_at = due - timedelta(days=days_ago)
         if days_ago == 1:
             _write_failed_run(state, published_at - timedelta(hours=5))
         share = 1 - 0.022 * days_ago - (0.05 if days_ago == 3 else 0)
-        _write_snapshot(state, store, published_at, {key: _first_rows(value, share) for key, value in rows.items()})
+        of_day = {key: _first_rows(value, share) for key, value in rows.items()}
+        _write_snapshot(state, store, published_at, of_day, before if days_ago == 0 else None)
+        before = of_day
 
 
 def add_held(state: State, now: datetime) -> str:
@@ -62,16 +68,6 @@ def add_building(state: State, now: datetime) -> tuple[str, int]:
     return snapshot_id, run.fence
 
 
-def begin_day(state: State, day: date, now: datetime) -> tuple[str, int]:
-    """Add the run of a day that is under way, or the next attempt after a failed one; return its id and fence."""
-    snapshot_id = str(uuid.uuid4())
-    begun = replace(_building(snapshot_id, now, started_at=now - timedelta(minutes=12), builder="north-2"), day=day)
-    run = state.write(lambda stores: stores.snapshots.claim_day(begun, now, _LEASE_SECONDS))
-    assert run is not None
-    report_progress(state, snapshot_id, run.fence, now, share=0.4)
-    return snapshot_id, run.fence
-
-
 def report_progress(state: State, snapshot_id: str, fence: int, now: datetime, *, share: float) -> None:
     """Record progress as a builder does."""
     progress = {
@@ -92,7 +88,14 @@ def _first_rows(rows: Rows, share: float) -> Rows:
     return {name: part if name in summed else part[: max(1, round(len(part) * share))] for name, part in rows.items()}
 
 
-def _write_snapshot(state: State, store: FileStore, published_at: datetime, rows: Mapping[str, Rows]) -> None:
+def _write_snapshot(
+    state: State,
+    store: FileStore,
+    published_at: datetime,
+    rows: Mapping[str, Rows],
+    before: Mapping[str, Rows] | None,
+) -> None:
+    """Write and publish a snapshot. `before` are the rows of the snapshot before, for the deltas of one account."""
     as_of, snapshot_id = published_at - timedelta(minutes=48), str(uuid.uuid4())
     sink = store.stage(snapshot_id)
     entries = []
@@ -103,17 +106,38 @@ def _write_snapshot(state: State, store: FileStore, published_at: datetime, rows
         total = sum(map(len, parts.values()))
         seconds = round(40 + 1200 * total / 30000 + 31 * number, 1)
         resources[resource.name] = {"rows": total * 1000, "seconds": seconds, "nulls": {}}
+    deltas = [
+        _write_delta(sink, resource, before[NORTHLIGHT][resource.name], rows[NORTHLIGHT][resource.name])
+        for resource in RESOURCES
+        if before is not None and before[NORTHLIGHT][resource.name] != rows[NORTHLIGHT][resource.name]
+    ]
+    for each in deltas:
+        change = each.delta
+        resources[each.resource]["deltas"] = {"inserted": change.inserted, "deleted": change.deleted, "changed": 1}
     sink.commit()
     begun = Snapshot(
         snapshot_id, SnapshotState.BUILDING, as_of, started_at=as_of, day=published_at.date(), builder="north-1"
     )
-    report = {"seconds": 1874.2, "resources": resources}
+    report: dict[str, object] = {"seconds": 1874.2, "resources": resources}
+    if deltas:
+        inserted = sum(each.delta.inserted for each in deltas)
+        report["deltas"] = {
+            "from": "before",
+            "changed": len(deltas),
+            "inserted": inserted,
+            "deleted": 0,
+            "bytes": 81_300,
+        }
 
     def write(stores: Stores) -> None:
         run = stores.snapshots.claim_day(begun, as_of, _LEASE_SECONDS)
         assert run is not None
         stores.snapshots.add_leaders(snapshot_id, run.fence, sorted({*rows, *_EMPTY_LEADERS}))
         stores.snapshots.add_entries(snapshot_id, run.fence, entries)
+        current = stores.snapshots.current()
+        base_id = current.snapshot_id if current is not None and before is not None else None
+        stores.deltas.begin(snapshot_id, run.fence, base_id)
+        stores.deltas.add(snapshot_id, run.fence, deltas)
         finished_at = as_of + timedelta(minutes=31, seconds=14)
         stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.COMPLETE, finished_at, report=report)
         stores.snapshots.publish(snapshot_id, run.fence, published_at)
@@ -127,6 +151,26 @@ def _write_files(sink: FileSink, client_id: str, resource: Resource, rows: list[
         written = sink.write(client_id, resource.name, name, [gzip.compress(content, 2, mtime=0)])
         formats[name] = StoredFormat(written.bytes, written.sha256, len(content), written.sha256, written.key)
     return ManifestEntry(client_id, resource.name, len(rows), "0" * 32, formats)
+
+
+def _write_delta(sink: FileSink, resource: Resource, before: list[Row], now: list[Row]) -> LeaderDelta:
+    """Write a delta of the rows that were added at the end."""
+    added = now[len(before) :]
+    lines = [b'"I",' + encode_csv(resource, [row]).partition(b"\n")[2] for row in added]
+    records = [{"_OP": "I", **record} for record in json.loads(encode_json(resource, added))]
+    contents = {"csv": delta_header(resource) + b"".join(lines), "json": encode_lines(records)}
+    formats = {}
+    for name, content in contents.items():
+        member = gzip.compress(content, 2, mtime=0)
+        written = sink.write(NORTHLIGHT, resource.name, delta_format(name).name, [member])
+        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), written.sha256, written.key)
+    change = ResourceDelta(len(before), len(now), inserted=len(added), lines=len(added), formats=formats)
+    return LeaderDelta(NORTHLIGHT, resource.name, change)
+
+
+def encode_lines(records: list[dict[str, object]]) -> bytes:
+    """Return a JSON file with one record per line."""
+    return ("[" + ",\n".join(json.dumps(record, ensure_ascii=False) for record in records) + "]").encode()
 
 
 def _write_failed_run(state: State, started_at: datetime) -> None:

@@ -15,13 +15,14 @@ from daybreak.domain.errors import FileStoreError, Forbidden, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.queries import (
     files_unavailable,
+    load_freshness,
     load_published_files,
+    load_requested_delta,
     load_requested_entry,
     unknown_file,
 )
-from daybreak.web.dashboard.files.readers import first_rows, spreadsheet_safe_csv
+from daybreak.web.dashboard.files.readers import first_changes, first_rows, spreadsheet_safe_csv
 from daybreak.web.dashboard.files.view import preview_context, resource_rows, snapshot_options
-from daybreak.web.dashboard.freshness.queries import load_freshness
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
@@ -86,9 +87,24 @@ async def preview_file(page: PageRequest) -> Response:
     if page.request.method == "GET":
         details = {"file": resource.name, "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
         await page.record("file.previewed", details)
-    context = preview_context(resource, snapshot, entry, rows)
+    context = preview_context(resource, snapshot, entry.rows, rows)
     if is_partial(page.request):
         return render_template(page.dashboard, page.request, "files/preview_table.html", context)
+    return render_page(page, "files/preview.html", "files", context)
+
+
+async def preview_changes(page: PageRequest) -> Response:
+    """Show the first 50 rows of a delta, and record it in the audit trail."""
+    resource, snapshot, delta = await load_requested_delta(page)
+    files = page.dashboard.services.files
+    try:
+        rows = await page.dashboard.run_file_task(lambda: first_changes(files, resource, delta))
+    except FileStoreError:
+        raise files_unavailable() from None
+    if page.request.method == "GET":
+        details = {"file": f"{resource.name}.delta", "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
+        await page.record("file.previewed", details)
+    context = preview_context(resource, snapshot, delta.lines, rows, is_delta=True)
     return render_page(page, "files/preview.html", "files", context)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 from daybreak.access.authorization import require
 from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
 from daybreak.ports.state import Stores
@@ -18,12 +20,14 @@ from daybreak.web.dashboard.page_request import PageRequest
 class PublishedFiles:
     """Freshness, the stored snapshots (newest first), and the account's manifest entries.
 
-    `entries` maps a snapshot id and a resource name to the entry.
+    `entries` maps a snapshot id and a resource name to the entry, and `deltas` maps them to the change since the
+    snapshot before.
     """
 
     freshness: Freshness
     snapshots: tuple[Snapshot, ...]
     entries: dict[str, dict[str, ManifestEntry]]
+    deltas: Mapping[str, Mapping[str, ResourceDelta]]
 
     def find_snapshot(self, snapshot_id: str) -> Snapshot | None:
         """Return the snapshot of that id; for "" the published one, if any. Raises NotFound."""
@@ -42,6 +46,10 @@ class PublishedFiles:
     def entries_of(self, snapshot: Snapshot | None) -> dict[str, ManifestEntry]:
         """Return the account's entries in a snapshot by resource name."""
         return self.entries.get(snapshot.snapshot_id, {}) if snapshot is not None else {}
+
+    def delta_of(self, snapshot: Snapshot, resource_name: str) -> ResourceDelta | None:
+        """Return the change of a resource since the snapshot before, None if no row changed or it is not known."""
+        return self.deltas.get(snapshot.snapshot_id, {}).get(resource_name)
 
     def previous(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the snapshot before this one."""
@@ -69,9 +77,17 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
             }
             for snapshot in snapshots
         }
-        return PublishedFiles(fresh, snapshots, entries)
+        chain = stores.deltas.chain(page.client_id)
+        deltas = {} if chain is None else {each.publication.snapshot_id: each.resources for each in chain.entries}
+        return PublishedFiles(fresh, snapshots, entries, deltas)
 
     return await page.dashboard.services.state.aread(read)
+
+
+async def load_freshness(page: PageRequest) -> Freshness:
+    """Read the freshness of the published files."""
+    publish_at = page.dashboard.publish_at
+    return await page.dashboard.services.state.aread(lambda stores: freshness(stores.snapshots, page.now, publish_at))
 
 
 async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, ManifestEntry]:
@@ -79,6 +95,23 @@ async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, M
 
     Raises Forbidden or NotFound.
     """
+    resource, snapshot, published = await _load_requested(page)
+    return resource, snapshot, published.entries_of(snapshot)[resource.name]
+
+
+async def load_requested_delta(page: PageRequest) -> tuple[Resource, Snapshot, ResourceDelta]:
+    """Read the change of the resource in the path, in the snapshot that the query names.
+
+    Raises Forbidden or NotFound.
+    """
+    resource, snapshot, published = await _load_requested(page)
+    delta = published.delta_of(snapshot, resource.name)
+    if delta is None or not delta.formats:
+        raise NotFound("The changed rows of this file are not available.", code="no_delta")
+    return resource, snapshot, delta
+
+
+async def _load_requested(page: PageRequest) -> tuple[Resource, Snapshot, PublishedFiles]:
     require(page.principal, "download", page.client_id)
     try:
         resource = resource_named(page.request.path_params["resource"])
@@ -86,10 +119,9 @@ async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, M
         raise unknown_file() from None
     published = await load_published_files(page)
     snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
-    entry = published.entries_of(snapshot).get(resource.name)
-    if snapshot is None or entry is None:
+    if snapshot is None or resource.name not in published.entries_of(snapshot):
         raise NotFound("This account has no files yet.", code="snapshot_not_ready")
-    return resource, snapshot, entry
+    return resource, snapshot, published
 
 
 def unknown_file() -> NotFound:

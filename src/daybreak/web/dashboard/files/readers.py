@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.ports.files import FileStore
@@ -97,10 +98,15 @@ def first_rows(store: FileStore, resource: Resource, entry: ManifestEntry) -> li
     Reads the JSON file if there is one, because CSV does not distinguish NULL from the empty string.
     """
     if "json" in entry.formats:
-        return _first_json_rows(store, resource, entry.formats["json"].key)
+        return _first_json_rows(store, resource.column_names, entry.formats["json"].key)
     if "csv" in entry.formats:
         return _first_csv_rows(store, resource, entry.formats["csv"].key)
     return []
+
+
+def first_changes(store: FileStore, resource: Resource, delta: ResourceDelta) -> list[list[str | None]]:
+    """Return up to 50 rows of a delta: the operation, then the columns. None is NULL."""
+    return _first_json_rows(store, (OPERATION, *resource.column_names), delta.formats["json"].key)
 
 
 def spreadsheet_safe_csv(store: FileStore, resource: Resource, key: str) -> Iterator[bytes]:
@@ -130,10 +136,10 @@ def cell_text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _first_json_rows(store: FileStore, resource: Resource, key: str) -> list[list[str | None]]:
+def _first_json_rows(store: FileStore, names: Sequence[str], key: str) -> list[list[str | None]]:
     rows: list[list[str | None]] = []
     for record in json_records(store, key, maximum_bytes=_PREVIEW_BYTES):
-        rows.append([cell_text(record.get(name)) for name in resource.column_names])
+        rows.append([cell_text(record.get(name)) for name in names])
         if len(rows) == PREVIEW_ROWS:
             break
     return rows

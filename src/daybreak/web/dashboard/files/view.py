@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.trend import row_change, sparkline
-from daybreak.web.dashboard.formatting import make_visible
+from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.http.curl import download_command
 
 _MAXIMUM_CELL_LENGTH = 300
+_DELTA_DESCRIPTION = "Rows that changed since the snapshot before. An update deletes a row and inserts it again."
+_OPERATION = Column(OPERATION, ColumnType.TEXT, nullable=False, description="D: rows deleted. I: row inserted.")
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
 
 
@@ -39,6 +43,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
             "change": row_change(
                 entries[resource.name].rows, previous[resource.name].rows if resource.name in previous else None
             ),
+            "changes": _changes(page, resource, published.delta_of(snapshot, resource.name), query),
             "sparkline": sparkline(published.row_history(resource.name)),
         }
         for resource in RESOURCES
@@ -47,16 +52,16 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
 
 
 def preview_context(
-    resource: Resource, snapshot: Snapshot, entry: ManifestEntry, rows: list[list[str | None]]
+    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]], *, is_delta: bool = False
 ) -> dict[str, object]:
-    """Return the variables of a preview table."""
+    """Return the variables of a preview table, of a full file or of a delta."""
     preview = {
         "name": resource.name,
-        "title": resource.title,
-        "description": resource.description,
-        "columns": resource.columns,
+        "title": f"Changes of {resource.title}" if is_delta else resource.title,
+        "description": _DELTA_DESCRIPTION if is_delta else resource.description,
+        "columns": (_OPERATION, *resource.columns) if is_delta else resource.columns,
         "rows": [[_preview_cell(cell) for cell in row] for row in rows],
-        "total": entry.rows,
+        "total": total,
         "as_of": snapshot.as_of,
     }
     return {"preview": preview}
@@ -93,6 +98,16 @@ def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, 
         "spreadsheet_url": page.url(f"{path}/spreadsheet-safe.csv") + query,
         "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
     }
+
+
+def _changes(
+    page: PageRequest, resource: Resource, delta: ResourceDelta | None, query: str
+) -> dict[str, object] | None:
+    """Return the changed rows of a resource, with a link to them if they are stored."""
+    if delta is None or not (delta.inserted or delta.deleted):
+        return None
+    url = page.url(f"files/{resource.name}/changes") + query if delta.formats else None
+    return {"text": format_changes(delta.inserted, delta.deleted), "url": url}
 
 
 def _preview_cell(cell: str | None) -> str | None:

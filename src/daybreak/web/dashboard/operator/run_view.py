@@ -8,11 +8,12 @@ from datetime import datetime, time, timedelta
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import expected_end
-from daybreak.snapshots.report import count, figure, format_share, resources_of, source_warnings
+from daybreak.snapshots.report import count, figure, format_share, resources_of, section, source_warnings
 from daybreak.snapshots.schedule import publication_of
 from daybreak.web.dashboard.formatting import (
     EN_DASH,
     format_bar_width,
+    format_changes,
     format_datetime,
     format_duration,
     format_number,
@@ -70,12 +71,20 @@ def run_context(run: Snapshot, now: datetime) -> dict[str, object]:
                 "title": resource.title,
                 "rows": count(figures[resource.name], "rows"),
                 "seconds": figure(figures[resource.name], "seconds"),
+                "changes": changes_of(section(figures[resource.name].get("deltas"))),
             }
             for resource in RESOURCES
             if resource.name in figures
         ],
         "longest_seconds": max((figure(entry, "seconds") for entry in figures.values()), default=0),
     }
+
+
+def changes_of(deltas: Mapping[str, object]) -> str:
+    """Return the changed rows of a report's section, a dash without deltas."""
+    if "changed" not in deltas:
+        return EN_DASH
+    return format_changes(count(deltas, "inserted"), count(deltas, "deleted"))
 
 
 def progress_views(runs: Sequence[Snapshot], now: datetime) -> list[dict[str, object]]:
@@ -100,6 +109,8 @@ def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
         parts.append(f"{progress['resource']} ({progress.get('resource_number')} of {progress.get('resources')})")
     if "rows" in progress:
         parts.append(f"{format_number(count(progress, 'rows'))} rows")
+    if count(progress, "inserted") or count(progress, "deleted"):
+        parts.append(format_changes(count(progress, "inserted"), count(progress, "deleted")))
     if "bytes" in progress:
         parts.append(format_size(count(progress, "bytes")))
     if done is not None:
@@ -141,6 +152,13 @@ def _details(run: Snapshot) -> list[tuple[str, str]]:
     size_bytes = run.report.get("bytes")
     if isinstance(size_bytes, int):
         details.append(("Size", format_size(size_bytes)))
+    deltas = section(run.report.get("deltas"))
+    if deltas.get("from"):
+        details.append(("Changed rows", f"{changes_of(deltas)} ({format_size(count(deltas, 'bytes'))})"))
+    elif deltas.get("reason"):
+        details.append(("Deltas", f"none: {str(deltas['reason']).replace('_', ' ')}"))
+    if run.version is not None:
+        details.append(("Version", format_number(run.version)))
     if run.accepted_reason:
         details.append(("Reason accepted", run.accepted_reason))
     return details

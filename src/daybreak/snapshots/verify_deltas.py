@@ -1,0 +1,108 @@
+"""Proves the chain of deltas again: their files, their continuity, and the full files that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from daybreak.catalogue.resources import RESOURCE_NAMES, resource_named
+from daybreak.domain.delta import LeaderDelta
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.snapshot import Snapshot, StoredFormat
+from daybreak.export.delta.apply import applied_digest
+from daybreak.export.delta.delta_files import decompressed
+from daybreak.export.delta.merge import DeltaFault
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFaultFound:
+    """A delta that does not prove its version."""
+
+    version: int
+    client_id: str
+    resource: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedDeltas:
+    """Result: versions and deltas read, deltas whose full files were compared byte for byte, and faults."""
+
+    versions: int
+    deltas: int
+    compared: int
+    faults: tuple[DeltaFaultFound, ...]
+
+
+def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
+    """Read every delta of the published chain. Where the full files of both versions are kept, apply it to the first
+    and compare with the second. Raises Unavailable.
+    """
+    chain = state.read(_chain)
+    deltas = compared = 0
+    faults: list[DeltaFaultFound] = []
+    for resource in RESOURCE_NAMES:
+        digests: dict[str, str] = {}
+        for snapshot in chain:
+            assert snapshot.version is not None
+            for delta, before in state.read(partial(_files, snapshot=snapshot, resource=resource)):
+                deltas += 1
+                fault, is_compared = _fault(store, delta, before, digests.get(delta.client_id))
+                compared += is_compared
+                digests[delta.client_id] = delta.delta.content_sha256_after
+                if fault is not None:
+                    faults.append(DeltaFaultFound(snapshot.version, delta.client_id, resource, fault))
+    return VerifiedDeltas(len(chain), deltas, compared, tuple(faults))
+
+
+def _chain(stores: Stores) -> list[Snapshot]:
+    """Return the snapshots with deltas of the published chain, oldest first."""
+    current = stores.snapshots.current()
+    if current is None:
+        return []
+    kept = stores.deltas.published_with_deltas()
+    return [each for each in reversed(kept) if each.chain_id == current.chain_id and each.chain_id != each.snapshot_id]
+
+
+def _files(stores: Stores, snapshot: Snapshot, resource: str) -> list[tuple[LeaderDelta, StoredFormat | None]]:
+    """Return the deltas of a snapshot, with the full CSV file before each if it is kept."""
+    base_id = snapshot.deltas_from
+    files = {} if base_id is None else {entry.client_id: entry for entry in stores.snapshots.entries(base_id, resource)}
+    found = []
+    for delta in stores.deltas.of_snapshot(snapshot.snapshot_id, resource):
+        entry = files.get(delta.client_id)
+        found.append((delta, None if entry is None else entry.formats.get("csv")))
+    return found
+
+
+def _fault(
+    store: FileStore, leader: LeaderDelta, before: StoredFormat | None, digest: str | None
+) -> tuple[str | None, bool]:
+    """Return what is wrong with a delta, None if nothing is, and whether full files were compared."""
+    delta = leader.delta
+    if digest is not None and digest != delta.content_sha256_before:
+        return "it does not begin from the file that the delta before leads to", False
+    try:
+        for stored in delta.formats.values():
+            store.check(stored.key, stored.bytes, stored.sha256)
+        if before is None or not delta.formats:
+            return None, False
+        rows = decompressed(store.read(before.key))
+        changes = decompressed(store.read(delta.formats["csv"].key))
+        result = applied_digest(resource_named(leader.resource), rows, changes, delta.constants)
+    except FileStoreError as error:
+        return error.message, False
+    except (DeltaFault, ValueError) as error:
+        return f"it cannot be applied: {error}", False
+    if result != delta.content_sha256_after:
+        return "applied to the file before, it does not yield the file after", True
+    return None, True
+
+
+def described(faults: tuple[DeltaFaultFound, ...]) -> Iterator[str]:
+    """Yield a line for each fault."""
+    for each in faults:
+        yield f"version {each.version}, {each.resource} of {each.client_id}: {each.fault}"
