@@ -85,10 +85,11 @@ datapackage.json`. CSV readers that do not distinguish NULL from the empty strin
 empty text in a column that cannot be NULL.
 
 With `?dialect=postgresql`, or `daybreak schema --ddl postgresql`, the service returns CREATE TABLE statements. Other
-dialects: `duckdb`, `snowflake`, `bigquery`, `redshift`, `mysql` and `tsql` (SQL Server). Their primary keys begin with
-`LEADER_ID`, so that several accounts can share the tables. Keys with text are left out where the database cannot index
-long texts (PostgreSQL, MySQL, SQL Server). The statements have no foreign keys, so that tables can be loaded in any
-order.
+dialects: `duckdb`, `snowflake`, `bigquery`, `redshift`, `mysql` and `tsql` (SQL Server).
+
+The primary keys of the tables begin with `LEADER_ID`, so that several accounts can share them. Keys with text are left
+out where the database cannot index long texts (PostgreSQL, MySQL, SQL Server). The tables have no foreign keys, so that
+they can be loaded in any order.
 """
 
 SOURCE_TABLES = """\

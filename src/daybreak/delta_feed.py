@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daybreak.access.authorization import require
+from daybreak.access.authorization import require_in_context
 from daybreak.domain.delta import (
     COLUMNS_CHANGED,
     DELTAS_DISABLED,
@@ -50,7 +50,7 @@ async def delta_feed(
 
     Raises Forbidden, NotFound(snapshot_not_ready), ChainClosed if deltas do not continue from `since`.
     """
-    require(principal, "download", client_id)
+    await require_in_context(services.state, principal, "download", client_id)
     now = services.clock()
 
     def read(stores: Stores) -> tuple[Chain | None, Freshness]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from daybreak.access.audit_trail import AuditBuffer, EventOrigin
-from daybreak.access.authorization import REQUIREMENTS, account_fault, require, session_fault, token_fault
+from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
 from daybreak.access.link_rate import LinkRate
 from daybreak.catalogue.download_paths import delta_names, download_paths, file_names
 from daybreak.catalogue.formats import Format, format_named
@@ -20,13 +20,15 @@ from daybreak.credentials.keyring import KeyringFile
 from daybreak.credentials.signed_link import InvalidLink, LinkTarget
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
-from daybreak.domain.identity import Caller, Principal, Seat
+from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot
 from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import freshness
 
 LINK_PATH = "/download/v1/links"
+LINK_FILE_NAME = "name"
+"""Last parameter of a link. It repeats the file name, may be left out, and is not signed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,17 @@ class IssuedLink(msgspec.Struct, frozen=True):
 
 
 class OpenedFile(msgspec.Struct, frozen=True):
-    """The file of a valid link, the credential that issued it (`subject`), and the seat of that credential."""
+    """The file of a valid link, the credential that issued it (`subject`), and the seat of that credential.
+
+    `serve_gzip_as` is set if the credential is an API token that decides how its gzip files are sent.
+    """
 
     client_id: str
     named: NamedFile
     file: CurrentFile
     subject: str
     seat: Seat | None
+    serve_gzip_as: ServeGzipAs | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,8 @@ async def issue_link(
     """Issue a link to a file of the current snapshot, or of an earlier one that is kept, or to a delta. No two links
     are equal.
 
-    Raises RateLimited, Forbidden (the same for foreign and unknown accounts), NotFound(snapshot_not_ready) with the
+    Raises RateLimited, Forbidden (the same for foreign and unknown accounts, `wrong_context` for another account of the
+    session's seat), NotFound(snapshot_not_ready) with the
     seconds to the next publication, NotFound(file_gone) for a snapshot that is not kept, NotFound(no_delta).
     """
     now = services.clock()
@@ -148,7 +155,7 @@ async def issue_link(
     # Refused requests count too: each of them is recorded in the audit trail.
     await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
     try:
-        require(principal, "download", client_id)
+        await require_in_context(services.state, principal, "download", client_id)
         file = await _find_file(services, client_id, named, snapshot_id, now)
     except (Forbidden, NotFound) as refusal:
         await record(refusal.code, {})
@@ -173,6 +180,8 @@ def sign_link(
     )
     query = signed_link.sign(target, keyring=services.keyring.current(), random=services.random)
     url = f"{services.settings.base_url}{LINK_PATH}/{client_id}/{snapshot_id}/{named.name}?{query}"
+    # Tools that infer the compression from the end of an address, such as pandas, need no option.
+    url += f"&{LINK_FILE_NAME}={named.name}"
     return url, datetime.fromtimestamp(expires, UTC)
 
 
@@ -186,17 +195,17 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     named = file_named(request.file_name, services.settings.snapshot.formats)
     target = _verified_target(services, request, named, now)
 
-    def read(stores: Stores) -> tuple[Seat | None, CurrentFile | RequestError]:
-        seat, valid = _credential_of(services, stores, target, now)
-        if not valid:
-            return seat, _revoked()
+    def read(stores: Stores) -> tuple[_Issuer, CurrentFile | RequestError]:
+        issuer = _issuer_of(services, stores, target, now)
+        if not issuer.valid:
+            return issuer, _revoked()
         file = _stored_file(stores, request.snapshot_id, request.client_id, named)
-        return seat, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
+        return issuer, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
-    seat, found = await services.state.aread(read)
+    issuer, found = await services.state.aread(read)
     if isinstance(found, CurrentFile):
-        return OpenedFile(request.client_id, named, found, target.subject, seat)
-    origin = EventOrigin(now, caller, seat, request.client_id, target.subject)
+        return OpenedFile(request.client_id, named, found, target.subject, issuer.seat, issuer.serve_gzip_as)
+    origin = EventOrigin(now, caller, issuer.seat, request.client_id, target.subject)
     details = {"file": named.name, "snapshot_id": request.snapshot_id}
     await record_download(services, origin, "file.fetched", found.code, details)
     raise found
@@ -228,7 +237,7 @@ async def manifest(services: DownloadServices, principal: Principal, client_id: 
 
     Raises Forbidden, NotFound(snapshot_not_ready).
     """
-    require(principal, "see_files", client_id)
+    await require_in_context(services.state, principal, "see_files", client_id)
     now = services.clock()
 
     def read(stores: Stores) -> tuple[Freshness, list[ManifestEntry]]:
@@ -292,11 +301,15 @@ async def not_ready(services: DownloadServices, client_id: str, now: datetime) -
 
 def _verified_target(services: DownloadServices, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
     """Return the signed target of a link. Raises Forbidden."""
+    names = [value for name, value in request.parameters if name == LINK_FILE_NAME]
+    known = {**file_names(services.settings.snapshot.formats), **delta_names()}
+    if len(names) > 1 or any(name not in known or NamedFile(*known[name]).subject != named.subject for name in names):
+        raise Forbidden("Invalid link.", code="invalid_link")
     verified = signed_link.verify(
         client_id=request.client_id,
         snapshot_id=request.snapshot_id,
         resource=named.subject,
-        parameters=request.parameters,
+        parameters=[parameter for parameter in request.parameters if parameter[0] != LINK_FILE_NAME],
         keyring=services.keyring.current(),
         now_seconds=now.timestamp(),
     )
@@ -307,15 +320,20 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
     return verified
 
 
-def _credential_of(
-    services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime
-) -> tuple[Seat | None, bool]:
-    """Return the seat of the credential that issued a link, and whether it still gives access to the account."""
+class _Issuer(msgspec.Struct, frozen=True):
+    """The credential that issued a link: whether it still gives access to the account, its seat and its choice."""
+
+    seat: Seat | None
+    valid: bool
+    serve_gzip_as: ServeGzipAs | None = None
+
+
+def _issuer_of(services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime) -> _Issuer:
     kind, _, credential_id = target.subject.partition(":")
     if kind == "session":
         session = stores.sessions.resolve(credential_id, target.client_id)
         if session is None:
-            return None, False
+            return _Issuer(None, valid=False)
         settings = services.settings.access
         fault = session_fault(session, now, dashboard_idle=settings.dashboard_idle) or account_fault(
             session.account,
@@ -324,11 +342,12 @@ def _credential_of(
             settings.require_second_factor,
             REQUIREMENTS["download"],
         )
-        return session.seat, fault is None
-    token = stores.api_tokens.resolve_by_id(credential_id)
-    if token is None:
-        return None, False
-    return token.seat, token_fault(token, now) is None and token.token.client_id == target.client_id
+        return _Issuer(session.seat, valid=fault is None)
+    resolved = stores.api_tokens.resolve_by_id(credential_id)
+    if resolved is None:
+        return _Issuer(None, valid=False)
+    valid = token_fault(resolved, now) is None and resolved.token.client_id == target.client_id
+    return _Issuer(resolved.seat, valid, resolved.token.serve_gzip_as)
 
 
 def _revoked() -> Forbidden:

@@ -239,8 +239,10 @@ def use_files(service: Service) -> None:
     for file in ("", "/campaigns.csv.gz", "/deltas"):
         found = service.get(f"/download/v1/files/{NOT_EXPORTED}{file}", token=other_token)
         assert found.json()["code"] == "snapshot_not_ready"
+    foreign_token = service.token(FREYA, FOREIGN)
     for name in FILE_OPERATIONS:
-        assert calls[name](token=other_token).json()["code"] == "not_your_account"
+        assert calls[name](token=other_token).json()["code"] == "wrong_context"
+        assert calls[name](token=foreign_token).json()["code"] == "not_your_account"
 
 
 def publish_delta(service: Service) -> None:

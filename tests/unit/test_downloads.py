@@ -19,7 +19,7 @@ from daybreak.access.link_rate import LinkRate
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
-from daybreak.domain.identity import Grant, Principal
+from daybreak.domain.identity import Grant, Principal, ServeGzipAs
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import (
     DownloadServices,
@@ -154,7 +154,27 @@ def test_account_without_rows_gets_the_header_only_file(instance: Instance, serv
     assert follow(instance, services, issued.url).file.rows == 0
 
 
-@pytest.mark.parametrize("client_id", [BRAVO, FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
+def test_own_account_needs_the_context_of_the_session(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    with pytest.raises(Forbidden) as caught:
+        link(instance, services, client_id=BRAVO)
+    assert (caught.value.code, caught.value.message) == (
+        "wrong_context",
+        "This token is for another of your accounts; switch with PUT /download/v2/auth/context.",
+    )
+
+    async def api_token() -> Principal:
+        created = await api_tokens.create(
+            instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
+        )
+        return await api_tokens.authenticate(instance.services, created.secret)
+
+    with pytest.raises(Forbidden) as caught:
+        link(instance, services, instance.run(api_token()), client_id=BRAVO)
+    assert caught.value.code == "not_your_account", "an API token cannot switch"
+
+
+@pytest.mark.parametrize("client_id", [FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
 def test_foreign_and_unknown_accounts_get_the_same_error(
     instance: Instance, services: DownloadServices, client_id: str
 ) -> None:
@@ -306,6 +326,43 @@ def test_changed_links_are_refused(instance: Instance, services: DownloadService
         (url.partition("?")[0], "invalid_link"),
     ):
         assert error_code(instance, services, changed) == code, changed
+
+
+def test_link_ends_with_the_file_name(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    url = link(instance, services).url
+    assert url.endswith("&name=campaigns.csv.gz")
+    unnamed = url.removesuffix("&name=campaigns.csv.gz")
+    for accepted in (
+        unnamed,
+        url.replace("csv", "json"),
+        f"{unnamed}&name=campaigns.json.gz",
+        unnamed.replace("?", "?name=campaigns.csv.gz&"),
+    ):
+        follow(instance, services, accepted)
+    for name in ("", "members.csv.gz", "campaigns.parquet", "campaigns", "campaigns.csv.gz&name=campaigns.csv.gz"):
+        assert error_code(instance, services, f"{unnamed}&name={name}") == "invalid_link", name
+
+
+def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+
+    async def token(serve_gzip_as: ServeGzipAs | None) -> Principal:
+        created = await api_tokens.create(
+            instance.services,
+            await principal(instance),
+            name="job",
+            expires_at=None,
+            caller=CALLER,
+            serve_gzip_as=serve_gzip_as,
+        )
+        return await api_tokens.authenticate(instance.services, created.secret)
+
+    choices: tuple[ServeGzipAs | None, ...] = (None, "file", "encoding")
+    for choice in choices:
+        url = link(instance, services, instance.run(token(choice))).url
+        assert follow(instance, services, url).serve_gzip_as == choice
+    assert follow(instance, services, link(instance, services).url).serve_gzip_as is None
 
 
 def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: DownloadServices) -> None:

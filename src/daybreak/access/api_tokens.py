@@ -22,7 +22,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, is_id
+from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, ServeGzipAs, is_id
 from daybreak.ports.state import Stores
 
 MAX_LIVE_TOKENS = 20
@@ -73,6 +73,7 @@ async def create(
     name: str,
     expires_at: datetime | None,
     caller: Caller,
+    serve_gzip_as: ServeGzipAs | None = None,
 ) -> NewToken:
     """Create a token of the principal's seat on its account. The caller must have verified the password recently.
 
@@ -88,6 +89,7 @@ async def create(
         random=services.random,
         name=name,
         expires_at=expires_at,
+        serve_gzip_as=serve_gzip_as,
     )
 
     def write(stores: Stores) -> bool:
@@ -142,6 +144,7 @@ def new_token(
     random: Callable[[int], bytes],
     name: str,
     expires_at: datetime | None,
+    serve_gzip_as: ServeGzipAs | None = None,
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
     normalized_name = normalize_name(name, subject="A token name")
@@ -161,6 +164,7 @@ def new_token(
         created_at=now,
         expires_at=expires_at,
         created_by_email=seat.email,
+        serve_gzip_as=serve_gzip_as,
     )
     return NewToken(secret, token)
 

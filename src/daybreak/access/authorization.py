@@ -18,7 +18,9 @@ from daybreak.domain.identity import (
     ResolvedToken,
     SecondFactorPolicy,
     Session,
+    is_id,
 )
+from daybreak.ports.state import State
 
 Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens", "manage_webhooks"]
 CredentialKind = Literal["session", "api_token"]
@@ -68,6 +70,22 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
     fault = account_fault(principal.account, principal.grant, principal.session, "account", requirement)
     if fault is not None:
         raise fault
+
+
+async def require_in_context(state: State, principal: Principal, action: Action, client_id: str) -> None:
+    """Do the same as `require`, with a separate error for another active account of the session's seat.
+
+    Raises Forbidden: `wrong_context`, and the errors of `require`.
+    """
+    session = principal.session
+    if session is not None and client_id != principal.account.client_id and is_id(client_id):
+        other = await state.aread(lambda stores: stores.sessions.resolve(session.sid, client_id))
+        if other is not None and other.grant is not None and other.account is not None and other.account.active:
+            raise Forbidden(
+                "This token is for another of your accounts; switch with PUT /download/v2/auth/context.",
+                code="wrong_context",
+            )
+    require(principal, action, client_id)
 
 
 def readable_audit_seat(principal: Principal) -> str | None:

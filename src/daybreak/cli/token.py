@@ -3,7 +3,7 @@
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -15,7 +15,7 @@ from daybreak.domain.errors import OperatorError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from daybreak.domain.identity import ApiToken
+    from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
 
 app = App(name="token", help="Manage API tokens.", help_epilogue=examples_of("token"))
 
@@ -27,6 +27,13 @@ def create(
     account: Annotated[str, Parameter(help="client_id of the account that it gives access to.")],
     name: Annotated[str, Parameter(help="Name of the token.")] = "created by the operator",
     expires: Annotated[str | None, Parameter(help="Lifetime, such as 90d. Default: no expiry.")] = None,
+    serve_gzip_as: Annotated[
+        Literal["file", "encoding"] | None,
+        Parameter(
+            help='How its links send gzip files: "encoding" sends the text, compressed in transfer, to a program that '
+            "does not decompress files. Default: files.serve_gzip_as."
+        ),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Create an API token and print it. It cannot be shown again."""
@@ -46,21 +53,15 @@ def create(
         granted = accounts.get(account.lower())
         if granted is None:
             raise OperatorError(f"{seat} has no access to the account {account}. See `daybreakd directory export`.")
-        missing = [
-            text
-            for text, satisfied in (
-                ("the account is inactive", granted.account.active),
-                ("API tokens are disabled for the account (api_tokens_enabled)", granted.account.api_tokens_enabled),
-                ("the seat lacks data_export on it", granted.grant.data_export),
-                ("the seat lacks async_rest_api on it", granted.grant.async_rest_api),
-                ("the seat is disabled", not owner.disabled),
-            )
-            if not satisfied
-        ]
-        if missing:
-            raise OperatorError(f"The token would not work: {'; '.join(missing)}.")
+        _require_usable(granted, owner)
         created = api_tokens.new_token(
-            owner, granted.account.client_id, now=now, random=os.urandom, name=name, expires_at=expires_at
+            owner,
+            granted.account.client_id,
+            now=now,
+            random=os.urandom,
+            name=name,
+            expires_at=expires_at,
+            serve_gzip_as=serve_gzip_as,
         )
         state.write(lambda stores: api_tokens.add_by_operator(stores, created.token, now, actor="operator"))
     print_note(f"{created.token.token_id} for {granted.account.name}. You won't be able to see the token again:")
@@ -141,6 +142,23 @@ def revoke(
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
 
 
+def _require_usable(granted: "GrantedAccount", owner: "Seat") -> None:
+    """Raise OperatorError, with every reason, if a token of the seat on the account would be refused."""
+    missing = [
+        text
+        for text, satisfied in (
+            ("the account is inactive", granted.account.active),
+            ("API tokens are disabled for the account (api_tokens_enabled)", granted.account.api_tokens_enabled),
+            ("the seat lacks data_export on it", granted.grant.data_export),
+            ("the seat lacks async_rest_api on it", granted.grant.async_rest_api),
+            ("the seat is disabled", not owner.disabled),
+        )
+        if not satisfied
+    ]
+    if missing:
+        raise OperatorError(f"The token would not work: {'; '.join(missing)}.")
+
+
 def _expiring(tokens: "list[ApiToken]", now: "datetime", until: "datetime") -> "list[ApiToken]":
     """Return the live tokens that expire by that instant, soonest first."""
     dated = [
@@ -169,6 +187,7 @@ def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
         "expires_at": token.expires_at,
         "revoked_at": token.revoked_at,
         "revoke_reason": token.revoke_reason,
+        "serve_gzip_as": token.serve_gzip_as,
     }
 
 

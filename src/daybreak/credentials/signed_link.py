@@ -1,9 +1,10 @@
 """Signed download links.
 
-`{base_url}/download/v1/links/{client_id}/{snapshot_id}/{file}?expires&nonce&subject&kid&signature`
+`{base_url}/download/v1/links/{client_id}/{snapshot_id}/{file}?expires&nonce&subject&kid&signature&name={file}`
 
-The signature does not cover the format, so a client may replace `csv` by `json` to get the JSON file. Generated values
-are hex or decimal digits, which such a replacement cannot change.
+This module creates and verifies the parameters before `name`. The signature does not cover the format, so a client may
+replace `csv` by `json` to get the JSON file. Generated values are hex or decimal digits, which such a replacement
+cannot change.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ ROLES = ("owner", "admin", "analyst")
 _MANAGING_ROLES = frozenset({"owner", "admin"})
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
 
+ServeGzipAs = Literal["file", "encoding"]
+"""How a gzip file is sent: as the file, or as its text with `Content-Encoding: gzip`."""
 SecondFactorPolicy = Literal["account", "always"]
 """Whether a session needs a second factor on accounts that require one, or on every account."""
 
@@ -205,7 +207,10 @@ class ResolvedSession(msgspec.Struct, frozen=True):
 
 
 class ApiToken(msgspec.Struct, frozen=True):
-    """A stored API token. `digest` is the SHA-256 of its secret in hex; the secret is not stored."""
+    """A stored API token. `digest` is the SHA-256 of its secret in hex; the secret is not stored.
+
+    `serve_gzip_as` is how links of the token send gzip files, None for the setting `files.serve_gzip_as`.
+    """
 
     token_id: str
     digest: str
@@ -219,6 +224,7 @@ class ApiToken(msgspec.Struct, frozen=True):
     revoked_at: datetime | None = None
     revoke_reason: str | None = None
     created_by_email: str = ""
+    serve_gzip_as: ServeGzipAs | None = None
 
 
 class ResolvedToken(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from daybreak.catalogue.formats import DEFAULT_FORMATS
-from daybreak.domain.identity import SecondFactorPolicy
+from daybreak.domain.identity import SecondFactorPolicy, ServeGzipAs
 from daybreak.settings.origin import current_origin
 from daybreak.settings.text_forms import InvalidValue, Rate
 from daybreak.settings.types import (
@@ -116,7 +116,7 @@ class FilesSettings(Section):
         description="A folder, or `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Credentials for "
         "a bucket come from the environment.",
     )
-    serve_gzip_as: Literal["file", "encoding"] = Field(
+    serve_gzip_as: ServeGzipAs = Field(
         default="file",
         description='"file": every client gets the gzip file. "encoding": a client that accepts gzip gets the text, '
         "compressed in transfer, for consumers that do not decompress files. In a bucket, it applies to files that "

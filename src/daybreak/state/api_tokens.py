@@ -52,6 +52,7 @@ class SqlApiTokens:
                 revoked_at=token.revoked_at,
                 revoke_reason=token.revoke_reason,
                 created_by_email=token.created_by_email,
+                serve_gzip_as=token.serve_gzip_as,
             )
         )
 

@@ -141,6 +141,8 @@ api_tokens = sa.Table(
     sa.Column("revoked_at", Instant),
     sa.Column("revoke_reason", sa.Text),
     sa.Column("created_by_email", sa.Text, nullable=False),
+    # NULL: the setting files.serve_gzip_as.
+    sa.Column("serve_gzip_as", sa.Text),
 )
 
 throttle = sa.Table(

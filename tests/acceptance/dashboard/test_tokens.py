@@ -67,6 +67,20 @@ def test_token_is_shown_once_and_can_be_revoked(
         urllib.request.urlopen(request, timeout=60)
 
 
+def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    page.get_by_label("Name").fill(unique("Parsons"))
+    page.get_by_label("Files").select_option("Text, compressed in transfer")
+    page.get_by_role("button", name="Create token").click()
+    secret = page.locator("#token-value").inner_text().strip()
+    address = re.search(r"http://\S+", page.locator("#token-curl").inner_text())
+    assert address is not None
+    headers = {"Authorization": f"Bearer {secret}", "Accept-Encoding": "gzip"}
+    with urllib.request.urlopen(urllib.request.Request(address[0], headers=headers), timeout=90) as found:
+        assert found.headers["Content-Encoding"] == "gzip"
+
+
 def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
     twice, again = unique("Twice"), unique("Sent again")

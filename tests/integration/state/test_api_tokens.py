@@ -12,7 +12,7 @@ from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
 
-TOKEN = token(1, SEAT.seat_id, ANN.client_id, expires_at=NOW + 60 * MINUTE)
+TOKEN = token(1, SEAT.seat_id, ANN.client_id, expires_at=NOW + 60 * MINUTE, serve_gzip_as="encoding")
 
 
 def one_token(stores: Stores) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.authorization import readable_audit_seat, require
+from daybreak.access.authorization import readable_audit_seat, require_in_context
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
@@ -74,11 +74,11 @@ def audit_routes(services: Services) -> list[ApiRoute]:
     async def trail(request: Request) -> Response:
         principal = await principal_of(request, services)
         client_id = request.path_params["client_id"].lower()
-        require(principal, "read_audit", client_id)
+        await require_in_context(services.state, principal, "read_audit", client_id)
         query = AuditQuery(
             client_id=client_id,
             seat_id=readable_audit_seat(principal),
-            action=ACTION.read(request) or None,
+            action=_read(request, ACTION) or None,
             since=_instant(request, SINCE),
             until=_instant(request, UNTIL),
             limit=_PAGE_SIZE,
@@ -137,15 +137,24 @@ def _line(event: AuditEvent) -> AuditLine:
     )
 
 
-def _instant(request: Request, parameter: Parameter) -> datetime | None:
+def _read(request: Request, parameter: Parameter) -> str | None:
+    """Return the value of a parameter, None without it. Raises InvalidRequest for a NUL character."""
     text = parameter.read(request)
+    if text is not None and "\x00" in text:
+        raise InvalidRequest(f"{parameter.name} contains a NUL character.", faults=(_fault(parameter),))
+    return text
+
+
+def _instant(request: Request, parameter: Parameter) -> datetime | None:
+    text = _read(request, parameter)
     if text is None:
         return None
     try:
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidRequest(
-            f"{parameter.name} is not a valid time.",
-            faults=(FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}."),),
-        ) from None
+        raise InvalidRequest(f"{parameter.name} is not a valid time.", faults=(_fault(parameter),)) from None
+
+
+def _fault(parameter: Parameter) -> FieldFault:
+    return FieldFault(f"?{parameter.name}", f"Write it as {parameter.example}.")

@@ -15,7 +15,7 @@ from daybreak.web.services import Services
 
 _MAX_CREDENTIAL_CHARACTERS = 4096
 _SESSION_PROBLEMS = ("missing_token", "invalid_token", "token_expired", "session_ended", "state_unavailable", "busy")
-# The codes that the functions of this module raise.
+# The codes that the functions of this module raise, and those of the account in the path.
 PENDING_LOGIN = Credential(("pending_login",), _SESSION_PROBLEMS)
 SESSION = Credential(("session",), (*_SESSION_PROBLEMS, "session_required", "second_factor_required"))
 SESSION_OR_API_TOKEN = Credential(
@@ -25,6 +25,7 @@ SESSION_OR_API_TOKEN = Credential(
         "token_revoked",
         "second_factor_required",
         "not_your_account",
+        "wrong_context",
         "account_inactive",
         "data_export_required",
         "async_rest_api_required",

@@ -17,7 +17,7 @@ CONTENT_SHA256 = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c7
 LINK = (
     f"https://export.example.org/download/v1/links/{CLIENT_ID}/{SNAPSHOT_ID}/campaigns.csv.gz"
     "?expires=1795509900&nonce=8d1f0c27a95be364&subject=1a2b6f1d453c84e7a9f026d41c8e7b935&kid=5c90e1ab"
-    "&signature=3b1f...c07e"
+    "&signature=3b1f...c07e&name=campaigns.csv.gz"
 )
 DELTA_LINK = LINK.replace("campaigns.csv.gz", "members.delta.csv.gz")
 SESSION_JWT = "eyJ0eXAiOiJzZXNzaW9uK2p3dCIs..."

@@ -74,7 +74,7 @@ class _LinkEndpoint:
             opened.named.format,
             accept=request.headers.getlist("accept"),
             accept_encoding=request.headers.getlist("accept-encoding"),
-            serve_gzip_as=self._services.settings.files.serve_gzip_as,
+            serve_gzip_as=opened.serve_gzip_as or self._services.settings.files.serve_gzip_as,
         )
         try:
             return await self._respond(request, opened, representation)

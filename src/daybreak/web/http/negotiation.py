@@ -14,8 +14,7 @@ import msgspec
 
 from daybreak.catalogue.formats import Format
 from daybreak.catalogue.resources import Resource
-
-ServeGzipAs = Literal["file", "encoding"]
+from daybreak.domain.identity import ServeGzipAs
 
 
 class Representation(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "invalid_reset_link": (401, "Link expired or used"),
     "passkey_cloned": (401, "Passkey possibly copied"),
     "not_your_account": (403, "No access to this account"),
+    "wrong_context": (403, "Token of another account"),
     "account_inactive": (403, "Account inactive"),
     "password_login_disabled": (403, "Password login disabled"),
     "sign_in_refused": (403, "Sign-in refused"),

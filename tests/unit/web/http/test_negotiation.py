@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from daybreak.catalogue.formats import FORMATS, format_named
 from daybreak.catalogue.resources import resource_named
+from daybreak.domain.identity import ServeGzipAs
 from daybreak.filestore.object_sink import stored_headers
 from daybreak.web.http.negotiation import (
     Representation,
-    ServeGzipAs,
     accepts_gzip,
     choose,
     stored_representation,

@@ -51,9 +51,10 @@ def test_target_must_be_a_path(changes: dict[str, str]) -> None:
     assert refusal(**changes) == "400 invalid_request"
 
 
-def test_nul_in_the_url_is_not_found() -> None:
+def test_nul_in_the_url_is_refused() -> None:
     assert refusal(path="/a\x00") == "404 not_found"
     assert refusal(query_string=b"a=%00") == "404 not_found"
+    assert refusal(path="/download/v1/audit/a", query_string=b"a=%00") == "", "the audit trail checks its query"
 
 
 def test_large_head_is_refused() -> None:

@@ -19,7 +19,14 @@ from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.password_prompt.handlers import redirect_to_password_prompt
 from daybreak.web.dashboard.rendering import redirect
-from daybreak.web.dashboard.tokens.view import DEFAULT_EXPIRY, EXPIRIES, created_context, token_rows, token_view
+from daybreak.web.dashboard.tokens.view import (
+    DEFAULT_EXPIRY,
+    DELIVERIES,
+    EXPIRIES,
+    created_context,
+    token_rows,
+    token_view,
+)
 
 _PATH = "settings/tokens"
 _MAXIMUM_NAME_LENGTH = 100
@@ -44,6 +51,7 @@ async def show_new_token_form(page: PageRequest) -> Response:
     values = {
         "name": parameters.get("name", "")[:_MAXIMUM_NAME_LENGTH],
         "expiry": parameters.get("expiry", DEFAULT_EXPIRY),
+        "delivery": parameters.get("delivery", ""),
     }
     return _prompt_if_needed(page, values) or _form_page(page, values)
 
@@ -51,16 +59,23 @@ async def show_new_token_form(page: PageRequest) -> Response:
 async def create_token(page: PageRequest) -> Response:
     """Create a token and show it once."""
     form = await read_page_form(page)
-    values = {"name": form.get("name", "")[:_MAXIMUM_NAME_LENGTH], "expiry": form.get("expiry", "")}
+    values = {
+        "name": form.get("name", "")[:_MAXIMUM_NAME_LENGTH],
+        "expiry": form.get("expiry", ""),
+        "delivery": form.get("delivery", ""),
+    }
     prompt = _prompt_if_needed(page, values)
     if prompt is not None:
         return prompt
     if values["expiry"] not in EXPIRIES:
         return _form_page(page, values, invalid_field("expiry", "Choose an option from the list."))
+    if values["delivery"] not in DELIVERIES:
+        return _form_page(page, values, invalid_field("delivery", "Choose an option from the list."))
     form_id = form.get("form_id", "")
     if not await claim_form(page, form_id):
         return redirect(page.dashboard, page.path(f"{_PATH}?done=token-exists"))
     _, lifetime = EXPIRIES[values["expiry"]]
+    _, serve_gzip_as = DELIVERIES[values["delivery"]]
     try:
         created = await api_tokens.create(
             page.dashboard.services.access,
@@ -68,6 +83,7 @@ async def create_token(page: PageRequest) -> Response:
             name=values["name"],
             expires_at=page.now + lifetime if lifetime is not None else None,
             caller=page.caller,
+            serve_gzip_as=serve_gzip_as,
         )
     except (InvalidRequest, Conflict) as error:
         await release_form(page, form_id)
@@ -104,6 +120,7 @@ def _form_page(page: PageRequest, values: Mapping[str, str], outcome: PageOutcom
     context: dict[str, object] = {
         "values": values,
         "expiries": [(key, label) for key, (label, _) in EXPIRIES.items()],
+        "deliveries": [(key, label) for key, (label, _) in DELIVERIES.items()],
         "form_id": new_form_id(page),
     }
     return render_page(page, "tokens/new.html", "tokens", context, outcome)

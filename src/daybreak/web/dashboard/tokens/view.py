@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from daybreak.access.api_tokens import NewToken
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
-from daybreak.domain.identity import ApiToken
+from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.web.dashboard.files.view import curl_command
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.http.curl import HEADER_FILE, save_token_command
@@ -22,6 +22,13 @@ EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {
     "never": ("Never", None),
 }
 """Label and lifetime of each choice of the expiry menu."""
+
+DELIVERIES: Mapping[str, tuple[str, ServeGzipAs | None]] = {
+    "": ("Default of this service", None),
+    "file": ("gzip files", "file"),
+    "encoding": ("Text, compressed in transfer", "encoding"),
+}
+"""Label and value of each choice of the delivery menu."""
 
 _EXAMPLE_RESOURCE = "campaigns"
 
