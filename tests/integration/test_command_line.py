@@ -423,6 +423,13 @@ def test_doctor_reports_faults(
     assert [line.split()[1].rstrip(":") for line in faults] == ["addresses", "keyring", "source"]
     assert "chmod 600" in faulty
     assert "does not exist. Set it to a DuckDB file" in faulty
+    monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
+    monkeypatch.setenv("DAYBREAK_BASE_URL", "http://localhost:9999")
+    assert "the service listens on 127.0.0.1:8400, so links lead nowhere" in command("doctor", code=1)
+    for name, value in (("DAYBREAK_TRUSTED_PROXIES", "127.0.0.1"), ("DAYBREAK_LISTEN", f"unix:{folder}/socket")):
+        with pytest.MonkeyPatch.context() as behind_a_proxy:
+            behind_a_proxy.setenv(name, value)
+            assert "ok    addresses:" in command("doctor")
 
 
 def test_libraries_print_nothing_at_exit(installation: tuple[Path, DemoDirectory]) -> None:

@@ -189,7 +189,7 @@ def _member_term_accepts(facts: _Facts) -> Iterable[Cells]:
             row["leader_id"],
             row["term_id"],
             None if row["member_id"] in facts.deleted else row["member_email"],
-            row["member_country_code"],
+            None if row["member_id"] in facts.deleted else row["member_country_code"],
             row["was_checked"],
             row["was_pre_checked"],
             row["accepted_at"],

@@ -219,7 +219,7 @@ RESOURCES: tuple[Resource, ...] = (
             ("LEADER_ID", "uuid", "The Leader it belongs to."),
             ("TERM_ID", "uuid", "The terms."),
             ("MEMBER_EMAIL", "text?", "Email address at that time. NULL when deleted."),
-            ("MEMBER_COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2."),
+            ("MEMBER_COUNTRY_CODE", "text?", "ISO 3166-1 alpha-2. NULL when deleted."),
             ("WAS_CHECKED", "boolean", "Whether the box was checked when the form was sent."),
             ("WAS_PRE_CHECKED", "boolean", "Whether the box was checked when the form was shown."),
             ("ACCEPTED_AT", "timestamp", "When the terms were accepted."),

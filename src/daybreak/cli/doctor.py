@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # This version was not released before; an earlier clock is wrong.
 _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
 _MIN_FREE_BYTES = 1_000_000_000
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
@@ -65,12 +66,27 @@ def _print_check_json(check: str, text: str, passed: bool) -> None:
 
 def _addresses(settings: "Settings") -> str:
     parts = urlsplit(settings.base_url)
-    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise OperatorError(
             "base_url is plain HTTP on a public host: passwords and tokens are sent unencrypted. Put a proxy with a "
             "certificate in front, set base_url to https://... and require_https to true."
         )
+    if _leads_elsewhere(settings):
+        raise OperatorError(
+            f"base_url is {settings.base_url}, but the service listens on {settings.listen}, so links lead nowhere. "
+            "Set base_url to the address in listen. If a proxy on this machine listens on that port, add it to "
+            "trusted_proxies."
+        )
     return f"{settings.base_url}, listening on {settings.listen}"
+
+
+def _leads_elsewhere(settings: "Settings") -> bool:
+    """Return whether base_url is a port of this machine that neither the service nor a known proxy listens on."""
+    parts = urlsplit(settings.base_url)
+    if parts.hostname not in _LOOPBACK or settings.trusted_proxies or settings.listen.startswith("unix:"):
+        return False
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return not settings.listen.endswith(f":{port}")
 
 
 def _keyring(settings: "Settings") -> str:

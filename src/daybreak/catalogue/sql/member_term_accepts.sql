@@ -20,7 +20,7 @@ SELECT
     a.leader_id AS "LEADER_ID",
     a.term_id AS "TERM_ID",
     CASE WHEN deleted.member_id IS NULL THEN a.member_email END AS "MEMBER_EMAIL",
-    a.member_country_code AS "MEMBER_COUNTRY_CODE",
+    CASE WHEN deleted.member_id IS NULL THEN a.member_country_code END AS "MEMBER_COUNTRY_CODE",
     a.was_checked AS "WAS_CHECKED",
     a.was_pre_checked AS "WAS_PRE_CHECKED",
     a.accepted_at AS "ACCEPTED_AT",
