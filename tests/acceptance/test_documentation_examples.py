@@ -8,6 +8,7 @@ by those of the demo.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -21,13 +22,15 @@ import pytest
 from daybreak.settings.reference import setting_rows
 from tests.acceptance.recorded_arguments import record_arguments
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.presence import absent
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240
 ACCOUNT = "7d909222-adf5-4547-93e0-e8f60c50f980"
-RUN = {"sh", "python"}
+RUN = {"sh", "python", "r"}
+INTERPRETERS = {"python": "python -", "r": "Rscript -"}
 SHOWN = {"caddyfile", "crontab", "html", "ini", "json", "nginx", "sql", "text", "toml", "yaml"}
 # Output that the text or a comment of a page describes, and that its blocks must print.
 PRINTED = {
@@ -98,7 +101,8 @@ def script_of(page: Path) -> str:
     parts = ["set -eu"]
     for block in runs(page):
         parts.append(f"echo 'running {block.place}' >&2")
-        parts.append(block.text if block.language == "sh" else f"python - <<'END_OF_BLOCK'\n{block.text}\nEND_OF_BLOCK")
+        program = INTERPRETERS.get(block.language)
+        parts.append(f"{program} <<'END_OF_BLOCK'\n{block.text}\nEND_OF_BLOCK" if program else block.text)
     return "\n".join(parts) + "\n"
 
 
@@ -121,6 +125,8 @@ def new_token(demo: Demo, environment: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=lambda page: str(page.relative_to(ROOT)))
 def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
+    if any(block.language == "r" for block in runs(page)) and shutil.which("Rscript") is None:
+        absent("R", "apt-get install r-base-core")
     database = postgresql_server.fresh_database()
     programs = [Path(sys.executable).parent, postgresql_server.binaries]
     path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlglot
 
 from daybreak.settings.reference import known_settings
 from daybreak.settings.text_forms import Rate
@@ -21,6 +22,12 @@ MAX_PARAGRAPH = 480
 MAX_CELL = 420
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 IMAGE = re.compile(r'(?:src|srcset)="([^"]+)"')
+
+
+def test_sql_for_snowflake_parses() -> None:
+    text = (DOCS / "how-to" / "load-into-snowflake.md").read_text("utf-8")
+    statements = [sqlglot.parse(block, read="snowflake") for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)]
+    assert [len(each) for each in statements] == [2, 5]
 
 
 def name_of(path: Path) -> str:
