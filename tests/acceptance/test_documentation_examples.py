@@ -41,6 +41,7 @@ PRINTED = {
         "204\n",
         "session_ended",
     ],
+    "docs/how-to/delta-sharing.md": [" member_communities\n", "live "],
     "docs/how-to/load-into-postgresql.md": ["opted_out"],
     "docs/tutorial/first-files.md": [
         "exports/members.csv.gz",
@@ -111,7 +112,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     folder, port = tmp_path_factory.mktemp("documentation") / "demo", free_port()
     sizes = ["--leaders", "9", "--members", "600", "--messages", "2000"]
     command = [sys.executable, "-m", "daybreak.cli.main", "demo", str(folder), *sizes, "--port", str(port)]
-    with running(command, environment={"PYTHONUNBUFFERED": "1"}) as program:
+    environment = {
+        "PYTHONUNBUFFERED": "1",
+        "DAYBREAK_SHARING__ENABLED": "true",
+        "DAYBREAK_SNAPSHOT__FORMATS": "csv,json,parquet",
+    }
+    with running(command, environment=environment) as program:
         program.wait_for_log("Daybreak is running", PATIENCE_SECONDS)
         yield Demo(f"http://127.0.0.1:{port}", folder)
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -236,8 +235,6 @@ def _duckdb_count(file: Path) -> int:
 def _as_json(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if isinstance(value, uuid.UUID):
-        return str(value)
     return value.isoformat() if isinstance(value, date) else value
 
 

@@ -12,6 +12,7 @@ import tempfile
 import zlib
 from contextlib import closing
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,12 @@ def record() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         resources = golden_digests(make_golden_platform(folder), folder / "spill")
-    recorded = {"duckdb": duckdb.__version__, "compressor": compressor_digest(), "resources": resources}
+    recorded = {
+        "duckdb": duckdb.__version__,
+        "arro3": version("arro3-io"),
+        "compressor": compressor_digest(),
+        "resources": resources,
+    }
     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", "utf-8")
 
 

@@ -137,11 +137,32 @@ class TableVersion:
     not_before: datetime | None = None
 
 
+class PublicationState(StrEnum):
+    """What the users of an account see of the publication.
+
+    `late` files are being built or have not been started. `first_run` and `unpublished` have no files yet.
+    """
+
+    FRESH = "fresh"
+    LATE = "late"
+    FAILED = "failed"
+    HELD = "held"
+    FIRST_RUN = "first_run"
+    UNPUBLISHED = "unpublished"
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How fresh the published files are. `late`: the last publication is overdue, for `reason`."""
+    """How fresh the published files are. `late`: the last publication is overdue, for `reason`.
+
+    `late_since` is the first publication that was missed. `next_attempt_at` is when a failed day is built again, None
+    if the attempt is due or none follows.
+    """
 
     snapshot: Snapshot | None
     next_expected_at: datetime
     late: bool
     reason: str | None = None
+    state: PublicationState = PublicationState.FRESH
+    late_since: datetime | None = None
+    next_attempt_at: datetime | None = None

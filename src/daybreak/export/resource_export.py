@@ -18,7 +18,7 @@ from daybreak.export.gzip_member import codec_named
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import LeaderRows, read_leader_rows
-from daybreak.export.parquet_files import PARQUET, ParquetFiles
+from daybreak.export.parquet_files import PARQUET, PARQUET_VERSION, ParquetFiles
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
 from daybreak.export.text_formats import TextFormat, line_kinds, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
@@ -56,7 +56,8 @@ def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer
 
 def encoding_of(job: ExportJob) -> str:
     """Return the settings that affect the bytes of a Leader's files. They are part of the fingerprint."""
-    return f"{job.compression} {','.join(job.formats)}"
+    formats = ",".join(job.formats).replace(PARQUET, f"{PARQUET}{PARQUET_VERSION}")
+    return f"{job.compression} {formats}"
 
 
 def resource_report(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from datetime import time as time_of_day
 
-from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
 from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
@@ -27,6 +27,7 @@ from daybreak.snapshots.timings import RunTimings
 GRACE = timedelta(seconds=60)
 _RECENT_RUNS = 5
 _DAY = timedelta(days=1)
+_UNFINISHED = frozenset({SnapshotState.FAILED, SnapshotState.BUILDING})
 _CLOCK_BEHIND = "The clock is behind the published snapshot. An operator must check the clock."
 
 
@@ -62,13 +63,22 @@ def assess_freshness(
         return Freshness(snapshot=current, next_expected_at=coming, late=False)
     # The next day's run does not publish this day's files, which may be held or have failed.
     running = next((each for each in history if each.is_running(now) and each.day in {due_day, None}), None)
+    state = _state(current, run, running, late=now > due + GRACE)
     expected = expected_end(running, now) if running else None
     if expected is None:
         expected = _usual_end(running or run, current, history, now)
     if now <= due + GRACE:
-        return Freshness(snapshot=current, next_expected_at=expected or due + GRACE, late=False)
+        return Freshness(snapshot=current, next_expected_at=expected or due + GRACE, late=False, state=state)
     reason = _CLOCK_BEHIND if clock_behind and running is None and not _is_held(run) else _reason(current, run, running)
-    return Freshness(snapshot=current, next_expected_at=expected or coming, late=True, reason=reason)
+    return Freshness(
+        snapshot=current,
+        next_expected_at=expected or coming,
+        late=True,
+        reason=reason,
+        state=state,
+        late_since=_late_since(current, due, publish_at),
+        next_attempt_at=_next_attempt(run, history, now) if state is PublicationState.FAILED else None,
+    )
 
 
 def is_on_schedule(expected_at: datetime, publish_at: time_of_day) -> bool:
@@ -86,6 +96,31 @@ def expected_end(running: Snapshot, now: datetime) -> datetime | None:
     except ValueError:
         return None
     return end if end.tzinfo is not None and end > now else None
+
+
+def _state(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None, *, late: bool) -> PublicationState:
+    if running is not None and current is None:
+        return PublicationState.FIRST_RUN
+    if late and running is None and _is_held(run):
+        return PublicationState.HELD
+    if late and running is None and run is not None and run.state in _UNFINISHED:
+        return PublicationState.FAILED
+    if current is None:
+        return PublicationState.UNPUBLISHED
+    return PublicationState.LATE if late else PublicationState.FRESH
+
+
+def _late_since(current: Snapshot | None, due: datetime, publish_at: time_of_day) -> datetime:
+    """Return the first publication that was missed: the one after the published snapshot, or the last one."""
+    if current is None or current.published_at is None:
+        return due
+    return min(next_publication(current.published_at, publish_at), due)
+
+
+def _next_attempt(run: Snapshot | None, history: Sequence[Snapshot], now: datetime) -> datetime | None:
+    """Return when a failed day is built again, None if that is due already."""
+    start = next_attempt(run.day, history, RunTimings()) if run is not None and run.day is not None else None
+    return start if start is not None and start > now else None
 
 
 def _is_held(run: Snapshot | None) -> bool:
@@ -106,12 +141,12 @@ def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | 
         done = f" ({format_share(share)} done)" if isinstance(share, float) else ""
         return f"Today's files are still being built{done}."
     if run is None and current is None:
-        return "No files have been built yet."
+        return "The first run has not started."
     if run is None:
         return "The run for today's files has not started. It starts as soon as possible."
     if _is_held(run):
         return "Today's files are held until an operator reviews them."
-    if run.state in {SnapshotState.FAILED, SnapshotState.BUILDING}:
+    if run.state in _UNFINISHED:
         return "Today's files failed to build. Another attempt follows."
     if run.state is SnapshotState.DISCARDED:
         return "Today's files were discarded by an operator."
@@ -130,7 +165,5 @@ def _usual_end(
     if run.is_running(now):
         end = run.started_at + duration
         return end if end > now else None
-    if run.state is not SnapshotState.FAILED or run.day is None:
-        return None
-    start = next_attempt(run.day, history, RunTimings())
-    return start + duration if start is not None and start > now else None
+    start = _next_attempt(run, history, now) if run.state is SnapshotState.FAILED else None
+    return start + duration if start is not None else None

@@ -14,6 +14,7 @@ from daybreak_client.command.help_text import epilogue
 from daybreak_client.command.login import login, logout
 from daybreak_client.command.output import print_note
 from daybreak_client.command.schema import schema
+from daybreak_client.command.share_profile import share_profile
 from daybreak_client.command.sync import sync
 from daybreak_client.errors import ClientError
 
@@ -34,7 +35,8 @@ def make_app() -> App:
         print_error=False,
         result_action="return_value",
     )
-    for verb in (login, logout, accounts, use, profiles, files, fetch, sync, link, schema, completion):
+    verbs = (login, logout, accounts, use, profiles, files, fetch, sync, link, schema, share_profile, completion)
+    for verb in verbs:
         app.command(verb, help_epilogue="")
     return app
 

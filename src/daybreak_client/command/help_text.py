@@ -13,6 +13,7 @@ EXAMPLES = (
     ("Prove that the tables equal the published files", "daybreak sync duckdb:///exports.duckdb --verify"),
     ("Print a link for another program", "daybreak link members"),
     ("Print SQL that creates tables for the files", "daybreak schema --ddl postgresql"),
+    ("Write a profile for Delta Sharing clients, with the API token in use", "daybreak share-profile daybreak.share"),
     ("Sign in to a second service, and use it", "daybreak login https://eu.example.org --profile eu"),
     ("", "daybreak fetch exports-eu --profile eu"),
 )

@@ -77,7 +77,7 @@ def download_progress(*, quiet: bool = False) -> Iterator[ProgressCallback]:
         def show(file: PublishedFile, size_bytes: int) -> None:
             if file not in tasks:
                 tasks[file] = bars.add_task(file.name, total=file.size_bytes)
-            bars.update(tasks[file], completed=size_bytes)
+            bars.update(tasks[file], completed=size_bytes, visible=size_bytes < file.size_bytes)
 
         yield show
 

@@ -196,7 +196,7 @@ class SyncRun:
             if table.name not in self.without_key:
                 database.add_key(table)
         elif step.action == DELTA:
-            self.callbacks.on_step(f"Applying {len(step.deltas)} deltas to {step.resource}")
+            self.callbacks.on_step(f"Applying changes to {step.resource}")
             for delta in step.deltas:
                 if delta.file is None:
                     continue

@@ -4,6 +4,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from playwright.sync_api import Page, expect
 from daybreak.credentials import keyring
 from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
+from tests.acceptance.dashboard.axe import WIDE
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
 from tests.parts.mail_server import MailServer, mail_server
@@ -55,9 +57,18 @@ class Service:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
     """The service with sample data."""
-    folder, port = tmp_path_factory.mktemp("sample"), free_port()
+    with served_sample(tmp_path_factory.mktemp("sample"), project_folder) as running_service:
+        yield running_service
+
+
+@contextmanager
+def served_sample(
+    folder: Path, project_folder: Path, *, members: int = 400, days: int = 3, days_late: int = 0
+) -> Iterator[Service]:
+    """Serve sample data in the folder. The last publication was due eight hours ago."""
+    port = free_port()
     hour = (datetime.now(UTC).hour - 8) % 24
-    arguments = [str(folder), str(port), str(hour), "400", "3"]
+    arguments = [str(folder), str(port), str(hour), str(members), str(days), str(days_late)]
     command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
     # Use the code of this checkout, even if another copy of the package is installed.
     path = os.pathsep.join([str(project_folder / "src"), str(project_folder)])
@@ -93,6 +104,18 @@ def sign_in_as(open_page: Callable[..., Page], service: Service) -> Callable[...
         page = open_page(**options)
         sign_in(page, service, email)
         page.wait_for_url("**/files")
+        return page
+
+    return open_one
+
+
+@pytest.fixture
+def open_with_axe(open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
+    """A function that opens a page with axe, without transitions so that axe measures final colors."""
+
+    def open_one() -> Page:
+        page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
+        page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
         return page
 
     return open_one

@@ -4,29 +4,18 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Response, ViewportSize, expect
+from playwright.sync_api import Page, Response, expect
 
 from daybreak.credentials import totp
 from daybreak.domain.identity import Passkey
 from daybreak.domain.snapshot import SnapshotState
+from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
 from tests.acceptance.dashboard.sample import directory, snapshots
 
 MAXIMUM_BYTES = 100_000
-VISUAL_RULES = (
-    "color-contrast",
-    "scrollable-region-focusable",
-    "target-size",
-    "link-name",
-    "button-name",
-    "link-in-text-block",
-)
-WIDE: ViewportSize = {"width": 1280, "height": 900}
-PHONE: ViewportSize = {"width": 390, "height": 844}
 ACCOUNT_PAGES = (
     "files", "files/members/preview", "insight", "activity", "accounts?q=a", "settings/tokens",
     "settings/tokens/new", "settings/security", "confirm",
@@ -47,18 +36,6 @@ def held_run(service: Service) -> Iterator[str]:
     service.state.write(lambda stores: stores.snapshots.discard(held, now, "ended"))
 
 
-@pytest.fixture
-def open_with_axe(open_page: Callable[..., Page], project_folder: Path) -> Callable[[], Page]:
-    """A function that opens a page with axe, without transitions so that axe measures final colors."""
-
-    def open_one() -> Page:
-        page = open_page(color_scheme="light", viewport=WIDE, reduced_motion="reduce")
-        page.add_init_script(path=project_folder / "tests/vendored/axe-4.14.1.min.js")
-        return page
-
-    return open_one
-
-
 def test_pages_are_accessible_and_load_nothing_external(
     open_with_axe: Callable[[], Page], service: Service, held_run: str
 ) -> None:
@@ -73,7 +50,7 @@ def test_pages_are_accessible_and_load_nothing_external(
 
     page.on("response", record)
     page.goto(f"{service.base}/dashboard/sign-in")
-    violations = _violations(page, "sign-in")
+    violations = axe_violations(page, "sign-in")
     sign_in(page, service, directory.OPERATOR)
     page.wait_for_url("**/files")
     addresses = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
@@ -89,7 +66,7 @@ def test_pages_are_accessible_and_load_nothing_external(
             "() => document.querySelectorAll('.switcher, .resource:first-child details, .docs details')"
             ".forEach(part => { part.open = true; })"
         )
-        violations += _violations(page, address)
+        violations += axe_violations(page, address)
         weight = sum(_response_bytes(response) for response in loaded)
         assert weight < MAXIMUM_BYTES, f"{address}: {weight} bytes"
         assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}
@@ -101,20 +78,20 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     service.reset_seat(directory.NEWCOMER)
     sign_in(page, service, directory.NEWCOMER)
     expect(page.get_by_role("heading", name="Set up second factor")).to_be_visible()
-    violations = _violations(page, "enrolment")
+    violations = axe_violations(page, "enrolment")
     manual_key = page.locator("#manual-key").inner_text()
     page.get_by_label("Six-digit code").fill(totp.code_at(directory.seed_of(manual_key), int(time.time()) // 30))
     page.get_by_role("button", name="Confirm").click()
     expect(page.get_by_role("heading", name="Save your recovery codes")).to_be_visible()
-    violations += _violations(page, "recovery codes")
+    violations += axe_violations(page, "recovery codes")
 
     pending = open_with_axe()
     sign_in(pending, service, directory.CAREFUL)
     expect(pending.get_by_role("heading", name="Enter your code")).to_be_visible()
-    violations += _violations(pending, "second factor")
+    violations += axe_violations(pending, "second factor")
     pending.get_by_role("link", name="Use recovery code").click()
     expect(pending.get_by_label("Recovery code")).to_be_visible()
-    violations += _violations(pending, "recovery code")
+    violations += axe_violations(pending, "recovery code")
 
     owner = open_with_axe()
     sign_in(owner, service, directory.OWNER)
@@ -124,11 +101,11 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     owner.get_by_label("Name").fill(name)
     owner.get_by_role("button", name="Create token").click()
     expect(owner.locator("#token-value")).to_contain_text("service_api_")
-    violations += _violations(owner, "token created")
+    violations += axe_violations(owner, "token created")
     owner.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
     owner.get_by_role("link", name=f"Revoke {name}").click()
     expect(owner.get_by_role("button", name="Revoke token")).to_be_visible()
-    violations += _violations(owner, "revoke token")
+    violations += axe_violations(owner, "revoke token")
     assert violations == []
 
 
@@ -140,7 +117,7 @@ def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service
     page = open_with_axe()
     sign_in(page, service, directory.KEEPER)
     expect(page.get_by_role("button", name="Use a passkey")).to_be_visible()
-    violations = _violations(page, "second factor with a passkey")
+    violations = axe_violations(page, "second factor with a passkey")
     page.get_by_label("Six-digit code").fill(totp.code_at(directory.SEED, int(time.time()) // 30))
     page.get_by_role("button", name="Continue").click()
     page.wait_for_url("**/files")
@@ -152,7 +129,7 @@ def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service
     ):
         page.goto(service.account(directory.KITA, f"settings/security{path}"))
         expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
-        violations += _violations(page, title)
+        violations += axe_violations(page, title)
     assert violations == []
 
 
@@ -162,37 +139,13 @@ def test_unknown_url_links_to_dashboard_and_docs(
     page = open_with_axe()
     page.goto(f"{service.base}/dashbord/files")
     expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-    assert _violations(page, "not found") == []
+    assert axe_violations(page, "not found") == []
     page.get_by_role("link", name="API documentation").click()
     page.wait_for_url("**/docs")
     page.go_back()
     page.get_by_role("link", name="Open dashboard").click()
     page.wait_for_url("**/dashboard/sign-in*")
     ignore_failed_loads(console_messages, 404)
-
-
-def _violations(page: Page, where: str) -> list[str]:
-    """Return axe violations: all rules on a wide light page, the visual ones on a dark phone."""
-    found = _axe(page, f"{where}, light", "{resultTypes: ['violations']}")
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size(PHONE)
-    found += _axe(page, f"{where}, dark phone", f"{{resultTypes: ['violations'], runOnly: {list(VISUAL_RULES)}}}")
-    overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
-    assert overflow <= 0, f"{where} overflows a phone by {overflow} px"
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(WIDE)
-    return found
-
-
-def _axe(page: Page, where: str, options: str) -> list[str]:
-    violations: list[dict[str, Any]] = page.evaluate(
-        f"() => axe.run(document, {options}).then(done => done.violations)"
-    )
-    return [
-        f"{where}: {violation['id']}: {node['html'][:200]} {node['failureSummary']}"
-        for violation in violations
-        for node in violation["nodes"]
-    ]
 
 
 def test_first_load_is_under_100_kb(sign_in_as: Callable[..., Page], service: Service) -> None:

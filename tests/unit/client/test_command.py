@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +53,31 @@ def test_wrong_use_names_the_fix(arguments: list[str], message: str, capsys: pyt
     assert printed.out == ""
     assert message in printed.err
     assert printed.err.startswith("daybreak: ")
+
+
+def test_share_profile_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org/data/")
+    monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+    path = tmp_path / "daybreak.share"
+    path.write_text("earlier")
+    assert run(["share-profile", str(path)]) == 0
+    assert json.loads(path.read_text()) == {
+        "shareCredentialsVersion": 1,
+        "endpoint": "https://export.example.org/data/sharing/v1",
+        "bearerToken": "service_api_secret",
+    }
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["daybreak.share"]
+
+
+def test_share_profile_needs_an_api_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org")
+    monkeypatch.setenv("DAYBREAK_TOKEN", "eyJhbGciOiJ")
+    assert run(["share-profile", str(tmp_path / "daybreak.share")]) == 2
+    assert "Delta Sharing needs an API token." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_token_without_service_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import pyarrow.parquet
 import pytest
 
+from daybreak.domain.snapshot import FileStatistics
+from daybreak.export import parquet_files
 from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
 from tests.parts.export_rows import MemorySink, export_job, sample_rows
@@ -59,8 +63,8 @@ def test_columns_are_typed_and_rows_complete(tmp_path: Path, formats: tuple[str,
         assert entry.formats["parquet"].content_sha256 == entry.formats["parquet"].sha256
         columns, found = read_parquet(stored, tmp_path)
         assert columns == [
-            "MEMBER_ID UUID",
-            "LEADER_ID UUID",
+            "MEMBER_ID VARCHAR",
+            "LEADER_ID VARCHAR",
             "SUBSCRIPTION_STATE VARCHAR",
             "STATE_CHANGED_AT TIMESTAMP WITH TIME ZONE",
         ]
@@ -80,6 +84,45 @@ def test_bytes_do_not_depend_on_threads(tmp_path: Path) -> None:
     three, _ = export(tmp_path, CUSTOM, rows, ("parquet",), threads=3)
     assert one.files == three.files
     assert len(one.files) == 5
+
+
+def test_files_have_statistics_and_a_page_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_files, "_BYTES_AT_ONCE", 1 << 20)
+    count = 3000
+    rows = [
+        (
+            member(number),
+            LEADERS[0 if number < count - 5 else 1],
+            f"field {number}",
+            None if number % 3 else "x" * 2_000,
+        )
+        for number in range(count)
+    ]
+    sink, results = export(tmp_path, CUSTOM, rows, ("parquet",))
+    found = {}
+    for entry in results.entries:
+        file = pyarrow.parquet.ParquetFile(io.BytesIO(sink.files[entry.client_id, CUSTOM, "parquet"]))
+        frame = file.read().to_pandas()
+        statistics = entry.formats["parquet"].statistics
+        assert statistics == FileStatistics(len(frame), tuple(int(count) for count in frame.isna().sum()))
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        found[entry.client_id] = [group.num_rows for group in groups]
+        for group in groups:
+            first = group.column(0)
+            assert first.has_column_index
+            assert first.has_offset_index
+            assert first.statistics.min <= first.statistics.max
+            assert group.column(3).statistics.null_count is not None
+    # Row groups of wide rows are smaller.
+    assert found == {"": [], LEADERS[0]: [2048, count - 5 - 2048], LEADERS[1]: [5]}
+
+
+def test_timestamps_have_a_time_zone(tmp_path: Path) -> None:
+    rows = [(member(1), LEADERS[0], "live", datetime(2026, 1, 1))]
+    sink, _ = export(tmp_path, CHANGES, rows, ("parquet",))
+    for content in sink.files.values():
+        schema = pyarrow.parquet.read_schema(io.BytesIO(content))
+        assert [str(field.type) for field in schema] == ["string", "string", "string", "timestamp[us, tz=UTC]"]
 
 
 def test_temporary_files_are_removed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 
-from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.domain.snapshot import PublicationState, Snapshot, SnapshotState
 from daybreak.snapshots.freshness import assess_freshness
 
 FOUR = time(4)
@@ -75,6 +75,45 @@ def test_late_files_have_a_reason(state: SnapshotState, expected_reason: str) ->
     assert "secret" not in fresh.reason, "only operators see the failure"
 
 
+@pytest.mark.parametrize(
+    ("runs", "moment", "expected"),
+    [
+        ([], "03:00:00", PublicationState.FRESH),
+        ([], "05:00:00", PublicationState.LATE),
+        ([run(SnapshotState.BUILDING, TODAY, at("04:30:00"))], "05:00:00", PublicationState.LATE),
+        ([run(SnapshotState.FAILED, TODAY, at("04:30:00"))], "05:00:00", PublicationState.FAILED),
+        ([run(SnapshotState.HELD, TODAY, at("04:30:00"))], "05:00:00", PublicationState.HELD),
+        ([run(SnapshotState.HELD, TODAY, at("03:30:00"))], "03:59:00", PublicationState.FRESH),
+    ],
+)
+def test_state_depends_on_the_run_of_the_day(runs: list[Snapshot], moment: str, expected: PublicationState) -> None:
+    assert assess_freshness(YESTERDAYS, [*runs, YESTERDAYS], at(moment), FOUR).state is expected
+
+
+def test_state_without_files_depends_on_a_run() -> None:
+    assert assess_freshness(None, [], at("05:00:00"), FOUR).state is PublicationState.UNPUBLISHED
+    manual = run(SnapshotState.BUILDING, None, at("04:30:00"))
+    assert assess_freshness(None, [manual], at("05:00:00"), FOUR).state is PublicationState.FIRST_RUN
+    failed = run(SnapshotState.FAILED, TODAY, at("04:30:00"))
+    assert assess_freshness(None, [failed], at("05:00:00"), FOUR).state is PublicationState.FAILED
+
+
+def test_lateness_counts_from_the_first_missed_publication() -> None:
+    assert assess_freshness(YESTERDAYS, [YESTERDAYS], at("05:00:00"), FOUR).late_since == at("04:00:00")
+    two_days_later = at("05:00:00") + timedelta(days=2)
+    assert assess_freshness(YESTERDAYS, [YESTERDAYS], two_days_later, FOUR).late_since == at("04:00:00")
+    assert assess_freshness(TODAYS, [TODAYS], at("05:00:00"), FOUR).late_since is None
+
+
+def test_failed_day_has_its_next_attempt() -> None:
+    failed = run(
+        SnapshotState.FAILED, TODAY, at("04:06:00"), report={"code": "source_error"}, finished_at=at("04:07:00")
+    )
+    fresh = assess_freshness(YESTERDAYS, [failed, YESTERDAYS], at("04:08:00"), FOUR)
+    assert fresh.next_attempt_at == at("04:12:00")
+    assert assess_freshness(YESTERDAYS, [failed, YESTERDAYS], at("04:13:00"), FOUR).next_attempt_at is None
+
+
 def test_running_run_reports_its_share_and_end() -> None:
     progress = {"share": 0.25, "expected_end": at("05:20:00").isoformat()}
     running = run(SnapshotState.BUILDING, TODAY, at("04:55:00"), progress=progress)
@@ -131,7 +170,7 @@ def test_no_run_yet_is_a_reason() -> None:
     fresh = assess_freshness(None, [], at("12:00:00"), FOUR)
     assert fresh.late
     assert fresh.reason is not None
-    assert "No files have been built yet" in fresh.reason
+    assert "The first run has not started" in fresh.reason
 
 
 def test_newer_manual_snapshot_is_on_time() -> None:

@@ -28,6 +28,15 @@ _FILES = {
     "uplot.css": ("vendor/uplot-1.6.32.min.css", "text/css; charset=utf-8"),
 }
 
+_STATE_COLORS = {
+    "late": "#f5b301",
+    "failed": "#e5372c",
+    "held": "#8a5cd6",
+    "first_run": "#2d7fd3",
+    "unpublished": "#5d6678",
+}
+"""Badge on the icon of the browser tab by publication state; there is none for fresh files."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asset:
@@ -44,10 +53,22 @@ def load_assets() -> dict[str, Asset]:
     """Return every asset by name."""
     assets = {}
     for name, (path, media_type) in _FILES.items():
-        content = (_FOLDER / path).read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        assets[name] = Asset(name, media_type, content, gzip.compress(content, 9, mtime=0), digest)
+        assets[name] = _asset(name, media_type, (_FOLDER / path).read_bytes())
+    for state, color in _STATE_COLORS.items():
+        name = f"favicon-{state}.svg"
+        assets[name] = _asset(name, "image/svg+xml", _state_icon(assets["favicon.svg"].content, color))
     return assets
+
+
+def _asset(name: str, media_type: str, content: bytes) -> Asset:
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return Asset(name, media_type, content, gzip.compress(content, 9, mtime=0), digest)
+
+
+def _state_icon(icon: bytes, color: str) -> bytes:
+    """Return the icon with a gray sun and a badge, so that a browser tab shows the state of the publication."""
+    badge = f'<circle cx="23.5" cy="8.5" r="8" fill="{color}" stroke="#fff" stroke-width="1.5"/></svg>'
+    return icon.replace(b"#f2913d", b"#9aa3b5").replace(b"</svg>", badge.encode())
 
 
 def asset_response(assets: Mapping[str, Asset], request: Request) -> Response:

@@ -115,6 +115,11 @@ def format_ago(value: datetime | None, now: datetime) -> str:
     return f"{int(seconds // 86400)} days ago"
 
 
+def format_age(value: datetime, now: datetime) -> str:
+    """Format the age of data as `38 h old` or `2 days old`."""
+    return f"{format_ago(value, now).removesuffix(' ago')} old" if now - value >= timedelta(minutes=1) else "new"
+
+
 def format_percentage(part: float, whole: float) -> str:
     """Format a share as `12.3 %`; an en dash if the whole is 0."""
     return EN_DASH if not whole else f"{100 * part / whole:.1f} %"

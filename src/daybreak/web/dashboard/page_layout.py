@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from daybreak.web.dashboard.account_selection import default_account_id, switcher_context
 from daybreak.web.dashboard.forms import csrf_field
+from daybreak.web.dashboard.freshness.view import FreshnessView
 from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import render_template
@@ -22,7 +23,10 @@ def render_page(
     context: Mapping[str, object],
     outcome: PageOutcome = SUCCESS,
 ) -> Response:
-    """Render a page inside the layout. `section` names the navigation link to mark as current."""
+    """Render a page inside the layout. `section` names the navigation link to mark as current.
+
+    The variable `status`, if it is set, is shown as a strip above the page. `fresh` is the panel of the page.
+    """
     dashboard, client_id = page.dashboard, tab_account_id(page)
     account = next((entry.account for entry in page.accounts if entry.account.client_id == client_id), None)
 
@@ -41,11 +45,20 @@ def render_page(
         "csrf_field": lambda: csrf_field(dashboard, page.session.sid),
         "uses_charts": False,
         "uses_webhooks": dashboard.services.settings.events.webhooks,
+        "fresh": None,
+        "status": None,
         **switcher_context(page, client_id, "", section),
     }
     if outcome.flash is None:
         layout["flash"] = FLASH_MESSAGES.get(page.request.query_params.get("done", ""))
-    return render_template(dashboard, page.request, template, {**layout, **context}, outcome)
+    variables = {**layout, **context}
+    variables["alert"], variables["favicon"] = _tab_state(variables["fresh"] or variables["status"])
+    return render_template(dashboard, page.request, template, variables, outcome)
+
+
+def _tab_state(shown: object) -> tuple[str, str]:
+    """Return the word before the title and the icon of the browser tab, from the panel or the strip of the page."""
+    return (shown.alert, shown.favicon) if isinstance(shown, FreshnessView) else ("", "favicon.svg")
 
 
 def tab_account_id(page: PageRequest) -> str:

@@ -1,8 +1,9 @@
 """The service with sample data, for browser tests and screenshots.
 
-    python -m tests.acceptance.dashboard.sample.service FOLDER PORT [HOUR MEMBERS DAYS]
+    python -m tests.acceptance.dashboard.sample.service FOLDER PORT [HOUR MEMBERS DAYS [DAYS_LATE]]
 
 HOUR is the UTC hour of publication. Tests choose one that is hours away, so that no publication falls into a test.
+The last DAYS_LATE publications are missing. With 0 DAYS, nothing was ever published.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from ipaddress import ip_network
 from pathlib import Path
@@ -37,7 +38,9 @@ from tests.configured import configured
 MAIL_URL_VARIABLE = "SAMPLE_MAIL_URL"
 
 
-def create_sample(folder: Path, now: datetime, *, publish_at: time_of_day, members: int, days: int) -> None:
+def create_sample(
+    folder: Path, now: datetime, *, publish_at: time_of_day, members: int, days: int, days_late: int
+) -> None:
     """Create state database, keyring and files in the folder. `members` is the size of the largest account."""
     folder.mkdir(parents=True, exist_ok=True)
     ring = keyring.create(folder / "keyring.json", now, os.urandom)
@@ -45,7 +48,7 @@ def create_sample(folder: Path, now: datetime, *, publish_at: time_of_day, membe
     state = SqliteState(folder / "state.db")
     try:
         write_directory(state, ring, now)
-        due = publication_of(last_due(now, publish_at), publish_at)
+        due = publication_of(last_due(now, publish_at), publish_at) - timedelta(days=days_late)
         write_snapshots(state, LocalDisk(folder / "files"), due, members=members, days=days)
     finally:
         state.close()
@@ -108,10 +111,11 @@ def main() -> None:
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     folder, port = Path(sys.argv[1]), int(sys.argv[2])
-    hour, members, days = (int(value) for value in (sys.argv[3:6] or ("4", "400", "3")))
+    given, defaults = sys.argv[3:7], ("4", "400", "3", "0")
+    hour, members, days, days_late = (int(value) for value in (*given, *defaults[len(given) :]))
     publish_at = time_of_day(hour)
     if not (folder / "state.db").exists():
-        create_sample(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days)
+        create_sample(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days, days_late=days_late)
     address = TcpAddress("127.0.0.1", port)
 
     def load_app() -> Application:

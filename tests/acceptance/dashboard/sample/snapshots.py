@@ -4,7 +4,8 @@ import gzip
 import json
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from daybreak.catalogue.formats import delta_format
@@ -64,6 +65,16 @@ def add_building(state: State, now: datetime) -> tuple[str, int]:
     snapshot_id = str(uuid.uuid4())
     begun = _building(snapshot_id, now, started_at=now - timedelta(minutes=12), builder="north-2")
     run = state.write(lambda stores: stores.snapshots.begin_manual(begun, now, _LEASE_SECONDS))
+    report_progress(state, snapshot_id, run.fence, now, share=0.4)
+    return snapshot_id, run.fence
+
+
+def begin_day(state: State, day: date, now: datetime) -> tuple[str, int]:
+    """Add the run of a day that is under way, or the next attempt after a failed one; return its id and fence."""
+    snapshot_id = str(uuid.uuid4())
+    begun = replace(_building(snapshot_id, now, started_at=now - timedelta(minutes=12), builder="north-2"), day=day)
+    run = state.write(lambda stores: stores.snapshots.claim_day(begun, now, _LEASE_SECONDS))
+    assert run is not None
     report_progress(state, snapshot_id, run.fence, now, share=0.4)
     return snapshot_id, run.fence
 

@@ -15,7 +15,6 @@ from daybreak.domain.errors import FileStoreError, Forbidden, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.queries import (
     files_unavailable,
-    load_freshness,
     load_published_files,
     load_requested_delta,
     load_requested_entry,
@@ -23,6 +22,7 @@ from daybreak.web.dashboard.files.queries import (
 )
 from daybreak.web.dashboard.files.readers import first_changes, first_rows, spreadsheet_safe_csv
 from daybreak.web.dashboard.files.view import preview_context, resource_rows, snapshot_options
+from daybreak.web.dashboard.freshness.queries import load_freshness
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest

@@ -84,12 +84,6 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
     return await page.dashboard.services.state.aread(read)
 
 
-async def load_freshness(page: PageRequest) -> Freshness:
-    """Read the freshness of the published files."""
-    publish_at = page.dashboard.publish_at
-    return await page.dashboard.services.state.aread(lambda stores: freshness(stores.snapshots, page.now, publish_at))
-
-
 async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, ManifestEntry]:
     """Read the manifest entry of the resource in the path, in the snapshot that the query names.
 

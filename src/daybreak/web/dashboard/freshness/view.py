@@ -1,17 +1,33 @@
-"""Template variables of the freshness panel."""
+"""Template variables of the freshness panel, and of the strip that repeats it on other pages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from daybreak.domain.snapshot import Freshness, Snapshot
+from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot
 from daybreak.web.dashboard.formatting import (
+    format_age,
     format_countdown,
+    format_date,
     format_datetime,
+    format_duration,
     format_recent_datetime,
     format_time,
 )
+
+Fact = tuple[str, str, datetime | None]
+
+_WEEKDAYS_KNOWN_FOR = timedelta(days=6)
+_TAGS: Mapping[PublicationState, str] = {
+    PublicationState.FRESH: "Up to date",
+    PublicationState.LATE: "Late",
+    PublicationState.FAILED: "Failed",
+    PublicationState.HELD: "Held",
+    PublicationState.FIRST_RUN: "First run",
+    PublicationState.UNPUBLISHED: "Not published",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,49 +35,108 @@ class FreshnessView:
     """Content of the freshness panel.
 
     Attributes:
-        headline: Text about `as_of`, the instant that the files describe.
-        kind: Color of the state: `good`, `warn` or `bad`.
+        state: The publication state, or `earlier` for an earlier snapshot. Selects colors and icon.
+        tag: Name of the state.
+        headline: The most important sentence, about `as_of` if that is not None.
+        text: Further sentences; "" if all is well.
         facts: Label, text and instant of each further fact.
-        reason: Why files are late; "" if they are not.
     """
 
+    state: str
+    tag: str
     headline: str
     as_of: datetime | None
-    kind: str
-    state: str
-    facts: tuple[tuple[str, str, datetime | None], ...]
-    reason: str
+    text: str
+    facts: tuple[Fact, ...]
+
+    @property
+    def alert(self) -> str:
+        """Word before the page title; "" if all is well."""
+        return self.tag if self.text and self.state != "earlier" else ""
+
+    @property
+    def favicon(self) -> str:
+        """Name of the icon of the browser tab."""
+        return f"favicon-{self.state}.svg" if self.alert else "favicon.svg"
 
 
 def freshness_view(fresh: Freshness, now: datetime, *, selected: Snapshot | None = None) -> FreshnessView:
     """Describe the published snapshot, or the selected one if that is an earlier one."""
     snapshot = fresh.snapshot
-    next_at = fresh.next_expected_at
-    next_fact = ("Next", f"{format_countdown(next_at, now)} ({format_time(next_at)})", next_at)
     if selected is not None and (snapshot is None or selected.snapshot_id != snapshot.snapshot_id):
         return FreshnessView(
-            headline=f"Earlier snapshot, as of {format_datetime(selected.as_of)}",
+            state="earlier",
+            tag="Earlier snapshot",
+            headline=f"As of {format_datetime(selected.as_of)}",
             as_of=selected.as_of,
-            kind="warn",
-            state="Not the newest",
+            text="These are not the newest files.",
             facts=(("Published", format_datetime(selected.published_at), selected.published_at),),
-            reason="",
         )
-    if snapshot is None or snapshot.published_at is None:
-        return FreshnessView(
-            headline="No files published yet",
-            as_of=None,
-            kind="bad" if fresh.late else "warn",
-            state="Waiting for the first snapshot",
-            facts=(next_fact,),
-            reason=fresh.reason or "",
-        )
-    published_at = snapshot.published_at
     return FreshnessView(
-        headline=f"As of {format_recent_datetime(snapshot.as_of, now)}",
-        as_of=snapshot.as_of,
-        kind="warn" if fresh.late else "good",
-        state="Late" if fresh.late else "Up to date",
-        facts=(("Published", format_recent_datetime(published_at, now), published_at), next_fact),
-        reason=fresh.reason or "" if fresh.late else "",
+        state=fresh.state.value,
+        tag=_TAGS[fresh.state],
+        headline=_headline(fresh, now),
+        as_of=snapshot.as_of if snapshot is not None and fresh.state is PublicationState.FRESH else None,
+        text=" ".join(_sentences(fresh, now)),
+        facts=tuple(_facts(fresh, now)),
     )
+
+
+def _headline(fresh: Freshness, now: datetime) -> str:
+    match fresh.state:
+        case PublicationState.FIRST_RUN:
+            return "The first files are being built"
+        case PublicationState.UNPUBLISHED:
+            return "No files published yet"
+        case PublicationState.FAILED:
+            return "Today's files failed to build"
+        case PublicationState.HELD:
+            return "Today's files are held for review"
+        case PublicationState.LATE:
+            return f"Late by {_lateness(fresh, now)}"
+    assert fresh.snapshot is not None
+    return f"As of {format_recent_datetime(fresh.snapshot.as_of, now)}"
+
+
+def _sentences(fresh: Freshness, now: datetime) -> list[str]:
+    """Return what the headline leaves out: the lateness, the age of the files, and what happens next."""
+    if fresh.state is PublicationState.FRESH:
+        return []
+    sentences = []
+    if fresh.snapshot is not None and fresh.state is not PublicationState.LATE:
+        sentences.append(f"Late by {_lateness(fresh, now)}.")
+    if fresh.snapshot is not None:
+        sentences.append(f"You see {_day_of(fresh.snapshot.as_of, now)} ({format_age(fresh.snapshot.as_of, now)}).")
+    return [*sentences, _next_step(fresh)]
+
+
+def _next_step(fresh: Freshness) -> str:
+    match fresh.state:
+        case PublicationState.HELD:
+            return "An operator must accept or discard them."
+        case PublicationState.FAILED if fresh.next_attempt_at is not None:
+            return f"Next attempt {format_time(fresh.next_attempt_at)}."
+        case PublicationState.FAILED:
+            return "The next attempt starts as soon as possible."
+        case PublicationState.FIRST_RUN:
+            return "They appear here when the run is complete."
+    return fresh.reason or ""
+
+
+def _facts(fresh: Freshness, now: datetime) -> list[Fact]:
+    snapshot, next_at = fresh.snapshot, fresh.next_expected_at
+    facts: list[Fact] = []
+    if snapshot is not None and fresh.state is not PublicationState.FRESH:
+        facts.append(("As of", format_recent_datetime(snapshot.as_of, now), snapshot.as_of))
+    if snapshot is not None and snapshot.published_at is not None:
+        facts.append(("Published", format_recent_datetime(snapshot.published_at, now), snapshot.published_at))
+    label = "Next" if fresh.state in {PublicationState.FRESH, PublicationState.HELD} else "Expected"
+    return [*facts, (label, f"{format_countdown(next_at, now)} ({format_time(next_at)})", next_at)]
+
+
+def _lateness(fresh: Freshness, now: datetime) -> str:
+    return format_duration(max(now - (fresh.late_since or now), timedelta(minutes=1)))
+
+
+def _day_of(as_of: datetime, now: datetime) -> str:
+    return f"{as_of:%A}'s data" if now - as_of < _WEEKDAYS_KNOWN_FOR else f"the data of {format_date(as_of)}"

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from daybreak.access.authorization import require
 from daybreak.domain.errors import Forbidden
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
+from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.queries import load_figures, load_published_entries
 from daybreak.web.dashboard.insight.view import DEFAULT_PERIOD, PERIODS, Period, insight_context
@@ -21,15 +22,16 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     try:
         require(page.principal, "see_files", page.client_id)
     except Forbidden as error:
-        return _empty_page(page, error_state(error))
+        return await _empty_page(page, error_state(error))
     snapshot, entries = await load_published_entries(page)
     if snapshot is None or not entries:
-        return _empty_page(page, _NOT_PUBLISHED)
+        return await _empty_page(page, _NOT_PUBLISHED)
     figures = await load_figures(cache, page, entries)
     requested = page.request.query_params.get("days", DEFAULT_PERIOD)
     days = requested if requested in PERIODS else DEFAULT_PERIOD
     context: dict[str, object] = {
         **insight_context(figures, Period.ending(snapshot.as_of.date(), days)),
+        "status": await load_status(page),
         "empty_state": None,
         "as_of": snapshot.as_of,
         "periods": [
@@ -41,5 +43,6 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     return render_page(page, "insight/page.html", "insight", context)
 
 
-def _empty_page(page: PageRequest, empty_state: EmptyState) -> Response:
-    return render_page(page, "insight/page.html", "insight", {"empty_state": empty_state, "as_of": None})
+async def _empty_page(page: PageRequest, empty_state: EmptyState) -> Response:
+    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
+    return render_page(page, "insight/page.html", "insight", context)

@@ -14,6 +14,7 @@ from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.form_ids import claim_form, new_form_id, release_form
+from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
@@ -40,7 +41,11 @@ async def list_tokens(page: PageRequest) -> Response:
         tokens = await api_tokens.list_of_account(page.dashboard.services.access, page.principal)
     except Forbidden as error:
         empty_state = _with_contact(page, error_state(error))
-    context: dict[str, object] = {"tokens": token_rows(tokens, page.now), "empty_state": empty_state}
+    context: dict[str, object] = {
+        "tokens": token_rows(tokens, page.now),
+        "empty_state": empty_state,
+        "status": await load_status(page),
+    }
     return render_page(page, "tokens/page.html", "tokens", context)
 
 

@@ -1,0 +1,147 @@
+"""Delta Sharing of snapshots that the builder has made."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import delta_sharing
+import pandas as pd
+import pytest
+import requests
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.cli.main import run
+from daybreak.demo.directory import make_directory
+from daybreak.demo.emails import OWNER_EMAIL
+from daybreak.demo.plan import PlatformSizes
+from daybreak.demo.platform import make_platform
+from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.parts.processes import running
+from tests.parts.waiting import free_port
+
+AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Profiles by account, and the content of its CSV files by version and resource."""
+
+    profiles: dict[str, Path]
+    contents: dict[tuple[str, int, str], bytes]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Publish two snapshots of a demo platform and serve them."""
+    folder = tmp_path_factory.mktemp("sharing")
+    make_platform(folder / "platform", PlatformSizes(leaders=4, members=300, messages=600), as_of=AS_OF)
+    directory = make_directory(folder / "platform", seed=7)
+    (folder / "directory.json").write_text(directory.document, "utf-8")
+    assert run(["init", str(folder)]) == 0
+    config = ["-c", str(folder / "daybreak.toml")]
+    owner = directory.seat(OWNER_EMAIL)
+    address = f"127.0.0.1:{free_port()}"
+    environment = {
+        "DAYBREAK_LISTEN": address,
+        "DAYBREAK_BASE_URL": f"http://{address}",
+        "DAYBREAK_WORKERS": "1",
+        "DAYBREAK_SNAPSHOT__FORMATS": "csv,json,parquet",
+        "DAYBREAK_SHARING__ENABLED": "true",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        # This would lower the priority of the test process.
+        patch.setattr("daybreak.snapshots.builder.take_low_priority", lambda: None)
+        assert run(["directory", "import", str(folder / "directory.json"), *config]) == 0
+        enabled = [
+            each["client_id"] for each in json.loads(directory.document)["accounts"] if each["api_tokens_enabled"]
+        ]
+        accounts = [account for account in owner.client_ids if account in enabled][:2]
+        assert len(accounts) == 2
+        tokens = {account: _new_token(owner.email, account, config) for account in accounts}
+        profiles = {account: folder / f"{account}.share" for account in tokens}
+        for account, path in profiles.items():
+            content = {
+                "shareCredentialsVersion": 1,
+                "endpoint": f"http://{address}/sharing/v1",
+                "bearerToken": tokens[account],
+            }
+            path.write_text(json.dumps(content))
+        with running([*DAYBREAKD, "serve", "--no-builder", *config], environment=environment) as program:
+            program.wait_for_log('"ready"', PATIENCE_SECONDS)
+            contents = {}
+            for version, as_of in ((1, AS_OF - timedelta(days=30)), (2, AS_OF)):
+                assert run(["snapshot", "run", "--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ}", *config]) == 0
+                for account, token in tokens.items():
+                    for resource in RESOURCES:
+                        url = f"http://{address}/download/v1/files/{account}/{resource.download_path}"
+                        headers = {"Authorization": f"Bearer {token}"}
+                        found = requests.get(url, headers=headers, timeout=PATIENCE_SECONDS)
+                        contents[account, version, resource.name] = gzip.decompress(found.content)
+            yield Reader(profiles, contents)
+
+
+def _new_token(email: str, account: str, config: list[str]) -> str:
+    command = [*DAYBREAKD, "token", "create", "--seat", email, "--account", account, *config]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.name))
+def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Resource) -> None:
+    for account, profile in reader.profiles.items():
+        url = f"{profile}#{account}.daybreak.{resource.name}"
+        assert delta_sharing.get_table_version(url) == 2
+        for version in (1, 2):
+            frame = delta_sharing.load_as_pandas(url, version=version)
+            expected = _csv_rows(reader.contents[account, version, resource.name])
+            assert _as_text(resource, frame) == expected, (account, version)
+        assert delta_sharing.load_as_pandas(url).equals(delta_sharing.load_as_pandas(url, version=2))
+
+
+def test_versions_have_different_rows(reader: Reader) -> None:
+    """Otherwise the other tests could read the wrong version."""
+    first, second = (
+        {(account, name): content for (account, version, name), content in reader.contents.items() if version == number}
+        for number in (1, 2)
+    )
+    assert first != second
+
+
+def _csv_rows(content: bytes) -> list[list[str]]:
+    _header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
+    return rows
+
+
+def _as_text(resource: Resource, frame: pd.DataFrame) -> list[list[str]]:
+    """Return rows as they are in the CSV file, without quotes."""
+    assert list(frame.columns) == list(resource.column_names)
+    columns = [
+        ["" if pd.isna(value) else _cell(column.type, value) for value in frame[column.name]]
+        for column in resource.columns
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _cell(type_: ColumnType, value: object) -> str:
+    match type_:
+        case ColumnType.TIMESTAMP:
+            assert isinstance(value, pd.Timestamp)
+            return f"{value.tz_convert('UTC'):%Y-%m-%dT%H:%M:%S.%fZ}"
+        case ColumnType.DATE:
+            assert isinstance(value, date)
+            return value.isoformat()
+        case ColumnType.BIGINT:
+            return str(int(str(value)))
+        case ColumnType.BOOLEAN:
+            return str(value).lower()
+        case _:
+            return str(value)
