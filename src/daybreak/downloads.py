@@ -194,12 +194,16 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     now = services.clock()
     named = file_named(request.file_name, services.settings.snapshot.formats)
     target = _verified_target(services, request, named, now)
+    # The expiry has whole seconds.
+    issued_before = datetime.fromtimestamp(target.expires + 1, UTC) - services.settings.access.link_lifetime
 
     def read(stores: Stores) -> tuple[_Issuer, CurrentFile | RequestError]:
         issuer = _issuer_of(services, stores, target, now)
         if not issuer.valid:
             return issuer, _revoked()
         file = _stored_file(stores, request.snapshot_id, request.client_id, named)
+        if file is not None and file.replaced_at is not None and issued_before <= file.replaced_at:
+            return issuer, Forbidden("This file has been replaced. Request the file again.", code="link_revoked")
         return issuer, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
     issuer, found = await services.state.aread(read)

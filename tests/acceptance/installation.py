@@ -335,7 +335,8 @@ def _csv(resource: Resource, rows: list[list[object]]) -> bytes:
 
 
 def _json(resource: Resource, rows: list[list[object]]) -> bytes:
-    records = [json.dumps(dict(zip(resource.column_names, row, strict=True)), ensure_ascii=False) for row in rows]
+    compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    records = [compact.encode(dict(zip(resource.column_names, row, strict=True))) for row in rows]
     return ("[" + ",\n".join(records) + "]").encode()
 
 

@@ -3,7 +3,7 @@
 It reads one JSON command per line and answers each with one JSON line. It answers through a socket, because the tests
 count `write` calls but not `sendto` calls.
 
-    {"start": "run" | "publish" | "claim" | "build" | "workload", "folder": ..., "formats": [...],
+    {"start": "run" | "publish" | "claim" | "erase" | "build" | "workload", "folder": ..., "formats": [...],
      "full": bool, "day": ..., "barrier": ..., "initial_calls": {...}, "log_file": ...}
         -> {"pid": ...}
     {"wait": pid} -> {"status": exit status, or minus the signal that ended it}
@@ -31,6 +31,7 @@ from typing import Any
 
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.snapshots.builder import run_builder, stop_on_signals
+from daybreak.snapshots.erase import erase_member
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_day, run_manually
@@ -127,6 +128,8 @@ def run_child(command: dict[str, Any]) -> None:
             time.sleep(0.002)
         done = run_day(context, date.fromisoformat(command["day"]))
         (folder / f"{os.getpid()}.result").write_text("none" if done is None else done.snapshot_id)
+    elif command["start"] == "erase":
+        erase_member(context, command["member"], "test", lambda _: None)
     elif command["start"] == "workload":
         run_workload(context, folder / "platform.json", Path(command["log_file"]))
     else:

@@ -37,6 +37,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Show why a snapshot is held; the start of its id is enough", "daybreakd snapshot show 4bd15f0c"),
         ("Publish a held snapshot", 'daybreakd snapshot publish 4bd15f0c --accept "spring clean-up"'),
     ),
+    "member": (
+        ("List the files with rows of a Member", "daybreakd member erase MEMBER_ID --dry-run"),
+        ("Erase a Member that the platform has deleted", "daybreakd member erase MEMBER_ID"),
+        ("Export the receipts", "daybreakd member receipts --json > receipts.json"),
+    ),
     "directory": (
         ("Preview an import", "daybreakd directory import accounts.json --dry-run"),
         ("Copy accounts and seats to another service", "daybreakd directory export > accounts.json"),

@@ -41,6 +41,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("doctor", "daybreak.cli.doctor:doctor", "Check configuration, source, stores, keyring, mail, clock and disk."),
     ("demo", "daybreak.cli.demo:demo", "Generate a platform, build its files and serve them."),
     ("snapshot", "daybreak.cli.snapshot:app", "Run, list, show, verify, watch, publish, discard."),
+    ("member", "daybreak.cli.member:app", "Erase Members from stored files; list receipts."),
     ("directory", "daybreak.cli.directory:app", "Accounts, seats and grants: import, export, sync."),
     ("seat", "daybreak.cli.seat:app", "Passwords, second factors and roles of seats."),
     ("token", "daybreak.cli.token:app", "API tokens: create, list, revoke."),

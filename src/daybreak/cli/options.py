@@ -72,6 +72,19 @@ def parse_client_id(text: str, option: str) -> str:
     return client_id
 
 
+def parse_member_id(text: str) -> str:
+    """Parse a MEMBER_ID in any case. Raises OperatorError(wrong_use)."""
+    from daybreak.domain.identity import is_id
+
+    member_id = text.strip().lower()
+    if not is_id(member_id):
+        # The text is not repeated: it may be a phone number or a name.
+        raise OperatorError(
+            "Use the MEMBER_ID of the Member, such as 7d909222-adf5-4547-93e0-e8f60c50f980.", code="wrong_use"
+        )
+    return member_id
+
+
 def parse_expiry(text: str, option: str, now: datetime) -> datetime:
     """Parse a duration such as `90d`, counted from now. Raises OperatorError(wrong_use)."""
     from daybreak.settings.text_forms import InvalidValue, parse_duration

@@ -104,7 +104,7 @@ class ManifestEntry(msgspec.Struct, frozen=True):
 
 
 class CurrentFile(msgspec.Struct, frozen=True):
-    """One file of a published snapshot, as downloads look it up."""
+    """One file of a published snapshot, as downloads look it up. `replaced_at` is when an erasure replaced it."""
 
     snapshot_id: str
     as_of: datetime
@@ -114,6 +114,12 @@ class CurrentFile(msgspec.Struct, frozen=True):
     format: str
     rows: int
     stored: StoredFormat
+    replaced_at: datetime | None = None
+
+    @property
+    def modified_at(self) -> datetime:
+        """When the bytes of this file became available."""
+        return self.replaced_at or self.published_at
 
 
 class TableFiles(msgspec.Struct, frozen=True):

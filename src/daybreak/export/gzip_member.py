@@ -7,18 +7,23 @@ its content, not on the number of threads.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from isal import isal_zlib
 from zlib_ng import zlib_ng
 
+from daybreak.domain.errors import FileDamaged
+
 PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
 
 _RAW = -15
+_GZIP = 31
+_READ_BYTES = 1 << 20
 _MEMORY_LEVEL = 8
 # Small enough that igzip uses its code for the end of a stream, which records that the stream has a history.
 _OPENING_BYTES = 4
@@ -62,6 +67,55 @@ class Codec:
     def member(self, content: bytes | memoryview) -> bytes:
         """Return a whole member for content of at most `PART_BYTES` bytes."""
         return b"".join((HEADER, self.part(content, last=True), trailer(crc32(content), len(content))))
+
+
+class CompressedContent:
+    """Content as one gzip member, in pieces. `length` and `sha256` describe the content that was iterated so far."""
+
+    def __init__(self, content: Iterable[bytes], codec: Codec) -> None:
+        self._content = content
+        self._codec = codec
+        self._digest = hashlib.sha256()
+        self._crc = 0
+        self.length = 0
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield HEADER
+        part = b""
+        for piece in self._content:
+            part += piece
+            # `>` instead of `>=`, so that the last part is never empty.
+            while len(part) > PART_BYTES:
+                yield self._compressed(part[:PART_BYTES], last=False)
+                part = part[PART_BYTES:]
+        yield self._compressed(part, last=True)
+        yield trailer(self._crc, self.length)
+
+    def _compressed(self, part: bytes, *, last: bool) -> bytes:
+        self._digest.update(part)
+        self._crc = crc32(part, self._crc)
+        self.length += len(part)
+        return self._codec.part(part, last=last)
+
+
+def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content of a file with one gzip member. Raises FileDamaged if it is damaged or incomplete."""
+    # isal reports damage with an exception that its type hints do not have.
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        for piece in pieces:
+            remaining = piece
+            while remaining:
+                yield stream.decompress(remaining, _READ_BYTES)
+                remaining = stream.unconsumed_tail
+    except zlib.error as error:
+        raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
+    if not stream.eof:
+        raise FileDamaged("A file ends before its gzip data.")
 
 
 def codec_named(name: str) -> Codec:

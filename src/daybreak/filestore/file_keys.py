@@ -4,6 +4,9 @@ A key is `snapshots/{snapshot_id}/{first two of client_id}/{client_id}.{resource
 or prefix of the store. All Leaders without rows share the file `snapshots/{snapshot_id}/empty/{resource}{ending}`.
 Deltas are below `deltas/{snapshot_id}/`, because they are kept longer than the files of their snapshot.
 There is no folder per Leader: on a disk, creating a folder takes longer than writing its files.
+
+A file that replaces another one in its snapshot is named `{client_id}.{resource}.{revision}{ending}`, because the bytes
+of a key never change.
 """
 
 from __future__ import annotations
@@ -22,17 +25,18 @@ _ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS)}
 _DELTAS = frozenset(format.name for format in DELTA_FORMATS)
 
 _RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,99}")
+_REVISION = re.compile(r"[0-9a-f]{0,32}")
 _PART = "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}"
 _KEY = re.compile(f"(?:snapshots|deltas)/([^/]+)/({_PART}(?:/{_PART})*)")
 
 
-def relative_name(client_id: str, resource: str, format: str) -> str:
+def relative_name(client_id: str, resource: str, format: str, revision: str = "") -> str:
     """Return the name of a file in its snapshot.
 
     An empty `client_id` selects the shared file without rows. Raises FileStoreError unless the arguments are an id, a
-    resource name and a format, so that no name points outside the folder of the snapshot.
+    resource name, a format and hex digits, so that no name points outside the folder of the snapshot.
     """
-    last = _file_name(resource, format)
+    last = _file_name(resource, format, revision)
     if client_id == "":
         return f"empty/{last}"
     if not is_id(client_id):
@@ -41,10 +45,10 @@ def relative_name(client_id: str, resource: str, format: str) -> str:
 
 
 @lru_cache(maxsize=64)  # Equal for all Leaders.
-def _file_name(resource: str, format: str) -> str:
-    if format not in _ENDINGS or not _RESOURCE.fullmatch(resource):
+def _file_name(resource: str, format: str, revision: str) -> str:
+    if format not in _ENDINGS or not _RESOURCE.fullmatch(resource) or not _REVISION.fullmatch(revision):
         raise FileStoreError(f"'{resource}' in format '{format}' is not a valid file name.")
-    return f"{resource}{_ENDINGS[format]}"
+    return f"{resource}.{revision}{_ENDINGS[format]}" if revision else f"{resource}{_ENDINGS[format]}"
 
 
 def snapshot_folder(snapshot_id: str) -> str:
@@ -61,10 +65,10 @@ def delta_folder(snapshot_id: str) -> str:
     return f"deltas/{snapshot_id}"
 
 
-def file_key(snapshot_id: str, client_id: str, resource: str, format: str) -> str:
+def file_key(snapshot_id: str, client_id: str, resource: str, format: str, revision: str = "") -> str:
     """Return the key of a file. Raises FileStoreError as `relative_name` does."""
     folder = delta_folder(snapshot_id) if format in _DELTAS else snapshot_folder(snapshot_id)
-    return f"{folder}/{relative_name(client_id, resource, format)}"
+    return f"{folder}/{relative_name(client_id, resource, format, revision)}"
 
 
 def mark_key(first_id: str) -> str:

@@ -26,8 +26,9 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
+from daybreak.filestore.local_revision import LocalRevision
 from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
-from daybreak.ports.files import FileSink, PublicationMark
+from daybreak.ports.files import FileRevision, FileSink, PublicationMark
 
 _READ_BYTES = 1 << 20
 
@@ -67,6 +68,20 @@ class LocalDisk:
         except OSError as error:
             raise store_error(error, f"The staging folder {staged} cannot be created") from error
         return LocalSink(self._root, staged, final)
+
+    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
+        """Return the destination of files that replace others of a snapshot. Deletes those of an interrupted revision.
+
+        Raises FileStoreError.
+        """
+        final = self._root / snapshot_folder(snapshot_id)
+        staged = self._staging / snapshot_id
+        try:
+            remove_tree(staged, set())
+            staged.mkdir(FOLDER_MODE)
+        except OSError as error:
+            raise store_error(error, f"The staging folder {staged} cannot be created") from error
+        return LocalRevision(staged, final, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""

@@ -20,7 +20,7 @@ from daybreak.ports.files import WrittenFile
 
 # Files contain personal data: only the user and the group of the service have access.
 FOLDER_MODE = 0o750
-_FILE_MODE = 0o640
+FILE_MODE = 0o640
 UNFINISHED = ".unfinished"
 _DELTAS = ".deltas"
 _READ_BYTES = 1 << 20
@@ -156,10 +156,10 @@ class LocalSink:
         """Create a file. Return its handle and path, which is a temporary one if the file exists."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            return os.open(path, flags, _FILE_MODE), path
+            return os.open(path, flags, FILE_MODE), path
         except FileExistsError:
             temporary = self._temporary_path()
-            return os.open(temporary, flags, _FILE_MODE), temporary
+            return os.open(temporary, flags, FILE_MODE), temporary
 
     def _replace_by_link(self, source: str, target: str) -> None:
         """Replace the file of an earlier attempt of the task by a link."""

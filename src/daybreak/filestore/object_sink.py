@@ -67,7 +67,12 @@ class ObjectSink:
     """Uploads the files of one snapshot to a bucket. Safe to use from several threads."""
 
     def __init__(
-        self, target: UploadTarget, snapshot_id: str, serve_gzip_as: Literal["file", "encoding"], uploads: int
+        self,
+        target: UploadTarget,
+        snapshot_id: str,
+        serve_gzip_as: Literal["file", "encoding"],
+        uploads: int,
+        revision: str = "",
     ) -> None:
         """Create the sink.
 
@@ -76,14 +81,20 @@ class ObjectSink:
             snapshot_id: Snapshot that the files belong to.
             serve_gzip_as: `files.serve_gzip_as`.
             uploads: Number of parallel uploads. With 0, `write` returns after the upload.
+            revision: Part of the keys of files that replace others of a stored snapshot.
         """
         self._target = target
         self._snapshot_id = snapshot_id
+        self.name = revision
         self._serve_gzip_as = serve_gzip_as
         self._pool = ThreadPoolExecutor(uploads, "upload") if uploads else None
         self._budget = _ByteBudget(_MAXIMUM_QUEUED_BYTES)
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
+
+    def key(self, client_id: str, resource: str, format: str) -> str:
+        """Return the key of a file."""
+        return file_key(self._snapshot_id, client_id, resource, format, self.name)
 
     def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
         """Upload a file. A failed upload of a small file is raised by a later call, at the latest by `commit`.
@@ -91,7 +102,7 @@ class ObjectSink:
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
-        key = file_key(self._snapshot_id, client_id, resource, format)
+        key = self.key(client_id, resource, format)
         headers = stored_headers(resource, format, self._serve_gzip_as)
         parts = _parts(pieces)
         first = next(parts, b"")

@@ -30,7 +30,7 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
-from daybreak.ports.files import FileSink, PublicationMark
+from daybreak.ports.files import FileRevision, FileSink, PublicationMark
 from daybreak.settings import FilesSettings
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class ObjectStore:
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of one run. Sends no request."""
         return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS)
+
+    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
+        """Return the destination of objects that replace others of a snapshot. Sends no request."""
+        return ObjectSink(self, snapshot_id, self._settings.serve_gzip_as, 0, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""

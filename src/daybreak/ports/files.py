@@ -50,6 +50,26 @@ class FileSink(Protocol):
         """Delete all files, before or after `commit`."""
 
 
+class FileRevision(Protocol):
+    """Destination of files that replace files of a stored snapshot. They have new keys.
+
+    Every method raises FileStoreError (permanent) or Unavailable (a retry can help).
+    """
+
+    @property
+    def name(self) -> str:
+        """The revision in the keys."""
+
+    def key(self, client_id: str, resource: str, format: str) -> str:
+        """Return the key that `write` gives to a file."""
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes]) -> WrittenFile:
+        """Store one file."""
+
+    def commit(self) -> None:
+        """Return when all files are durable and can be read."""
+
+
 class FileStore(Protocol):
     """Local disk or object store.
 
@@ -62,6 +82,9 @@ class FileStore(Protocol):
 
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of a new snapshot."""
+
+    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
+        """Return the destination of files that replace others of a snapshot. `revision` (hex) is part of their keys."""
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""

@@ -114,6 +114,19 @@ class SnapshotStore(Protocol):
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
         """Yield all entries, ordered by resource and client_id."""
 
+    def replace_entries(
+        self, snapshot_id: str, before: Sequence[ManifestEntry], after: Sequence[ManifestEntry], now: datetime
+    ) -> None:
+        """Replace manifest entries of Leaders. Links that were issued earlier end.
+
+        Raises Conflict if an entry is no longer as in `before`, which has the same Leaders and resources as `after`.
+        """
+
+    def redact_reports(self, text: str) -> int:
+        """Replace a text in the reports and failures of all runs, and in events about them, by `[erased]`. Return the
+        number of changed values.
+        """
+
     def leaders(self, snapshot_id: str) -> Iterator[str]:
         """Yield the Leaders of a snapshot."""
 

@@ -23,6 +23,7 @@ from daybreak.ports.access_stores import (
     ThrottleStore,
 )
 from daybreak.ports.delta_store import DeltaStore
+from daybreak.ports.erasure_store import ErasureStore
 from daybreak.ports.event_stores import (
     DeliveryStore,
     NotificationStore,
@@ -97,6 +98,8 @@ class Stores(Protocol):
     def snapshots(self) -> SnapshotStore: ...
     @property
     def deltas(self) -> DeltaStore: ...
+    @property
+    def erasures(self) -> ErasureStore: ...
     @property
     def directory(self) -> DirectoryStore: ...
     @property

@@ -7,10 +7,12 @@ limit for the spill.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from daybreak.domain.errors import RunError
@@ -44,6 +46,18 @@ class SpillFolder:
     def free_bytes(self) -> int:
         """Return the free space of the disk."""
         return shutil.disk_usage(_existing(self.folder)).free
+
+    def delete_before(self, instant: datetime) -> int:
+        """Delete files that were last written before an instant: those of killed runs. Return their number."""
+        deleted = 0
+        for path, _folders, names in os.walk(self.folder):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    file = Path(path, name)
+                    if file.stat().st_mtime < instant.timestamp():
+                        file.unlink()
+                        deleted += 1
+        return deleted
 
     def shares_disk_with_files(self) -> bool:
         """Return whether the file store is on the same disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from daybreak.domain.snapshot import (
     TableFiles,
     TableVersion,
 )
-from daybreak.state.columns import Instant, instant_of, instant_text, json_text
+from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import BulkInsert, PreparedRead
 
@@ -39,6 +40,7 @@ _FILE_COLUMNS = (
     snapshots.c.version,
     _own.c.rows,
     _own.c.formats,
+    _own.c.replaced_at,
     _shared.c.rows,
     _shared.c.formats,
 )
@@ -110,7 +112,7 @@ class SqlManifests:
         _INSERT_FILES.run(
             self._connection,
             [
-                (fence, entry.resource, entry.client_id, entry.rows, entry.fingerprint, json_text(entry.formats))
+                (fence, entry.resource, entry.client_id, entry.rows, entry.fingerprint, json_text(entry.formats), None)
                 for entry in entries
             ],
         )
@@ -118,6 +120,29 @@ class SqlManifests:
     def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
         self.require_builder(snapshot_id, fence)
         _INSERT_LEADERS.run(self._connection, [(fence, client_id) for client_id in client_ids])
+
+    # --- Erasures ----------------------------------------------------------------------------------
+
+    def replace_entries(
+        self, snapshot_id: str, before: Sequence[ManifestEntry], after: Sequence[ManifestEntry], now: datetime
+    ) -> None:
+        fence = self._fence_of(snapshot_id)
+        table = snapshot_files.c
+        for old, new in zip(before, after, strict=True):
+            row = (table.fence == fence, table.resource == old.resource, table.client_id == old.client_id)
+            found = self._connection.execute(sa.select(_FORMATS_TEXT).where(*row).with_for_update()).scalar()
+            if found is None or _FORMATS.decode(found) != old.formats:
+                raise Conflict(f"The files of {old.client_id} in snapshot {snapshot_id} have changed.")
+            self._connection.execute(
+                sa.update(snapshot_files)
+                .where(*row)
+                .values(
+                    rows=new.rows,
+                    fingerprint=new.fingerprint,
+                    formats=msgspec.to_builtins(new.formats),
+                    replaced_at=now,
+                )
+            )
 
     # --- Reads -----------------------------------------------------------------------------------
 
@@ -128,7 +153,7 @@ class SqlManifests:
             row = _FILE.first(self._connection, client_id=client_id, resource=resource, snapshot_id=snapshot_id)
         if row is None:
             return None
-        found_id, as_of, published_at, version, rows, formats, shared_rows, shared_formats = row
+        found_id, as_of, published_at, version, rows, formats, replaced_at, shared_rows, shared_formats = row
         if formats is None:
             rows, formats = shared_rows, shared_formats
         stored = None if formats is None else _FORMATS.decode(formats).get(format)
@@ -143,6 +168,7 @@ class SqlManifests:
             format=format,
             rows=rows,
             stored=stored,
+            replaced_at=instant_or_none(replaced_at),
         )
 
     def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
@@ -157,7 +183,7 @@ class SqlManifests:
             row = _CURRENT_FILE.first(self._connection, **values)
         if row is None:
             return None
-        snapshot_id, _as_of, published_at, version, _rows, own, _shared_rows, shared = row
+        snapshot_id, _as_of, published_at, version, _rows, own, _replaced_at, _shared_rows, shared = row
         formats = {} if own is None and shared is None else _FORMATS.decode(own if own is not None else shared)
         files = tuple(formats[name] for name in sorted(formats) if name == PARQUET)
         if not files or any(file.statistics is None for file in files):

@@ -243,6 +243,21 @@ snapshot_files = sa.Table(
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("fingerprint", sa.Text, nullable=False),
     sa.Column("formats", Json, nullable=False),
+    # When an erasure replaced the files.
+    sa.Column("replaced_at", Instant),
+)
+
+# Erasures of Members. Finished ones are receipts.
+erasures = sa.Table(
+    "erasures",
+    metadata,
+    sa.Column("erasure_id", KEY, primary_key=True),
+    sa.Column("member_sha256", KEY, nullable=False, index=True),
+    sa.Column("requested_by", sa.Text, nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("finished_at", Instant),
+    sa.Column("replaced", Json, nullable=False),
+    sa.Column("obsolete_keys", Json, nullable=False),
 )
 
 # One row per Leader and resource whose rows changed. Without a resource: the Leader is new in this snapshot.

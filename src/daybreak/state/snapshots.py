@@ -16,6 +16,7 @@ from daybreak.state.schema import (
     account_chains,
     counters,
     current_snapshot,
+    outbox,
     snapshot_files,
     snapshot_leaders,
     snapshots,
@@ -43,6 +44,7 @@ SNAPSHOT_COLUMNS = (
     snapshots.c.deltas_from,
 )
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
+ERASED = "[erased]"
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 
@@ -185,6 +187,19 @@ class SqlSnapshots(SqlManifests):
             )
         self._change(
             snapshot_id, state=SnapshotState.DISCARDED, failure=f"Discarded {now:%Y-%m-%d %H:%M} UTC: {reason}"
+        )
+
+    # --- Erasures ----------------------------------------------------------------------------------
+
+    def redact_reports(self, text: str) -> int:
+        return sum(
+            self._connection.execute(
+                sa.update(column.table)
+                .where(sa.type_coerce(column, sa.Text).contains(text, autoescape=True))
+                .values({column: sa.func.replace(sa.type_coerce(column, sa.Text), text, ERASED)})
+            ).rowcount
+            # JSON is stored as text, and escapes no character of an identifier.
+            for column in (snapshots.c.report, snapshots.c.failure, outbox.c.data)
         )
 
     # --- Reads -----------------------------------------------------------------------------------

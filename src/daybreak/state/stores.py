@@ -9,6 +9,7 @@ from daybreak.state.audit import SqlAudit
 from daybreak.state.deliveries import SqlDeliveries
 from daybreak.state.deltas import SqlDeltas
 from daybreak.state.directory import SqlDirectory
+from daybreak.state.erasures import SqlErasures
 from daybreak.state.identities import SqlIdentities
 from daybreak.state.nodes import SqlNodes
 from daybreak.state.notifications import SqlNotifications
@@ -31,6 +32,7 @@ class SqlStores:
         "deliveries",
         "deltas",
         "directory",
+        "erasures",
         "identities",
         "nodes",
         "notifications",
@@ -54,6 +56,7 @@ class SqlStores:
         self.audit = SqlAudit(connection)
         self.snapshots = SqlSnapshots(connection)
         self.deltas = SqlDeltas(connection)
+        self.erasures = SqlErasures(connection)
         self.directory = SqlDirectory(connection)
         self.nodes = SqlNodes(connection)
         self.outbox = SqlOutbox(connection)

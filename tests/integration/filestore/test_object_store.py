@@ -232,3 +232,20 @@ def test_azure_reports_wrong_key_and_rejects_its_urls(
     with pytest.raises(FileStoreError, match="does not accept the credentials"):
         wrong.probe()
     assert httpx.get(signed_url(wrong, "snapshots/a"), trust_env=False, timeout=60).status_code == 403
+
+
+def test_revision_adds_objects_to_a_stored_snapshot(store: ObjectStore) -> None:
+    snapshot_id = new_id()
+    sink = store.stage(snapshot_id)
+    old = sink.write(LEADER, "members", "csv", [b"old"])
+    sink.commit()
+    revision = store.revise(snapshot_id, "bb")
+    new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
+    assert new.key == revision.key(LEADER, "members", "csv") != old.key
+    revision.commit()
+    store.check(new.key, new.bytes, new.sha256)
+    store.delete([old.key, old.key.replace("members", "missing")])
+    with pytest.raises(FileStoreError):
+        list(store.read(old.key))
+    assert b"".join(store.read(new.key)) == b"new"
+    assert store.remove(snapshot_id, frozenset()) == 1

@@ -334,3 +334,39 @@ def test_two_processes_can_delete_the_same_files(
     assert disk.remove(snapshot_id, frozenset()) == 0
     assert other_removed == [2]
     assert all_files(tmp_path) == []
+
+
+def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Path) -> None:
+    """They have new keys, and are deleted with the snapshot."""
+    snapshot_id = new_id()
+    sink = disk.stage(snapshot_id)
+    old = sink.write(LEADER, "members", "csv", [b"old"])
+    sink.commit()
+    interrupted = disk.revise(snapshot_id, "aa")
+    interrupted.write(LEADER, "members", "csv", [b"lost"])
+    revision = disk.revise(snapshot_id, "bb")
+    new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
+    assert new.key == revision.key(LEADER, "members", "csv") != old.key
+    with pytest.raises(FileStoreError):
+        disk.open_local(new.key)
+    revision.commit()
+    assert b"".join(disk.read(new.key)) == b"new"
+    assert b"".join(disk.read(old.key)) == b"old"
+    disk.check(new.key, new.bytes, new.sha256)
+    assert all_files(tmp_path / "files") == sorted([old.key, new.key])
+    assert path_of(disk, new.key).stat().st_mode & 0o777 == 0o640
+    later = disk.stage(new_id())
+    assert b"".join(disk.read(new.key)) == b"new"
+    assert later.reuse(new.key) != new.key
+    assert disk.remove(snapshot_id, frozenset()) == 2
+
+
+def test_single_files_are_deleted(disk: LocalDisk, tmp_path: Path) -> None:
+    snapshot_id = new_id()
+    sink = disk.stage(snapshot_id)
+    keys = [sink.write(LEADER, resource, "csv", [b"x"]).key for resource in ("members", "campaigns")]
+    sink.commit()
+    disk.delete([keys[0], keys[0].replace("members", "missing"), f"snapshots/{new_id()}/aa/missing.csv.gz"])
+    assert all_files(tmp_path / "files") == [keys[1]]
+    with pytest.raises(FileStoreError):
+        disk.delete(["../state.db"])

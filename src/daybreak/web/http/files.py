@@ -55,7 +55,7 @@ def file_headers(file: CurrentFile, representation: Representation) -> dict[str,
         "content-type": representation.content_type,
         "content-disposition": f'attachment; filename="{representation.file_name}"',
         "etag": etag_of(file, representation),
-        "last-modified": http_date(file.published_at),
+        "last-modified": http_date(file.modified_at),
         "accept-ranges": "bytes",
         "repr-digest": f"sha-256=:{digest}:",
         "x-row-count": str(file.rows),
@@ -86,7 +86,7 @@ def file_answer(
     """
     headers = file_headers(file, representation)
     etag, size = headers["etag"], file.stored.bytes
-    outcome = evaluate(request_headers, etag=etag, modified=file.published_at)
+    outcome = evaluate(request_headers, etag=etag, modified=file.modified_at)
     if outcome == "failed":
         raise RequestError("The file does not match the condition of the request.", code="precondition_failed")
     if outcome == "not_modified":
@@ -95,7 +95,7 @@ def file_answer(
     if method == "HEAD":
         return FileAnswer(200, whole)
     if "range" in request_headers and range_applies(
-        request_headers.get("if-range"), etag=etag, modified=file.published_at
+        request_headers.get("if-range"), etag=etag, modified=file.modified_at
     ):
         ranges = parse_ranges(request_headers["range"], size)
         if isinstance(ranges, Unsatisfiable):

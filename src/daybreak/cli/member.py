@@ -1,0 +1,159 @@
+"""`daybreakd member`: erasure of Members from stored files, and its receipts."""
+
+import os
+import pwd
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from daybreak.cli.examples import examples_of
+from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of
+from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.errors import SourceError
+
+if TYPE_CHECKING:
+    from daybreak.domain.erasure import Erasure
+    from daybreak.domain.snapshot import Snapshot
+    from daybreak.settings import Settings
+    from daybreak.snapshots.erase import FoundFiles
+    from daybreak.snapshots.member_in_source import MemberInSource
+
+app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
+MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member.")]
+
+
+@app.command
+def erase(
+    member_id: MemberId,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="", help="List the files that would be replaced.")] = False,
+    config: Config = None,
+) -> int:
+    """Remove a Member's rows from the files of all kept snapshots, and delete the old files. Delete the Member on the
+    platform first. Run the command again after an interruption. Exit code 1 if the platform still has the Member.
+    """
+    from daybreak.bootstrap import open_state, run_context
+    from daybreak.cli.logs import configure_logging
+    from daybreak.snapshots.builder import stop_on_signals
+    from daybreak.snapshots.erase import erase_member, find_member
+
+    settings = settings_of(config)
+    wanted = parse_member_id(member_id)
+    configure_logging(settings)
+    with closing(open_state(settings)) as state:
+        context = run_context(settings, state)
+        if dry_run:
+            _print_found(find_member(context, wanted))
+        else:
+            stop_on_signals(context.stop)
+            _print_result(erase_member(context, wanted, _operator(), _print_waiting))
+    return _report_source(settings, wanted)
+
+
+@app.command
+def receipts(*, json: AsJson = False, config: Config = None) -> None:
+    """List erasures, oldest first. A receipt has the SHA-256 of the MEMBER_ID, and no other data of the Member."""
+    from daybreak.bootstrap import open_state
+
+    with closing(open_state(settings_of(config))) as state:
+        found = state.read(lambda stores: stores.erasures.list_all())
+    if json:
+        print_json([_as_json(each) for each in found])
+        return
+    print_table(
+        (
+            "ERASURE",
+            "MEMBER SHA-256",
+            "REQUESTED BY",
+            "STARTED (UTC)",
+            "FINISHED (UTC)",
+            "SNAPSHOTS",
+            "ROWS",
+        ),
+        [
+            (
+                each.erasure_id,
+                each.member_sha256,
+                each.requested_by,
+                format_instant(each.started_at),
+                format_instant(each.finished_at),
+                len({files.snapshot_id for files in each.replaced}),
+                sum(files.rows for files in each.replaced),
+            )
+            for each in found
+        ],
+        numbers=frozenset({"SNAPSHOTS", "ROWS"}),
+    )
+
+
+def _operator() -> str:
+    """Return the user and the machine, for the receipt."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def _print_found(found: "list[FoundFiles]") -> None:
+    print_table(
+        ("SNAPSHOT", "STATE", "AS OF (UTC)", "ACCOUNT", "RESOURCES"),
+        [
+            (
+                each.snapshot.snapshot_id,
+                each.snapshot.state,
+                format_instant(each.snapshot.as_of),
+                each.client_id,
+                ", ".join(each.entries),
+            )
+            for each in found
+        ],
+    )
+    print_note("Nothing was changed." if found else "No stored file has rows of this Member. Nothing was changed.")
+
+
+def _print_waiting(run: "Snapshot") -> None:
+    print_note(f"Waiting for the run {run.snapshot_id}: its files may have rows of the Member.")
+
+
+def _print_result(erasure: "Erasure") -> None:
+    snapshots = {files.snapshot_id for files in erasure.replaced}
+    rows = sum(files.rows for files in erasure.replaced)
+    if erasure.replaced:
+        print_text(f"Erased: {rows:,} rows in {len(snapshots):,} snapshots. Receipt: {erasure.erasure_id}")
+    else:
+        print_text(f"No stored file has rows of this Member. Receipt: {erasure.erasure_id}")
+
+
+def _report_source(settings: "Settings", member_id: str) -> int:
+    """Report whether the next run exports the Member again. Return the exit code."""
+    from daybreak.bootstrap import open_source
+    from daybreak.snapshots.member_in_source import member_in_source
+
+    try:
+        found: MemberInSource = member_in_source(open_source(settings), member_id)
+    except SourceError as error:
+        print_note(f"The platform could not be checked: {error.message} If it has the Member, delete it there.")
+        return 1
+    if found == "present":
+        print_note(
+            "The platform still has this Member, so the next run exports it again. Delete it there, then run this "
+            "command again."
+        )
+        return 1
+    if found == "deleted":
+        print_note("The platform has marked this Member as deleted. Runs export its MEMBER_ID without personal data.")
+    return 0
+
+
+def _as_json(erasure: "Erasure") -> dict[str, object]:
+    return {
+        "erasure_id": erasure.erasure_id,
+        "member_sha256": erasure.member_sha256,
+        "requested_by": erasure.requested_by,
+        "started_at": erasure.started_at,
+        "finished_at": erasure.finished_at,
+        "replaced": erasure.replaced,
+    }

@@ -1,0 +1,99 @@
+"""Copies of stored Parquet files without the rows of one Member."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Self
+
+import duckdb
+
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.snapshot import FileStatistics
+from daybreak.export.engine import engine_faults, open_engine
+from daybreak.export.sql import identifier, literal
+
+_PIECE_BYTES = 1 << 20
+_MEMORY_BYTES = 128_000_000
+# The number of a row in its file. Copies keep the order.
+_ROWS = "read_parquet({file}, file_row_number = true)"
+
+
+class MemberParquet:
+    """Copies Parquet files in a temporary folder. One instance for one thread."""
+
+    def __init__(self, engine: duckdb.DuckDBPyConnection, folder: Path, member_id: str) -> None:
+        self._engine = engine
+        self._source, self._target = folder / "source.parquet", folder / "target.parquet"
+        self._member = f"CAST({literal(member_id)} AS UUID)"
+
+    @classmethod
+    @contextmanager
+    def open(cls, spill_folder: Path, member_id: str) -> Iterator[Self]:
+        """Open the engine and its folder below `spill_folder`. Raises OperatorError if it cannot be created."""
+        spill_folder.mkdir(0o700, parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="erase-", dir=spill_folder) as folder,
+            closing(open_engine(memory_bytes=_MEMORY_BYTES, threads=1, temp_dir=Path(folder))) as engine,
+        ):
+            yield cls(engine, Path(folder), member_id)
+
+    def occurs_in(self, pieces: Iterable[bytes]) -> bool:
+        """Return whether a file has a row of the Member."""
+        self._store(pieces)
+        found = self._fetch(f"SELECT 1 FROM {self._rows} WHERE MEMBER_ID = {self._member} LIMIT 1")
+        return bool(found)
+
+    def removed_from(self, resource: Resource, pieces: Iterable[bytes]) -> tuple[int, Counter[str]]:
+        """Return how many rows of a file are the Member's, and how many by COMMUNITY_ID, if the resource has it."""
+        self._store(pieces)
+        group = "CAST(COMMUNITY_ID AS VARCHAR)" if "COMMUNITY_ID" in resource.column_names else "''"
+        counted = self._fetch(
+            f"SELECT {group}, count(*) FROM {self._rows} WHERE MEMBER_ID = {self._member} GROUP BY ALL"
+        )
+        communities = Counter({community: rows for community, rows in counted if community})
+        return sum(rows for _, rows in counted), communities
+
+    def without(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the bytes of a copy of a file without the Member's rows."""
+        return self._copy(pieces, f"SELECT * FROM {self._rows} WHERE MEMBER_ID <> {self._member}")
+
+    def with_fewer_members(self, pieces: Iterable[bytes], removed: Mapping[str, int]) -> Iterator[bytes]:
+        """Yield the bytes of a copy of `communities` with lower values of MEMBER_COUNT."""
+        cases = " ".join(f"WHEN {literal(community)} THEN {rows}" for community, rows in removed.items())
+        fewer = f"MEMBER_COUNT - CASE CAST(COMMUNITY_ID AS VARCHAR) {cases} ELSE 0 END" if cases else "MEMBER_COUNT"
+        return self._copy(pieces, f"SELECT * REPLACE (CAST({fewer} AS BIGINT) AS MEMBER_COUNT) FROM {self._rows}")
+
+    def statistics_of_copy(self, resource: Resource) -> FileStatistics:
+        """Return the statistics of the last copy. Call it after its bytes were read."""
+        nulls = ", ".join(f"count(*) - count({identifier(name)})" for name in resource.column_names)
+        with engine_faults("A Parquet file"):
+            found = self._engine.execute(f"SELECT count(*), {nulls} FROM read_parquet({literal(str(self._target))})")
+            rows, *null_counts = found.fetchall()[0]
+        return FileStatistics(rows, tuple(null_counts))
+
+    @property
+    def _rows(self) -> str:
+        return _ROWS.format(file=literal(str(self._source)))
+
+    def _copy(self, pieces: Iterable[bytes], query: str) -> Iterator[bytes]:
+        self._store(pieces)
+        with engine_faults("A Parquet file"):
+            in_order = f"SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number"
+            self._engine.execute(
+                f"COPY ({in_order}) TO {literal(str(self._target))} (FORMAT parquet, COMPRESSION zstd)"
+            )
+        with self._target.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                yield piece
+
+    def _store(self, pieces: Iterable[bytes]) -> None:
+        with self._source.open("wb") as file:
+            file.writelines(pieces)
+
+    def _fetch(self, query: str) -> list[tuple[str, int]]:
+        with engine_faults("A Parquet file"):
+            return self._engine.execute(query).fetchall()

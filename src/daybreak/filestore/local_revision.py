@@ -1,0 +1,62 @@
+"""Replacement files for a snapshot on a local disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from daybreak.filestore.durability import sync_folder
+from daybreak.filestore.file_keys import relative_name, snapshot_folder
+from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, store_error
+from daybreak.ports.files import WrittenFile
+
+
+class LocalRevision:
+    """Files that are written to a staging folder and moved to the folder of the snapshot by `commit`."""
+
+    def __init__(self, staged: Path, final: Path, revision: str) -> None:
+        self._staged = staged
+        self._final = final
+        self.name = revision
+        self._names: list[str] = []
+
+    def key(self, client_id: str, resource: str, format: str) -> str:
+        """Return the key that `write` gives to a file."""
+        name = relative_name(client_id, resource, format, self.name)
+        return f"{snapshot_folder(self._final.name)}/{name}"
+
+    def write(self, client_id: str, resource: str, format: str, pieces: Iterable[bytes]) -> WrittenFile:
+        """Write a file and flush it to disk. Raises FileStoreError, StoreFull."""
+        name = relative_name(client_id, resource, format, self.name)
+        path = self._staged / name
+        digest = hashlib.sha256()
+        length = 0
+        try:
+            path.parent.mkdir(FOLDER_MODE, exist_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE), "wb") as file:
+                for piece in pieces:
+                    digest.update(piece)
+                    length += file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise store_error(error, f"The file {name} cannot be written") from error
+        self._names.append(name)
+        return WrittenFile(self.key(client_id, resource, format), length, digest.hexdigest())
+
+    def commit(self) -> None:
+        """Move the files to the folder of the snapshot, and flush the names. Raises FileStoreError."""
+        folders = set()
+        try:
+            for name in self._names:
+                target = self._final / name
+                target.parent.mkdir(FOLDER_MODE, exist_ok=True)
+                os.replace(self._staged / name, target)
+                folders.add(target.parent)
+            for folder in (*folders, self._final):
+                sync_folder(folder)
+            remove_tree(self._staged, set())
+        except OSError as error:
+            raise store_error(error, f"The files cannot be made durable in {self._final}") from error

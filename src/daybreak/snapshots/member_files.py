@@ -1,0 +1,155 @@
+"""Search for a Member in stored files, and copies of these files without it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.domain.delta import ResourceDelta
+from daybreak.domain.errors import FileStoreError
+from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, decompressed
+from daybreak.export.member_parquet import MemberParquet
+from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
+from daybreak.export.parquet_files import PARQUET
+from daybreak.ports.files import FileRevision, FileStore
+
+MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.column_names)
+"""Resources with rows of single Members. The others have totals."""
+_SEARCH_THREADS = 16
+_ENTRIES_PER_ROUND = 1_000
+
+
+class MemberFiles:
+    """Stored files of one Member: searches them, and writes copies."""
+
+    def __init__(self, store: FileStore, member_id: str, parquet: MemberParquet, codec: Codec) -> None:
+        self._store = store
+        self._member_id = member_id
+        self._parquet = parquet
+        self._parquet_lock = threading.Lock()
+        self._codec = codec
+        # Files without the Member, by digest: snapshots share most files.
+        self._without: set[bytes] = set()
+
+    @classmethod
+    @contextmanager
+    def open(cls, store: FileStore, member_id: str, *, spill_folder: Path, codec: str) -> Iterator[Self]:
+        """Open an engine for Parquet files, which uses `spill_folder`. Raises OperatorError."""
+        with MemberParquet.open(spill_folder, member_id) as parquet:
+            yield cls(store, member_id, parquet, codec_named(codec))
+
+    def search(self, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+        """Yield the entries of `MEMBER_RESOURCES` whose files have rows of the Member. Raises as `FileStore.read`."""
+        remaining = iter(entries)
+        with ThreadPoolExecutor(_SEARCH_THREADS, "search") as pool:
+            while some := list(islice(remaining, _ENTRIES_PER_ROUND)):
+                for entry, found in zip(some, pool.map(self._occurs_in, some), strict=True):
+                    if found:
+                        yield entry
+
+    def occurs_in_delta(self, delta: ResourceDelta) -> bool:
+        """Return whether a delta names the Member. Raises as `FileStore.read`."""
+        stored = next(iter(delta.formats.values()), None)
+        return stored is not None and _contains(self._content(stored), f'"{self._member_id}"'.encode())
+
+    def without_member(self, entry: ManifestEntry, revision: FileRevision) -> tuple[ManifestEntry, Counter[str]]:
+        """Copy the files of an entry without the Member's rows. Return the new entry, and the number of removed rows
+        by COMMUNITY_ID, for the resource that has it.
+        """
+        resource = resource_named(entry.resource)
+        formats: dict[str, StoredFormat] = {}
+        counts: set[int] = set()
+        communities = Counter[str]()
+        for name, stored in entry.formats.items():
+            if name == PARQUET:
+                with self._parquet_lock:
+                    removed, communities = self._parquet.removed_from(resource, self._store.read(stored.key))
+                    copy = self._parquet.without(self._store.read(stored.key))
+                    formats[name] = self._write_parquet(entry, stored, copy, revision)
+            else:
+                records = MemberRecords(resource, name, self._member_id)
+                formats[name] = self._write_text(entry, name, records.without(self._content(stored)), revision)
+                removed, communities = records.removed, records.communities
+            counts.add(removed)
+        if len(counts) != 1:
+            raise FileStoreError(f"The formats of {entry.resource} of {entry.client_id} have different rows.")
+        return _replaced(entry, entry.rows - counts.pop(), formats, revision), communities
+
+    def with_fewer_members(
+        self, entry: ManifestEntry, revision: FileRevision, removed: Mapping[str, int]
+    ) -> ManifestEntry:
+        """Copy the files of `communities` with lower numbers of members. Return the new entry."""
+        resource = resource_named(entry.resource)
+        formats: dict[str, StoredFormat] = {}
+        for name, stored in entry.formats.items():
+            if name == PARQUET:
+                with self._parquet_lock:
+                    copy = self._parquet.with_fewer_members(self._store.read(stored.key), removed)
+                    formats[name] = self._write_parquet(entry, stored, copy, revision)
+            else:
+                content = with_fewer_members(resource, name, self._content(stored), removed)
+                formats[name] = self._write_text(entry, name, content, revision)
+        return _replaced(entry, entry.rows, formats, revision)
+
+    def _occurs_in(self, entry: ManifestEntry) -> bool:
+        name, stored = _easiest(entry.formats)
+        digest = bytes.fromhex(stored.sha256)
+        if digest in self._without:
+            return False
+        if name == PARQUET:
+            with self._parquet_lock:
+                found = self._parquet.occurs_in(self._store.read(stored.key))
+        else:
+            records = MemberRecords(resource_named(entry.resource), name, self._member_id)
+            found = records.occur_in(self._content(stored))
+        if not found:
+            self._without.add(digest)
+        return found
+
+    def _content(self, stored: StoredFormat) -> Iterator[bytes]:
+        return decompressed(self._store.read(stored.key))
+
+    def _write_text(
+        self, entry: ManifestEntry, format: str, content: Iterable[bytes], revision: FileRevision
+    ) -> StoredFormat:
+        compressed = CompressedContent(content, self._codec)
+        written = revision.write(entry.client_id, entry.resource, format, compressed)
+        return StoredFormat(written.bytes, written.sha256, compressed.length, compressed.sha256, written.key)
+
+    def _write_parquet(
+        self, entry: ManifestEntry, old: StoredFormat, copy: Iterable[bytes], revision: FileRevision
+    ) -> StoredFormat:
+        written = revision.write(entry.client_id, entry.resource, PARQUET, copy)
+        # Files of earlier versions have no statistics.
+        resource = resource_named(entry.resource)
+        statistics = None if old.statistics is None else self._parquet.statistics_of_copy(resource)
+        return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
+
+
+def _contains(pieces: Iterable[bytes], text: bytes) -> bool:
+    end = b""
+    for piece in pieces:
+        if text in end + piece:
+            return True
+        end = (end + piece)[-len(text) :]
+    return False
+
+
+def _easiest(formats: Mapping[str, StoredFormat]) -> tuple[str, StoredFormat]:
+    """Return the format that takes the least work to search: a text format, if there is one."""
+    return next(((name, stored) for name, stored in formats.items() if name != PARQUET), next(iter(formats.items())))
+
+
+def _replaced(
+    entry: ManifestEntry, rows: int, formats: Mapping[str, StoredFormat], revision: FileRevision
+) -> ManifestEntry:
+    # No run computes this fingerprint, so the next one writes the Leader's files again.
+    return ManifestEntry(entry.client_id, entry.resource, rows, f"replaced {revision.name}", formats)

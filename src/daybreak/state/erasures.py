@@ -1,0 +1,108 @@
+"""Repository of erasures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from daybreak.domain.erasure import Erasure, ReplacedFiles
+from daybreak.domain.errors import Conflict
+from daybreak.state.schema import erasures
+
+_COLUMNS = tuple(erasures.columns)
+
+
+class SqlErasures:
+    """ErasureStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def begin(self, erasure: Erasure) -> Erasure:
+        row = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .where(erasures.c.member_sha256 == erasure.member_sha256, erasures.c.finished_at.is_(None))
+            .with_for_update()
+        ).first()
+        if row is not None:
+            return _erasure_of(row)
+        self._connection.execute(
+            sa.insert(erasures).values(
+                erasure_id=erasure.erasure_id,
+                member_sha256=erasure.member_sha256,
+                requested_by=erasure.requested_by,
+                started_at=erasure.started_at,
+                finished_at=None,
+                replaced=[],
+                obsolete_keys=[],
+            )
+        )
+        return erasure
+
+    def reserve(self, erasure_id: str, keys: Sequence[str]) -> None:
+        found = self._locked(erasure_id)
+        self._change(erasure_id, obsolete_keys=[*found.obsolete_keys, *keys])
+
+    def replace(
+        self, erasure_id: str, replaced: Sequence[ReplacedFiles], new_keys: Sequence[str], old_keys: Sequence[str]
+    ) -> None:
+        found = self._locked(erasure_id)
+        if not set(new_keys) <= set(found.obsolete_keys):
+            raise Conflict("Another erasure has deleted the new files.")
+        kept = [key for key in found.obsolete_keys if key not in set(new_keys)]
+        self._change(
+            erasure_id,
+            replaced=msgspec.to_builtins([*found.replaced, *replaced]),
+            obsolete_keys=[*kept, *old_keys],
+        )
+
+    def take_obsolete(self, erasure_id: str) -> list[str]:
+        rows = self._connection.execute(
+            sa.select(erasures.c.erasure_id, erasures.c.obsolete_keys)
+            .where(erasures.c.finished_at.is_(None))
+            .order_by(erasures.c.erasure_id)
+            .with_for_update()
+        ).all()
+        taken = [key for _, keys in rows for key in keys]
+        for other_id, keys in rows:
+            if keys and other_id != erasure_id:
+                self._change(other_id, obsolete_keys=[])
+        self._change(erasure_id, obsolete_keys=taken)
+        return taken
+
+    def get(self, erasure_id: str) -> Erasure | None:
+        row = self._connection.execute(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id)).first()
+        return None if row is None else _erasure_of(row)
+
+    def finish(self, erasure_id: str, now: datetime) -> None:
+        self._change(erasure_id, finished_at=now, obsolete_keys=[])
+
+    def list_all(self) -> list[Erasure]:
+        rows = self._connection.execute(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id))
+        return [_erasure_of(row) for row in rows]
+
+    def _locked(self, erasure_id: str) -> Erasure:
+        row = self._connection.execute(
+            sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id).with_for_update()
+        ).one()
+        return _erasure_of(row)
+
+    def _change(self, erasure_id: str, **values: Any) -> None:
+        self._connection.execute(sa.update(erasures).where(erasures.c.erasure_id == erasure_id).values(**values))
+
+
+def _erasure_of(row: Sequence[Any]) -> Erasure:
+    erasure_id, member_sha256, requested_by, started_at, finished_at, replaced, obsolete_keys = row
+    return Erasure(
+        erasure_id,
+        member_sha256,
+        requested_by,
+        started_at,
+        finished_at,
+        tuple(msgspec.convert(replaced, list[ReplacedFiles])),
+        tuple(obsolete_keys),
+    )

@@ -1,0 +1,121 @@
+"""SIGKILL at any point of an erasure: files stay undamaged, and the command completes it when it is run again."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from daybreak.catalogue.models import load_models
+from daybreak.ports.state import Stores
+from daybreak.snapshots.erase import erase_member
+from daybreak.snapshots.run import run_manually
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.verify import verify_snapshot
+from daybreak.sources.duckdb import DuckdbSource
+from tests.configured import configured
+from tests.faults.conftest import ForkServer, calls_of, traced_fork_server
+from tests.faults.fork_server import CHANGING_CALLS
+from tests.faults.test_killed_runs import FAULT_AT_CALL, copy_folder
+from tests.parts.erasure import AS_OF, Person, make_person, traces_in
+from tests.small_platform import context_in
+
+SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 2})
+# The erasure writes, moves and deletes files, and commits.
+EXPECTED_CALLS = Counter(write=6, rename=6, fsync=6, unlink=6, pwrite64=10, fdatasync=4)
+# Each kind of call is covered at its first and last calls, and at some between.
+KILLS_PER_CALL = 8
+
+
+@pytest.fixture(scope="module")
+def killing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServer, Path]]:
+    """A fork server whose processes are killed at call number FAULT_AT_CALL of any kind, and its trace file."""
+    log = tmp_path_factory.mktemp("trace") / "trace"
+    options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
+    options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={FAULT_AT_CALL}")]
+    with traced_fork_server(log, options) as found:
+        yield found, log
+
+
+def publish(folder: Path) -> Person:
+    """Publish a snapshot of a platform with the Member, as CSV files."""
+    person = make_person(folder / "platform", leaders=2, members=30)
+    source = DuckdbSource(
+        folder / "platform", load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill"
+    )
+    context = replace(context_in(folder, settings=SETTINGS), source=source)
+    run_manually(context, as_of=AS_OF)
+    context.state.close()
+    shutil.rmtree(folder / "platform")
+    return person
+
+
+def check_files(context: RunContext) -> None:
+    for snapshot in context.state.read(lambda stores: stores.snapshots.served()):
+        verified = verify_snapshot(context.state, context.store, snapshot.snapshot_id)
+        assert (verified.damaged, verified.files) == ((), snapshot.report["files"])
+
+
+def keys_in_manifests(stores: Stores) -> set[str]:
+    return {
+        stored.key
+        for snapshot in stores.snapshots.served()
+        for entry in stores.snapshots.entries(snapshot.snapshot_id)
+        for stored in entry.formats.values()
+    }
+
+
+def check_recovery(folder: Path, person: Person) -> None:
+    """Check that all files are undamaged after a kill, and that a second erasure of the Member completes the first."""
+    context = context_in(folder, settings=SETTINGS)
+    try:
+        check_files(context)
+        begun = context.state.read(lambda stores: stores.erasures.list_all())
+        erasure = erase_member(context, person.member_id, "test", lambda _: None)
+        assert [each.erasure_id for each in begun if each.finished_at is None] in ([], [erasure.erasure_id])
+        assert erasure.finished_at is not None
+        check_files(context)
+        in_manifests = context.state.read(keys_in_manifests)
+        files = folder / "files"
+        folders = [files / name for name in ("snapshots", "staging", "deltas")]
+        stored = {str(path.relative_to(files)) for each in folders for path in each.rglob("*") if path.is_file()}
+        assert stored == in_manifests
+    finally:
+        context.state.close()
+    assert traces_in(folder) == []
+
+
+def test_kill_before_any_system_call_is_recovered(
+    folder: Path, tmp_path: Path, killing_server: tuple[ForkServer, Path]
+) -> None:
+    person = publish(folder)
+    fork_server, log = killing_server
+    options = {"member": person.member_id, "formats": list(SETTINGS.snapshot.formats)}
+    complete = copy_folder(folder, tmp_path / "complete")
+    pid = fork_server.start("erase", complete, **options)
+    assert fork_server.wait(pid) == 0, (complete / "child.log").read_text()
+    counts = Counter(call for call, _ in calls_of(log, pid))
+    assert max(counts.values()) <= FAULT_AT_CALL
+    assert counts >= EXPECTED_CALLS, "the erasure makes the calls that this test covers"
+    check_recovery(complete, person)
+    killed = 0
+    for call, count in counts.items():
+        for number in sorted({1, count, *range(1, count + 1, max(1, count // KILLS_PER_CALL))}):
+            copy = copy_folder(folder, tmp_path / f"{call}-{number}")
+            status = fork_server.wait(
+                fork_server.start("erase", copy, initial_calls={call: FAULT_AT_CALL - number}, **options)
+            )
+            assert status in {-signal.SIGKILL, 0}, (call, number, (copy / "child.log").read_text())
+            killed += status == -signal.SIGKILL
+            try:
+                check_recovery(copy, person)
+            except Exception as fault:
+                fault.add_note(f"The process was killed before {call} number {number}.")
+                raise
+            shutil.rmtree(copy)
+    assert killed >= 30

@@ -1,0 +1,257 @@
+"""Erasure of a Member from the files of all kept snapshots."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from daybreak.catalogue.models import load_models
+from daybreak.domain.delta import LeaderDelta
+from daybreak.domain.erasure import member_digest
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.ports.state import Stores
+from daybreak.snapshots.disk_space import SpillFolder
+from daybreak.snapshots.erase import erase_member, find_member
+from daybreak.snapshots.member_in_source import member_in_source
+from daybreak.snapshots.run import run_day, run_manually
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.verify import verify_snapshot
+from daybreak.sources.duckdb import DuckdbSource
+from tests.configured import configured
+from tests.parts.erasure import AS_OF, Person, delete_person, make_person, traces_in
+from tests.small_platform import context_in, now
+
+FORMATS = ("csv", "json", "ndjson", "parquet")
+ROWS_OF_MEMBER = {"members", "member_state_changes", "member_term_accepts", "custom_member_data", "member_communities"}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> tuple[Path, Person]:
+    """A folder with a platform and a published snapshot, to copy."""
+    folder = tmp_path_factory.mktemp("published")
+    shutil.copy(empty_state, folder / "state.db")
+    person = make_person(folder / "platform")
+    context = platform_context(folder)
+    run_manually(context, as_of=AS_OF)
+    context.state.close()
+    return folder, person
+
+
+@pytest.fixture
+def folder(published: tuple[Path, Person], tmp_path: Path) -> Path:
+    return shutil.copytree(published[0], tmp_path / "copy")
+
+
+@pytest.fixture
+def person(published: tuple[Path, Person]) -> Person:
+    return published[1]
+
+
+@pytest.fixture
+def context(folder: Path) -> Iterator[RunContext]:
+    found = platform_context(folder)
+    yield found
+    found.state.close()
+
+
+def platform_context(folder: Path) -> RunContext:
+    source = DuckdbSource(
+        folder / "platform", load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill"
+    )
+    settings = configured(snapshot={"formats": FORMATS, "keep": 3, "temp_dir": folder / "spill"})
+    spill = SpillFolder(folder / "spill", folder / "files")
+    return replace(context_in(folder, settings=settings), source=source, spill=spill)
+
+
+def erase(context: RunContext, person: Person) -> None:
+    erasure = erase_member(context, person.member_id, "ana@host", lambda run: pytest.fail(f"waits for {run}"))
+    assert erasure.finished_at is not None
+
+
+def entries_of(context: RunContext, snapshot: Snapshot) -> dict[tuple[str, str], ManifestEntry]:
+    found = context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id)))
+    return {(entry.client_id, entry.resource): entry for entry in found}
+
+
+def content_of(entry: ManifestEntry) -> dict[str, tuple[str, int]]:
+    return {name: (stored.content_sha256, entry.rows) for name, stored in entry.formats.items() if name != "parquet"}
+
+
+def kept(context: RunContext) -> list[Snapshot]:
+    return context.state.read(lambda stores: stores.snapshots.served())
+
+
+def parquet_rows(folder: Path, stored: StoredFormat) -> list[tuple[object, ...]]:
+    with duckdb.connect() as engine:
+        return engine.execute(f"SELECT * FROM '{folder}/files/{stored.key}' ORDER BY ALL").fetchall()
+
+
+def test_erased_files_equal_those_of_a_platform_without_the_member(
+    context: RunContext, person: Person, folder: Path, tmp_path: Path, empty_state: Path
+) -> None:
+    """In every format; other Leaders keep their files."""
+    (before,) = kept(context)
+    untouched = entries_of(context, before)
+    erase(context, person)
+
+    other = tmp_path / "other"
+    shutil.copytree(folder / "platform", other / "platform")
+    shutil.copy(empty_state, other / "state.db")
+    delete_person(other / "platform", person)
+    expected_context = platform_context(other)
+    expected = entries_of(expected_context, run_manually(expected_context, as_of=AS_OF, full=True))
+    expected_context.state.close()
+
+    found = entries_of(context, before)
+    assert found.keys() == untouched.keys()
+    changed = {key for key in found if found[key] != untouched[key]}
+    assert changed == {(person.client_id, name) for name in (*ROWS_OF_MEMBER, "communities")}
+    for client_id, resource in changed:
+        mine = found[client_id, resource]
+        # A Leader without rows has a separate entry after an erasure.
+        theirs = expected.get((client_id, resource)) or expected["", resource]
+        assert content_of(mine) == content_of(theirs), resource
+        assert {name: mine.formats[name].sha256 for name in ("csv", "json", "ndjson")} == {
+            name: theirs.formats[name].sha256 for name in ("csv", "json", "ndjson")
+        }
+        assert parquet_rows(folder, mine.formats["parquet"]) == parquet_rows(other, theirs.formats["parquet"])
+        assert mine.fingerprint != untouched[client_id, resource].fingerprint
+
+
+def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, folder: Path) -> None:
+    """Published, retired and held snapshots, with reused files, and the leftovers of killed processes."""
+    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    assert int(str(second.report["files_carried"])) > 0
+    run_day(context, now().date() + timedelta(days=2))
+    leftover = folder / "spill" / "killed"
+    leftover.parent.mkdir(exist_ok=True)
+    leftover.write_bytes(b"+19995550123")
+    delete_person(folder / "platform", person)
+    assert len([path for path in traces_in(folder) if "snapshots" in path]) > 3 * len(FORMATS)
+    erase(context, person)
+    assert traces_in(folder) == []
+    runs = context.state.read(lambda stores: stores.snapshots.recent())
+    assert [run.state for run in runs] == [SnapshotState.COMPLETE, SnapshotState.PUBLISHED, SnapshotState.RETIRED]
+    for run in runs:
+        assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
+    assert find_member(context, person.member_id) == []
+
+
+def test_next_run_writes_the_files_of_the_leader_again(context: RunContext, person: Person, folder: Path) -> None:
+    erase(context, person)
+    delete_person(folder / "platform", person)
+    erased = entries_of(context, kept(context)[0])
+    after = entries_of(context, run_manually(context, as_of=AS_OF))
+    own = {key for key in after if key[0] == person.client_id and key[1] in ROWS_OF_MEMBER}
+    assert {key: content_of(after[key]) for key in own} == {key: content_of(erased[key]) for key in own}
+    assert all(after[key].fingerprint != erased[key].fingerprint for key in own)
+    assert traces_in(folder / "files") == []
+
+
+def test_members_of_communities_are_counted_again(context: RunContext, person: Person, folder: Path) -> None:
+    erase(context, person)
+    found = entries_of(context, kept(context)[0])
+    paths = [
+        f"{folder}/files/{found[person.client_id, name].formats['parquet'].key}"
+        for name in ("communities", "member_communities")
+    ]
+    with duckdb.connect() as engine:
+        wrong = engine.execute(
+            f"SELECT * FROM '{paths[0]}' c WHERE member_count <> "
+            f"(SELECT count(*) FROM '{paths[1]}' m WHERE m.community_id = c.community_id)"
+        ).fetchall()
+    assert wrong == []
+
+
+def test_chain_of_the_account_ends(context: RunContext, person: Person, folder: Path) -> None:
+    """Deltas that name the Member are deleted, even if no kept full file does. Other accounts keep theirs."""
+    delete_person(folder / "platform", person)
+    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
+    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
+    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
+    own = [each for each in deltas if each.client_id == person.client_id]
+    assert own, "the run made deltas"
+    before = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
+    erase(context, person)
+    assert not [key for each in own for key in keys_of(each) if (folder / "files" / key).exists()]
+    after = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
+    assert before is not None
+    assert after is not None
+    assert (len(before.entries), after.entries, after.started_by) == (1, (), "member_erased")
+    assert after.chain_id != before.chain_id
+    others = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
+    assert [each for each in deltas if each.client_id != person.client_id] == others
+    assert all((folder / "files" / key).exists() for each in others for key in keys_of(each))
+
+
+def keys_of(delta: LeaderDelta) -> list[str]:
+    return [stored.key for stored in delta.delta.formats.values()]
+
+
+def test_search_changes_nothing(context: RunContext, person: Person, folder: Path) -> None:
+    (snapshot,) = kept(context)
+    before = entries_of(context, snapshot)
+    (found,) = find_member(context, person.member_id)
+    assert (found.snapshot.snapshot_id, found.client_id) == (snapshot.snapshot_id, person.client_id)
+    assert found.entries.keys() == ROWS_OF_MEMBER
+    assert entries_of(context, snapshot) == before
+    assert context.state.read(lambda stores: stores.erasures.list_all()) == []
+
+
+def test_receipt_has_only_the_digest_of_the_member(context: RunContext, person: Person) -> None:
+    (snapshot,) = kept(context)
+    erase(context, person)
+    (receipt,) = context.state.read(lambda stores: stores.erasures.list_all())
+    assert (receipt.member_sha256, receipt.requested_by) == (member_digest(person.member_id), "ana@host")
+    assert {(each.snapshot_id, each.client_id) for each in receipt.replaced} == {
+        (snapshot.snapshot_id, person.client_id)
+    }
+    rows = {each.resource: each.rows for each in receipt.replaced}
+    assert rows["members"] == 1
+    assert rows["communities"] == 0
+    assert person.member_id not in repr(receipt)
+    assert receipt.obsolete_keys == ()
+
+
+def test_member_without_rows_gets_a_receipt(context: RunContext, person: Person) -> None:
+    unknown = Person("11111111-2222-4333-8444-555555555555", person.client_id)
+    erase(context, unknown)
+    (receipt,) = context.state.read(lambda stores: stores.erasures.list_all())
+    assert receipt.replaced == ()
+
+
+def test_reports_do_not_name_the_member(context: RunContext, person: Person) -> None:
+    finding = {"findings": [{"detail": f"violated by 1 rows, such as {person.member_id}."}]}
+
+    def add_run(stores: Stores) -> None:
+        at = now()
+        begun = stores.snapshots.begin_manual(Snapshot(context.new_id(), SnapshotState.BUILDING, at, at), at, 600)
+        stores.snapshots.finish(
+            begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=finding, failure=person.member_id
+        )
+
+    context.state.write(add_run)
+    erase(context, person)
+    runs = context.state.read(lambda stores: stores.snapshots.recent())
+    assert person.member_id not in repr(runs)
+    assert "such as [erased]." in repr(runs)
+
+
+def test_platform_is_checked_for_the_member(context: RunContext, person: Person, folder: Path) -> None:
+    source = context.source
+    assert isinstance(source, DuckdbSource)
+    assert member_in_source(source, person.member_id) == "present"
+    path = folder / "platform" / "members.parquet"
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE m AS SELECT * REPLACE ('deleted' AS subscription_state) FROM '{path}'")
+        engine.execute(f"COPY m TO '{path}' (FORMAT parquet)")
+    assert member_in_source(source, person.member_id) == "deleted"
+    delete_person(folder / "platform", person)
+    assert member_in_source(source, person.member_id) == "absent"
