@@ -278,7 +278,7 @@ class Settings:
 
 
 def is_added(answer: requests.Response) -> bool:
-    return answer.status_code == 303 and answer.headers["Location"].endswith("done=passkey-added")
+    return answer.status_code == 303 and "daybreak-flash=passkey-added" in answer.headers["Set-Cookie"]
 
 
 def stored(service: Service, email: str = TWIN) -> int:

@@ -76,8 +76,19 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """First and last name."""
-        return f"{self.first_name} {self.last_name}".strip()
+        """First and last name, or the phone number if no character of the name is visible."""
+        return self._visible_name or self.phone_number
+
+    @property
+    def sort_key(self) -> tuple[bool, str, str]:
+        """Key that sorts accounts by name, those without a name last."""
+        return not self._visible_name, self.name.casefold(), self.client_id
+
+    @property
+    def _visible_name(self) -> str:
+        name = f"{self.first_name} {self.last_name}".strip()
+        # Categories Z and C: spaces, control and format characters.
+        return name if any(unicodedata.category(character)[0] not in "ZC" for character in name) else ""
 
     @property
     def status(self) -> AccountStatus:

@@ -39,13 +39,28 @@ def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) 
             yield _row_count(resource, resource.row_count, known_rows)
 
 
+def unique_check(resource: Resource) -> str:
+    """Return the name of the check that the key of a resource is unique."""
+    return f"{' and '.join(resource.key)} is unique in {resource.name}"
+
+
+def reference_check(resource: Resource, reference: Reference) -> str:
+    """Return the name of the check that the values of a reference exist."""
+    return f"{reference.column} of {resource.name} exists in {reference.resource}"
+
+
+def row_count_check(resource: Resource, row_count: RowCount) -> str:
+    """Return the name of the check that a column is the number of rows of another resource."""
+    return f"{row_count.column} of {resource.name} equals the rows of {row_count.resource}"
+
+
 def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> tuple[str, str]:
     names = ", ".join(f"r.{identifier(column)}" for column in resource.key)
     query = (
         f"SELECT count(*), min(CAST(t.{identifier(resource.key[0])} AS VARCHAR)) FROM (SELECT {names} "
         f'FROM {known_rows(resource.name)} AS r GROUP BY r."LEADER_ID", {names} HAVING count(*) > 1) AS t'
     )
-    return f"{' and '.join(resource.key)} is unique in {resource.name}", query
+    return unique_check(resource), query
 
 
 def _reference(resource: Resource, reference: Reference, known_rows: Callable[[str], str]) -> tuple[str, str]:
@@ -55,7 +70,7 @@ def _reference(resource: Resource, reference: Reference, known_rows: Callable[[s
         f"LEFT JOIN {known_rows(reference.resource)} AS target "
         f'ON target.{name} = r.{name} AND target."LEADER_ID" = r."LEADER_ID" WHERE target.{name} IS NULL'
     )
-    return f"{reference.column} of {resource.name} exists in {reference.resource}", query
+    return reference_check(resource, reference), query
 
 
 def _row_count(resource: Resource, row_count: RowCount, known_rows: Callable[[str], str]) -> tuple[str, str]:
@@ -65,4 +80,4 @@ def _row_count(resource: Resource, row_count: RowCount, known_rows: Callable[[st
         f"LEFT JOIN (SELECT {name}, count(*) AS counted FROM {known_rows(row_count.resource)} AS c GROUP BY {name}) "
         f"AS counts ON counts.{name} = r.{name} WHERE r.{identifier(row_count.column)} <> coalesce(counts.counted, 0)"
     )
-    return f"{row_count.column} of {resource.name} equals the rows of {row_count.resource}", query
+    return row_count_check(resource, row_count), query

@@ -96,7 +96,7 @@ class SqlSeats:
         width = len(ACCOUNT_COLUMNS)
         found = [GrantedAccount(account_of(row[:width]), grant_of(row[width:])) for row in rows]
         # Sorted here, because the databases order names differently.
-        return sorted(found, key=lambda granted: (granted.account.name.casefold(), granted.account.client_id))
+        return sorted(found, key=lambda granted: granted.account.sort_key)
 
     def count_granted_accounts(self, seat_id: str) -> int:
         return self._connection.execute(

@@ -187,7 +187,7 @@ def test_dashboard_works_without_javascript(open_page: Callable[..., Page], serv
     page.locator(".account-grid").get_by_role("link", name="Kita").click()
     expect(page.locator(".switcher summary")).to_contain_text("Kita")
     page.goto(service.account(directory.KITA, "insight"))
-    page.get_by_text("Show table").first.click()
+    # The tables below charts are open.
     expect(page.locator("#messages-table tbody tr")).to_have_count(30)
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
     page.get_by_label("Action").select_option("file.fetched")
@@ -231,6 +231,20 @@ def test_long_names_do_not_widen_pages(sign_in_as: Callable[..., Page], service:
             page.set_viewport_size(size)
             overflow = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
             assert overflow <= 0, f"{path} overflows {size} by {overflow} px"
+
+
+def test_controls_on_phone_are_44_pixels_high(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.OPERATOR, viewport=PHONE, has_touch=True)
+    paths = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
+    paths += [service.operator(path) for path in OPERATOR_PAGES]
+    for path in paths:
+        page.goto(path)
+        small = page.evaluate(
+            "() => [...document.querySelectorAll('.button, input:not([type=hidden]), select, summary, .nav a')]"
+            ".filter(each => each.checkVisibility() && !each.classList.contains('visually-hidden'))"
+            ".filter(each => each.getBoundingClientRect().height < 43.5).map(each => each.outerHTML.slice(0, 120))"
+        )
+        assert small == [], path
 
 
 def test_current_link_is_visible_on_phone(sign_in_as: Callable[..., Page], service: Service) -> None:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Page, expect
 
-from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory, snapshots
@@ -40,10 +39,32 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
                 snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure="The test ended it."
             )
         )
-    # The page reloads when the run has ended.
+    # The page shows the state of the run when it has ended.
     expect(page.get_by_role("row", name=re.compile("building"))).to_have_count(0)
     page.get_by_role("row", name=re.compile("failed")).first.get_by_role("link").click()
     expect(page.get_by_text("The test ended it.")).to_be_visible()
+
+
+def test_runs_page_notices_a_new_run(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.OPERATOR)
+    page.goto(service.operator("runs"))
+    page.evaluate("() => { document.body.dataset.opened = 'once'; }")
+    now = datetime.now(UTC)
+    snapshot_id, fence = snapshots.add_building(service.state, now)
+    expect(page.get_by_role("region", name="Run in progress")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("building"))).to_be_visible()
+    failure = "The source differs from the catalogue:\n- members.EMAIL is missing\n- table terms is missing"
+    service.state.write(
+        lambda stores: stores.snapshots.finish(
+            snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure=failure
+        )
+    )
+    expect(page.get_by_role("region", name="Run in progress")).to_have_count(0)
+    expect(page.get_by_role("row", name=re.compile("building"))).to_have_count(0)
+    expect(page.locator("body")).to_have_attribute("data-opened", "once")
+    page.goto(service.operator(f"runs/{snapshot_id}"))
+    # The failure keeps its lines.
+    assert failure in page.get_by_role("alert").inner_text()
 
 
 def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], service: Service) -> None:
@@ -62,30 +83,6 @@ def test_run_without_heartbeat_is_lapsed(sign_in_as: Callable[..., Page], servic
                 snapshot_id, fence, SnapshotState.FAILED, long_ago, report={}, failure="ended"
             )
         )
-
-
-def test_decision_on_held_snapshot_needs_a_reason(
-    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
-) -> None:
-    held = snapshots.add_held(service.state, datetime.now(UTC))
-    page = sign_in_as(directory.OPERATOR)
-    page.get_by_role("link", name="Runs").click()
-    page.get_by_role("link", name="Review snapshot").click()
-    expect(page.get_by_text("-52 %")).to_be_visible()
-    expect(page.get_by_text("members: 37 rows are in no file")).to_be_visible()
-    reason = page.get_by_label("Reason")
-    reason.fill("   ")
-    page.get_by_role("button", name="Discard").click()
-    expect(page.get_by_text("Enter a reason.")).to_be_visible()
-    reason.fill("The platform was half empty.")
-    page.get_by_role("button", name="Discard").dblclick()
-    expect(page.get_by_text("Snapshot discarded.")).to_be_visible()
-    found = service.state.read(lambda stores: stores.snapshots.get(held))
-    assert found is not None
-    assert found.state is SnapshotState.DISCARDED
-    decided = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.discarded")))
-    assert [event.actor for event in decided if event.subject == held] == [directory.OPERATOR]
-    ignore_failed_loads(console_messages, 400)
 
 
 def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[..., Page], service: Service) -> None:

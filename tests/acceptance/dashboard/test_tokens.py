@@ -63,6 +63,10 @@ def test_token_is_shown_once_and_can_be_revoked(
     page.get_by_role("link", name=re.compile(f"Revoke {nightly}")).click()
     page.get_by_role("button", name="Revoke token").click()
     expect(page.get_by_text("Token revoked.")).to_be_visible()
+    assert "done" not in page.url
+    page.reload()
+    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
+    expect(page.get_by_text("Token revoked.")).to_have_count(0)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(request, timeout=60)
 

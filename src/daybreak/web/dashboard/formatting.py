@@ -137,6 +137,11 @@ def make_visible(text: str) -> str:
     return text.translate(_CONTROL)
 
 
+def make_lines_visible(text: str) -> str:
+    """Do the same with a text of several lines, which keeps its line breaks."""
+    return "\n".join(make_visible(line) for line in text.strip().splitlines())
+
+
 def format_name(name: str) -> str:
     """Return a name on one line: line breaks and tabs become spaces, other control characters visible."""
     return make_visible(re.sub(r"[\t\r\n]+", " ", name))
@@ -169,6 +174,7 @@ TEMPLATE_FILTERS: Mapping[str, Callable[..., str]] = {
     "percentage": format_percentage,
     "bar_width": format_bar_width,
     "visible": make_visible,
+    "visible_lines": make_lines_visible,
     "name": format_name,
     "initials": format_initials,
 }

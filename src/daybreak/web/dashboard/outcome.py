@@ -74,7 +74,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "discarded": Flash("good", "Snapshot discarded.", "The previous snapshot stays published."),
     "decided": Flash("warn", "A decision on this snapshot was already made."),
 }
-"""Messages that a redirect can show on the page it leads to, by the value of its `done` parameter."""
+"""Messages that a redirect can leave for the page it leads to. See `rendering.redirect`."""
 
 
 def rejected(error: DaybreakError, field_name: str) -> PageOutcome:

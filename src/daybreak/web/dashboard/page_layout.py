@@ -11,9 +11,9 @@ from starlette.responses import Response
 from daybreak.web.dashboard.account_selection import default_account_id, switcher_context
 from daybreak.web.dashboard.forms import csrf_field
 from daybreak.web.dashboard.freshness.view import FreshnessView
-from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, PageOutcome
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.dashboard.rendering import render_template
+from daybreak.web.dashboard.rendering import clear_flash, flash_of, render_template
 
 
 def render_page(
@@ -49,11 +49,15 @@ def render_page(
         "status": None,
         **switcher_context(page, client_id, "", section),
     }
+    flash = flash_of(dashboard, page.request)
     if outcome.flash is None:
-        layout["flash"] = FLASH_MESSAGES.get(page.request.query_params.get("done", ""))
+        layout["flash"] = flash
     variables = {**layout, **context}
     variables["alert"], variables["favicon"] = _tab_state(variables["fresh"] or variables["status"])
-    return render_template(dashboard, page.request, template, variables, outcome)
+    response = render_template(dashboard, page.request, template, variables, outcome)
+    if flash is not None:
+        clear_flash(dashboard, response)
+    return response
 
 
 def _tab_state(shown: object) -> tuple[str, str]:

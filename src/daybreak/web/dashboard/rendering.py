@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
+from daybreak.web.dashboard.outcome import FLASH_MESSAGES, SUCCESS, Flash, PageOutcome
+from daybreak.web.dashboard.session_cookie import clear_cookie, cookie_value, set_cookie_value
 from daybreak.web.http.negotiation import accepts_gzip
 from daybreak.web.request_state import record_refusal
 
@@ -18,6 +20,8 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _MINIMUM_GZIP_BYTES = 1400
+_FLASH = "flash"
+_FLASH_SECONDS = 300
 
 
 def render_template(
@@ -57,11 +61,33 @@ def render_template(
 
 
 def redirect(dashboard: DashboardContext, path: str, request: Request | None = None) -> Response:
-    """Redirect to a path of the dashboard (303), or have htmx do so if the request is for a partial."""
-    url = dashboard.root + path
+    """Redirect to a path of the dashboard (303), or have htmx do so if the request is for a partial.
+
+    The query parameter `done` names a message for the next page. It is sent as a cookie instead, which that page
+    clears, so that the message does not return when the page is reloaded or bookmarked.
+    """
+    parts = urlsplit(dashboard.root + path)
+    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "done"]
+    done = dict(parse_qsl(parts.query)).get("done", "")
+    url = parts._replace(query=urlencode(query)).geturl() if done else dashboard.root + path
+    response: Response
     if request is not None and is_partial(request):
-        return Response(status_code=200, headers={"HX-Redirect": url, "Cache-Control": "no-store"})
-    return RedirectResponse(url, 303, {"Cache-Control": "no-store"})
+        response = Response(status_code=200, headers={"HX-Redirect": url, "Cache-Control": "no-store"})
+    else:
+        response = RedirectResponse(url, 303, {"Cache-Control": "no-store"})
+    if done in FLASH_MESSAGES:
+        set_cookie_value(response, _FLASH, done, secure=dashboard.secure, seconds=_FLASH_SECONDS)
+    return response
+
+
+def flash_of(dashboard: DashboardContext, request: Request) -> Flash | None:
+    """Return the message that a redirect left for this page."""
+    return FLASH_MESSAGES.get(cookie_value(request, _FLASH, secure=dashboard.secure) or "")
+
+
+def clear_flash(dashboard: DashboardContext, response: Response) -> None:
+    """Remove the message, because the page shows it."""
+    clear_cookie(response, _FLASH, secure=dashboard.secure)
 
 
 def is_partial(request: Request) -> bool:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
@@ -15,7 +17,7 @@ from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, Sto
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.ports.files import FileSink, FileStore
 from daybreak.ports.state import State, Stores
-from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER
+from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER, id_of
 from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_csv, encode_json, sample_rows
 
 _EMPTY_LEADERS = (*AGENCY_IDS, VIEWER, LONG)
@@ -43,21 +45,61 @@ def write_snapshots(state: State, store: FileStore, due: datetime, *, members: i
 def add_held(state: State, now: datetime) -> str:
     """Add a manual run that the guard holds; return its id."""
     snapshot_id = str(uuid.uuid4())
-    detail = "members: 1,240 rows, down from 2,600 (-52 %, limit 30 %)."
-    report = {
-        "seconds": 1803.0,
-        "resources": {resource.name: {"rows": 1240, "seconds": 120.5} for resource in RESOURCES},
-        "findings": [{"kind": "rows", "resource": "members", "detail": detail, "before": 2600, "now": 1240}],
-    }
-    report["resources"]["members"]["unknown_leader_rows"] = 37  # type: ignore[index]
+    report = _held_report(state)
     begun = _building(snapshot_id, now, started_at=now - timedelta(minutes=31), builder="north-1")
 
     def write(stores: Stores) -> None:
         run = stores.snapshots.begin_manual(begun, now, _LEASE_SECONDS)
+        _copy_manifest(stores, run)
         stores.snapshots.finish(snapshot_id, run.fence, SnapshotState.HELD, now, report=report)
 
     state.write(write)
     return snapshot_id
+
+
+def _copy_manifest(stores: Stores, run: Snapshot) -> None:
+    """Give the run the published files, with fewer Members in the manifest."""
+    published = stores.snapshots.current()
+    assert published is not None
+    entries = [
+        msgspec.structs.replace(entry, rows=entry.rows // 2) if entry.resource == "members" else entry
+        for entry in stores.snapshots.entries(published.snapshot_id)
+    ]
+    stores.snapshots.add_leaders(run.snapshot_id, run.fence, list(stores.snapshots.leaders(published.snapshot_id)))
+    stores.snapshots.add_entries(run.snapshot_id, run.fence, entries)
+
+
+def _held_report(state: State) -> dict[str, Any]:
+    """Return the report of a run that lost half of the Members, compared with the published snapshot."""
+    published = state.read(lambda stores: stores.snapshots.current())
+    assert published is not None
+    before: Any = published.report["resources"]
+    shares = {"members": 0.48, "member_subscription_status": 0.99, "communities": 1.0}
+    resources = {
+        name: {"rows": round(entry["rows"] * shares.get(name, 1.004)), "seconds": entry["seconds"]}
+        for name, entry in before.items()
+    }
+    resources["members"]["unknown_leader_rows"] = 37
+    rows = {"before": before["members"]["rows"], "now": resources["members"]["rows"]}
+    checks = [
+        ("MEMBER_ID of member_state_changes exists in members", 220_961),
+        ("MEMBER_ID of custom_member_data exists in members", 1),
+    ]
+    return {
+        "seconds": 1803.0,
+        "leaders": 127,
+        "resources": resources,
+        "references": [{"check": check, "rows": count, "example": id_of(check)} for check, count in checks],
+        "findings": [
+            {"kind": "rows", "resource": "members", "detail": "members: rows lost.", **rows},
+            *({"kind": "leader_rows", "resource": "members", "client_id": client_id, "detail": "rows lost.",
+               "before": 212_400, "now": 41_017} for client_id in (NORTHLIGHT, ODD)),
+            {"kind": "nulls", "resource": "members", "column": "EMAIL", "detail": "more NULLs.",
+             "before": 0.04, "now": 0.61},
+            *({"kind": "references", "resource": check, "detail": "violated."} for check, _ in checks),
+        ],
+        "findings_in_all": 6,
+    }  # fmt: skip
 
 
 def add_building(state: State, now: datetime) -> tuple[str, int]:
@@ -129,7 +171,7 @@ def _write_snapshot(
     begun = Snapshot(
         snapshot_id, SnapshotState.BUILDING, as_of, started_at=as_of, day=published_at.date(), builder="north-1"
     )
-    report: dict[str, object] = {"seconds": 1874.2, "resources": resources}
+    report: dict[str, object] = {"seconds": 1874.2, "leaders": 128, "resources": resources}
     if deltas:
         inserted = sum(each.delta.inserted for each in deltas)
         report["deltas"] = {

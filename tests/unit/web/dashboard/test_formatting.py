@@ -1,5 +1,7 @@
 """Text form of values on pages."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from daybreak.web.dashboard import formatting
@@ -42,3 +44,14 @@ def test_user_agent_is_shortened() -> None:
     assert formatting.format_user_agent(chrome) == "Chrome on Linux"
     assert formatting.format_user_agent("curl/8.14.1") == "curl/8.14.1"
     assert formatting.format_user_agent("") == "Unknown client"
+
+
+def test_lines_keep_their_breaks() -> None:
+    assert formatting.make_lines_visible("first\nsecond\x1b\r\n\n") == "first\nsecond\u241b"
+
+
+def test_age_is_in_words() -> None:
+    now = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    assert formatting.format_age(now - timedelta(hours=38), now) == "38 h old"
+    assert formatting.format_age(now - timedelta(days=2), now) == "2 days old"
+    assert formatting.format_age(now, now) == "new"

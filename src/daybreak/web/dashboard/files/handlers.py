@@ -51,6 +51,7 @@ async def show_files(page: PageRequest) -> Response:
         "fresh": freshness_view(published.freshness, page.now, selected=snapshot),
         "snapshots": snapshot_options(published, snapshot),
         "resources": resource_rows(page, published, snapshot) if snapshot is not None else [],
+        "accepted_reason": snapshot.accepted_reason if snapshot is not None else None,
         "header_file": HEADER_FILE,
         "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "empty_state": empty_state,

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_LARGE_DROP_SHARE = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Difference from the previous snapshot. `direction` is `up`, `down`, `same` or `none`."""
+    """Difference from the previous snapshot. `direction` is `up`, `down`, `same` or `none`.
+
+    `is_large_drop`: more than a fifth of the rows are gone.
+    """
 
     text: str
     direction: str
+    is_large_drop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +30,31 @@ class Sparkline:
 
 
 def row_change(rows: int, previous: int | None) -> RowChange:
-    """Return the difference as text: `+120 (+1.2 %)`, `no change`, `first snapshot`."""
+    """Return the difference as text: `+120 (+1.2 %)`, `no change`, or `nothing to compare` without a previous count."""
     if previous is None:
-        return RowChange("first snapshot", "none")
+        return RowChange("nothing to compare", "none")
     difference = rows - previous
     if difference == 0:
         return RowChange("no change", "same")
     sign = "+" if difference > 0 else "\N{MINUS SIGN}"
     percentage = f" ({sign}{abs(difference) / previous:.1%})".replace("%", " %") if previous else ""
-    return RowChange(f"{sign}{abs(difference):,}{percentage}", "up" if difference > 0 else "down")
+    return RowChange(
+        f"{sign}{abs(difference):,}{percentage}",
+        "up" if difference > 0 else "down",
+        is_large_drop=-difference > _LARGE_DROP_SHARE * previous,
+    )
 
 
 def sparkline(values: Sequence[int]) -> Sparkline | None:
     """Draw row counts, oldest first. Return None for fewer than two values.
 
-    The scale begins near the lowest value so that small changes are visible.
+    The scale begins at 0, so that the line falls as far as the rows do.
     """
     if len(values) < 2:
         return None
     low, high = min(values), max(values)
-    spread = high - low
     step = 100 / (len(values) - 1)
-    points = [
-        (index * step, 15.0 if spread == 0 else 27 - 24 * (value - low) / spread) for index, value in enumerate(values)
-    ]
+    points = [(index * step, 29 - 27 * value / max(high, 1)) for index, value in enumerate(values)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     label = f"Rows over {len(values)} snapshots: from {values[0]:,} to {values[-1]:,}, lowest {low:,}, highest {high:,}"
     return Sparkline(line, f"0,30 {line} 100,30", label)

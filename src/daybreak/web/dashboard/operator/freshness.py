@@ -48,7 +48,7 @@ async def show_freshness(page: PageRequest) -> Response:
     accounts = found.directory.accounts
     active = [account for account in accounts if account.active]
     missing = sorted(
-        (account for account in active if account.client_id not in found.leaders), key=lambda account: account.name
+        (account for account in active if account.client_id not in found.leaders), key=lambda account: account.sort_key
     )
     unknown = found.leaders - {account.client_id for account in accounts}
     figures = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
 from daybreak.snapshots.report import count, figure, format_share, resources_of, section, source_warnings
 from daybreak.snapshots.schedule import publication_of
@@ -20,6 +22,15 @@ from daybreak.web.dashboard.formatting import (
     format_size,
 )
 from daybreak.web.dashboard.freshness.view import freshness_view
+from daybreak.web.dashboard.operator.comparison import (
+    compared_columns,
+    compared_leaders,
+    compared_resources,
+    confirmation,
+    failed_checks,
+    findings_of,
+    summary,
+)
 
 _REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files reused"), ("leaders", "Leaders"))
 
@@ -30,7 +41,7 @@ def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> d
     return {
         "fresh": freshness_view(fresh, now),
         "held": [
-            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": _findings_summary(run)}
+            {"as_of": run.as_of, "snapshot_id": run.snapshot_id, "summary": summary(run)}
             for run in runs
             if run.state is SnapshotState.HELD
         ],
@@ -52,9 +63,20 @@ def runs_context(fresh: Freshness, runs: Sequence[Snapshot], now: datetime) -> d
     }
 
 
-def run_context(run: Snapshot, now: datetime) -> dict[str, object]:
-    """Return the variables of one run's page."""
-    figures = resources_of(run.report)
+def runs_version(runs: Sequence[Snapshot], now: datetime) -> str:
+    """Return a digest of the runs and their states, which changes when a run begins or ends."""
+    states = " ".join(f"{run.snapshot_id}={_state(run, now)}" for run in runs)
+    return hashlib.sha256(states.encode()).hexdigest()[:16]
+
+
+def run_context(
+    run: Snapshot, previous: Snapshot | None, names: Mapping[str, str], settings: Settings, now: datetime
+) -> dict[str, object]:
+    """Return the variables of one run's page.
+
+    `previous` is the snapshot published before it. `names` are the names of accounts by client id.
+    """
+    figures, guard = resources_of(run.report), settings.guard
     return {
         "run": {
             "snapshot_id": run.snapshot_id,
@@ -63,7 +85,20 @@ def run_context(run: Snapshot, now: datetime) -> dict[str, object]:
             "failure": _failure(run, now),
         },
         "building": progress_views([run], now),
-        "findings": _findings(run),
+        "previous": previous,
+        "checked": any(findings_of(run, kind) for kind in ("rows", "leader_rows", "nulls", "references", "clock")),
+        "comparisons": [
+            (title, column, rows)
+            for title, column, rows in (
+                ("Compared with the published snapshot", "Resource", compared_resources(run, previous, guard)),
+                ("Leaders that lost rows", "Leader", compared_leaders(run, guard, names)),
+                ("Columns with more NULLs", "Column", compared_columns(run, guard)),
+            )
+            if rows
+        ],
+        "failed_checks": failed_checks(run),
+        "findings_not_listed": max(0, count(run.report, "findings_in_all") - len(_findings(run))),
+        "confirmation": confirmation(run),
         "warnings": list(source_warnings(run.report)),
         "details": _details(run),
         "resources": [
@@ -164,19 +199,9 @@ def _details(run: Snapshot) -> list[tuple[str, str]]:
     return details
 
 
-def _findings(run: Snapshot) -> list[str]:
+def _findings(run: Snapshot) -> Sequence[object]:
     findings = run.report.get("findings")
-    if not isinstance(findings, Sequence) or isinstance(findings, str):
-        return []
-    return [str(entry.get("detail", entry)) if isinstance(entry, Mapping) else str(entry) for entry in findings]
-
-
-def _findings_summary(run: Snapshot) -> str:
-    """Return the first finding and the number of further ones."""
-    findings = _findings(run)
-    if len(findings) < 2:
-        return "".join(findings)
-    return f"{findings[0]} {len(findings) - 1} more."
+    return findings if isinstance(findings, Sequence) and not isinstance(findings, str) else ()
 
 
 def _duration(run: Snapshot) -> timedelta | None:

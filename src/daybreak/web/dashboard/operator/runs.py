@@ -11,13 +11,15 @@ from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
-from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context
+from daybreak.web.dashboard.operator.comparison import confirmation, is_confirmed, leaders_with_findings
+from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.rendering import redirect, render_template
 
 _RUNS_SHOWN = 40
+_RUNS_COMPARED = 200
 _MAXIMUM_REASON_LENGTH = 500
 _DECISIONS = {"accept": "accepted", "discard": "discarded"}
 
@@ -29,28 +31,30 @@ async def open_operator_start(page: PageRequest) -> Response:
 
 async def list_runs(page: PageRequest) -> Response:
     """List the 40 most recent runs, with the progress of those under way."""
-    publish_at = page.dashboard.publish_at
-
-    def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
-        return freshness(stores.snapshots, page.now, publish_at), stores.snapshots.recent(_RUNS_SHOWN)
-
-    fresh, runs = await page.dashboard.services.state.aread(read)
-    return render_page(page, "operator/runs.html", "runs", runs_context(fresh, runs, page.now))
+    return render_page(page, "operator/runs.html", "runs", await _runs_context(page))
 
 
 async def show_progress(page: PageRequest) -> Response:
-    """Return the progress partial, which the page requests every two seconds while a run is under way."""
+    """Return the progress partial, which pages request every second while a run is under way, else every five.
+
+    The parameter `seen` is the version of the runs on the Runs page. If a run began or ended since, return the whole
+    content of that page. The page of a run has no version, and is loaded again when no run is under way.
+    """
     runs = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.recent(_RUNS_SHOWN))
-    building = progress_views(runs, page.now)
-    if not building:
-        # The run has ended: reload the whole page.
+    seen, building = page.request.query_params.get("seen"), progress_views(runs, page.now)
+    if seen is not None and seen != runs_version(runs, page.now):
+        outcome = PageOutcome(headers={"HX-Retarget": "#runs-live"})
+        layout = {"operator_url": lambda path: page.dashboard.root + operator_path(page, path)}
+        context = {**layout, **await _runs_context(page)}
+        return render_template(page.dashboard, page.request, "operator/runs_live.html", context, outcome)
+    if seen is None and not building:
         return Response(status_code=200, headers={"HX-Refresh": "true", "Cache-Control": "no-store"})
     return render_template(page.dashboard, page.request, "operator/progress.html", {"building": building})
 
 
 async def show_run(page: PageRequest) -> Response:
     """Show one run."""
-    return _run_page(page, await _requested_run(page))
+    return await _run_page(page, await _requested_run(page))
 
 
 async def decide_on_run(page: PageRequest) -> Response:
@@ -58,16 +62,19 @@ async def decide_on_run(page: PageRequest) -> Response:
     form = await read_page_form(page)
     run, reason = await _requested_run(page), form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
     if not reason:
-        return _run_page(page, run, invalid_field("reason", "Enter a reason."))
+        return await _run_page(page, run, invalid_field("reason", "Enter a reason."))
     if run.state is not SnapshotState.HELD:
         return _redirect(page, run, "decided")
     decision = form.get("decision", "")
     if decision not in _DECISIONS:
-        return _run_page(page, run, invalid_field("reason", "Choose Publish or Discard."), reason)
+        return await _run_page(page, run, invalid_field("reason", "Choose Publish or Discard."), reason)
+    if decision == "accept" and not is_confirmed(run, form.get("confirmation", "")):
+        fault = invalid_field("confirmation", f"Type {confirmation(run)} to publish this snapshot.")
+        return await _run_page(page, run, fault, reason)
     try:
         await asyncio.to_thread(_decide, page, run.snapshot_id, decision, reason)
     except OperatorError as error:
-        return _run_page(page, run, PageOutcome(409, errors={"reason": error.message}), reason)
+        return await _run_page(page, run, PageOutcome(409, errors={"reason": error.message}), reason)
     return _redirect(page, run, _DECISIONS[decision])
 
 
@@ -79,6 +86,17 @@ def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> 
         discard(services.state, snapshot_id, reason, page.now, actor=actor)
 
 
+async def _runs_context(page: PageRequest) -> dict[str, object]:
+    publish_at = page.dashboard.publish_at
+
+    def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
+        return freshness(stores.snapshots, page.now, publish_at), stores.snapshots.recent(_RUNS_SHOWN)
+
+    fresh, runs = await page.dashboard.services.state.aread(read)
+    progress_path = operator_path(page, "runs-progress", seen=runs_version(runs, page.now))
+    return {**runs_context(fresh, runs, page.now), "progress_url": page.dashboard.root + progress_path}
+
+
 async def _requested_run(page: PageRequest) -> Snapshot:
     snapshot_id = page.request.path_params["snapshot_id"]
     run = await page.dashboard.services.state.aread(lambda stores: stores.snapshots.get(snapshot_id))
@@ -87,11 +105,31 @@ async def _requested_run(page: PageRequest) -> Snapshot:
     return run
 
 
-def _run_page(page: PageRequest, run: Snapshot, outcome: PageOutcome = SUCCESS, reason: str = "") -> Response:
-    context = {**run_context(run, page.now), "reason": reason}
+async def _run_page(page: PageRequest, run: Snapshot, outcome: PageOutcome = SUCCESS, reason: str = "") -> Response:
+    services, leaders = page.dashboard.services, leaders_with_findings(run)
+
+    def read(stores: Stores) -> tuple[Snapshot | None, dict[str, str]]:
+        accounts = stores.directory.load().accounts if leaders else ()
+        names = {account.client_id: account.name for account in accounts if account.client_id in leaders}
+        return _published_before(stores, run), names
+
+    # Run in a thread: there may be 100,000 accounts.
+    previous, names = await asyncio.to_thread(services.state.read, read)
+    context = {**run_context(run, previous, names, services.settings, page.now), "reason": reason}
     if page.request.method == "POST":
         context["history_url"] = page.dashboard.root + operator_path(page, f"runs/{run.snapshot_id}")
     return render_page(page, "operator/run.html", "runs", context, outcome)
+
+
+def _published_before(stores: Stores, run: Snapshot) -> Snapshot | None:
+    """Return the snapshot that was published when the run ended, if its report is still known."""
+    ended_at = run.finished_at or run.started_at
+    published = [
+        each
+        for each in stores.snapshots.recent(_RUNS_COMPARED)
+        if each.published_at is not None and each.published_at <= ended_at and each.snapshot_id != run.snapshot_id
+    ]
+    return max(published, key=lambda each: each.published_at or each.as_of, default=None)
 
 
 def _redirect(page: PageRequest, run: Snapshot, done: str) -> Response:

@@ -30,7 +30,9 @@ async def load_pending_enrolment(dashboard: DashboardContext, seat: Seat) -> Enr
 
 def enrolment_context(enrolment: Enrolment) -> dict[str, object]:
     """Return the variables of the setup steps. The QR code is generated SVG without user input."""
-    return {"enrolment": enrolment, "qr_code": Markup(enrolment.qr_svg)}  # noqa: S704
+    key = enrolment.manual_key
+    grouped = " ".join(key[start : start + 4] for start in range(0, len(key), 4))
+    return {"enrolment": enrolment, "manual_key": grouped, "qr_code": Markup(enrolment.qr_svg)}  # noqa: S704
 
 
 def recovery_codes_context(codes: tuple[str, ...]) -> dict[str, object]:

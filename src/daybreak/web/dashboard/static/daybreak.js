@@ -49,6 +49,11 @@
     if (historyUrl) history.replaceState(null, "", historyUrl);
   });
 
+  // --- Close the tables below charts, which are open for browsers without scripts ---------------
+  addEventListener("DOMContentLoaded", () => {
+    for (const details of document.querySelectorAll("details[data-closed]")) details.open = false;
+  });
+
   // --- On narrow screens, scroll the navigation to the current page ----------------------------
   addEventListener("DOMContentLoaded", () => {
     const link = document.querySelector(".nav [aria-current]");
@@ -72,10 +77,11 @@
   // --- Times: show the reader's local time next to important UTC times, and in the tooltip of others
   const localTime = new Intl.DateTimeFormat("en-GB", { weekday: "short", hour: "2-digit", minute: "2-digit" });
   const localDateTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-  addEventListener("DOMContentLoaded", () => {
-    for (const element of document.querySelectorAll("time[datetime]")) {
+  function showLocalTimes() {
+    for (const element of document.querySelectorAll("time[datetime]:not([data-shown])")) {
       const instant = new Date(element.dateTime);
       if (Number.isNaN(instant.getTime()) || instant.getTimezoneOffset() === 0) continue;
+      element.dataset.shown = "";
       if ("local" in element.dataset) {
         const local = document.createElement("span");
         local.className = "local";
@@ -85,7 +91,9 @@
         element.title = `${element.title || element.textContent}; ${localDateTime.format(instant)} local time`;
       }
     }
-  });
+  }
+  addEventListener("DOMContentLoaded", showLocalTimes);
+  document.addEventListener("htmx:after:swap", showLocalTimes);
 
   // --- Charts, drawn from the table below them ------------------------------------------------
   // The first column of the table holds days, each further column one series.

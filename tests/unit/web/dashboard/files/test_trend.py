@@ -5,10 +5,10 @@ from daybreak.web.dashboard.files.trend import RowChange, row_change, sparkline
 
 def test_row_change_has_direction_and_percentage() -> None:
     assert row_change(120, 100) == RowChange("+20 (+20.0 %)", "up")
-    assert row_change(0, 8) == RowChange("\N{MINUS SIGN}8 (\N{MINUS SIGN}100.0 %)", "down")
+    assert row_change(0, 8) == RowChange("\N{MINUS SIGN}8 (\N{MINUS SIGN}100.0 %)", "down", is_large_drop=True)
     assert row_change(5, 0).text == "+5"
     assert row_change(5, 5).direction == "same"
-    assert row_change(5, None).text == "first snapshot"
+    assert row_change(5, None).text == "nothing to compare"
 
 
 def test_sparkline_fits_its_box() -> None:
@@ -19,3 +19,16 @@ def test_sparkline_fits_its_box() -> None:
         assert 0 <= x <= 100
         assert 0 <= y <= 30
     assert sparkline([3]) is None
+
+
+def test_drop_of_over_a_fifth_is_large() -> None:
+    assert not row_change(80, 100).is_large_drop
+    assert row_change(79, 100).is_large_drop
+    assert not row_change(0, None).is_large_drop
+
+
+def test_sparkline_starts_at_zero() -> None:
+    chart = sparkline([100, 98])
+    assert chart is not None
+    assert chart.line == "0.0,2.0 100.0,2.5"
+    assert sparkline([0, 0]) is not None

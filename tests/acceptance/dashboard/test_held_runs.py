@@ -1,0 +1,87 @@
+"""Held runs: comparison, decision, and what account users see of it."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from daybreak.domain.audit import AuditQuery
+from daybreak.domain.snapshot import SnapshotState
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, served_sample, sign_in
+from tests.acceptance.dashboard.sample import directory, snapshots
+
+
+@pytest.fixture(scope="module")
+def own_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+    """A service whose published snapshot may change."""
+    with served_sample(tmp_path_factory.mktemp("held"), project_folder, members=40, days=2) as own:
+        yield own
+
+
+def test_decision_on_held_snapshot_needs_a_reason(
+    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
+) -> None:
+    held = snapshots.add_held(service.state, datetime.now(UTC))
+    page = sign_in_as(directory.OPERATOR)
+    page.get_by_role("link", name="Runs").click()
+    page.get_by_role("link", name="Review snapshot").click()
+    compared = page.get_by_role("region", name="Table: Compared with the published snapshot")
+    expect(compared.get_by_role("row", name=re.compile("Member Details"))).to_contain_text(
+        re.compile(r"52\.0 %\).*30 %.*failed")
+    )
+    expect(compared.get_by_role("row", name=re.compile("Member Details"))).to_have_class("failing")
+    expect(compared.get_by_role("row", name=re.compile("Campaign Performance"))).to_contain_text("passed")
+    checks = page.get_by_role("region", name="Failed checks")
+    expect(checks).to_contain_text("220,961 rows in Member Subscription Status refer to members that do not exist")
+    expect(checks).to_contain_text("For example")
+    leaders = page.get_by_role("region", name="Table: Leaders that lost rows")
+    expect(leaders.get_by_role("row", name=re.compile("Northlight Theatre, Member Details"))).to_be_visible()
+    expect(page.get_by_text("members: 37 rows are in no file")).to_be_visible()
+    reason = page.get_by_label("Reason")
+    reason.fill("   ")
+    page.get_by_role("button", name="Discard").click()
+    expect(page.get_by_text("Enter a reason.")).to_be_visible()
+    reason.fill("The platform was half empty.")
+    page.get_by_role("button", name="Discard").dblclick()
+    expect(page.get_by_text("Snapshot discarded.")).to_be_visible()
+    found = service.state.read(lambda stores: stores.snapshots.get(held))
+    assert found is not None
+    assert found.state is SnapshotState.DISCARDED
+    decided = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.discarded")))
+    assert [event.actor for event in decided if event.subject == held] == [directory.OPERATOR]
+    ignore_failed_loads(console_messages, 400)
+
+
+def test_large_drop_must_be_typed_to_publish(
+    open_page: Callable[..., Page], own_service: Service, console_messages: list[str]
+) -> None:
+    held = snapshots.add_held(own_service.state, datetime.now(UTC))
+    page = open_page()
+    sign_in(page, own_service, directory.OPERATOR)
+    page.wait_for_url("**/files")
+    page.goto(own_service.operator(f"runs/{held}"))
+    page.get_by_label("Reason").fill("The agency moved its Members.")
+    page.get_by_label("Type 81 % to publish").fill("yes")
+    page.get_by_role("button", name="Publish").click()
+    typed = page.get_by_label("Type 81 % to publish")
+    expect(typed).to_have_accessible_description(re.compile("Type 81 % to publish this snapshot.*largest loss"))
+    expect(page.get_by_label("Reason")).to_have_value("The agency moved its Members.")
+    typed.fill("81")
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_text("Snapshot published.")).to_be_visible()
+    published = own_service.state.read(lambda stores: stores.snapshots.current())
+    assert published is not None
+    assert published.snapshot_id == held
+
+    owner = open_page()
+    sign_in(owner, own_service, directory.OWNER)
+    owner.wait_for_url("**/files")
+    owner.goto(own_service.account(directory.NORTHLIGHT))
+    members = owner.locator(".resource", has_text="Member Details")
+    expect(members).to_contain_text("large drop")
+    expect(members).to_contain_text("An operator accepted this drop: “The agency moved its Members.”")
+    expect(owner.get_by_text("An operator accepted this drop")).to_have_count(1)
+    ignore_failed_loads(console_messages, 400)
