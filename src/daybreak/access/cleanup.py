@@ -33,6 +33,7 @@ def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[s
         "nodes": state.write(lambda stores: stores.nodes.delete_before(now - NODES_KEPT)),
         "events": state.write(lambda stores: stores.outbox.delete_before(now - EVENTS_KEPT)),
         "password_resets": state.write(lambda stores: stores.password_resets.delete_expired(now)),
+        "run_requests": state.write(lambda stores: stores.run_requests.delete_before(now - NODES_KEPT)),
         "audit_events": _delete_events(state, now - audit_kept),
     }
     deleted_counts = {kind: count for kind, count in counts.items() if count}

@@ -6,8 +6,10 @@ follow NIST SP 800-63B-4 §3.1.1: a minimum length and a list of common password
 
 from __future__ import annotations
 
+import base64
 import gzip
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -55,6 +57,12 @@ def verify(password_hash: str, password: str) -> bool:
 def needs_rehash(password_hash: str) -> bool:
     """Return whether the hash has outdated parameters."""
     return _HASHER.check_needs_rehash(password_hash)
+
+
+def new_password(random: Callable[[int], bytes]) -> str:
+    """Return a random password of 100 bits, such as `k3fd-7x2m-...`, for an operator to pass on."""
+    text = base64.b32encode(random(13)).decode().lower()[:20]
+    return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
 def weakness(password: str, *, email: str, breached: Path | None = None) -> str | None:

@@ -140,6 +140,9 @@ class SnapshotStore(Protocol):
         before, rows now), ordered by client_id. A Leader without an entry has lost all rows.
         """
 
+    def published_since(self, since: datetime) -> list[Snapshot]:
+        """Return snapshots published since that instant, newest first, whether or not they still have files."""
+
     def served(self) -> list[Snapshot]:
         """Return published and retired snapshots that have files, newest publication first."""
 

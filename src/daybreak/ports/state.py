@@ -31,6 +31,7 @@ from daybreak.ports.event_stores import (
     PasswordResetStore,
     WebhookStore,
 )
+from daybreak.ports.run_requests import RunRequestStore
 from daybreak.ports.snapshot_store import SnapshotStore
 
 T = TypeVar("T")
@@ -100,6 +101,8 @@ class Stores(Protocol):
     def deltas(self) -> DeltaStore: ...
     @property
     def erasures(self) -> ErasureStore: ...
+    @property
+    def run_requests(self) -> RunRequestStore: ...
     @property
     def directory(self) -> DirectoryStore: ...
     @property

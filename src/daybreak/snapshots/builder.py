@@ -18,12 +18,14 @@ import structlog
 
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
+from daybreak.ports.run_requests import RunRequest
 from daybreak.ports.state import Node, Stores
 from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
-from daybreak.snapshots.run import run_day
+from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.run_requests import take_request
 from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -74,6 +76,10 @@ class Builder:
             self._clean_up()
             return _MAX_WAIT_SECONDS
         now = context.clock()
+        request = take_request(context.state, now)
+        if request is not None:
+            self._run_request(request)
+            return 0.0
         due_day = last_due(now, context.settings.snapshot.publish_at)
         current, history = context.state.read(lambda stores: _current_and_history(stores, due_day))
         decision = decide(now, context.settings.snapshot, context.timings, current, history)
@@ -93,6 +99,15 @@ class Builder:
             return _CLAIMED_BY_OTHER_SECONDS
         self._cleaned_at = None
         return 0.0
+
+    def _run_request(self, request: RunRequest) -> None:
+        """Build what an operator requested. Raises DaybreakError."""
+        _log.info("run.requested", requested_by=request.requested_by, day=request.day and request.day.isoformat())
+        if request.day is not None:
+            run_day(self._context, request.day)
+        else:
+            run_manually(self._context)
+        self._cleaned_at = None
 
     def _clean_up(self) -> None:
         """Delete what is no longer needed, at most once an hour."""

@@ -222,6 +222,13 @@ class SqlSnapshots(SqlManifests):
     def recent(self, limit: int = 50) -> list[Snapshot]:
         return self._all(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
 
+    def published_since(self, since: datetime) -> list[Snapshot]:
+        return self._all(
+            sa.select(*_COLUMNS)
+            .where(snapshots.c.published_at >= since)
+            .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
+        )
+
     def served(self) -> list[Snapshot]:
         return self._all(
             sa.select(*SNAPSHOT_COLUMNS)

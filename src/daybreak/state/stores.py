@@ -16,6 +16,7 @@ from daybreak.state.notifications import SqlNotifications
 from daybreak.state.outbox import SqlOutbox
 from daybreak.state.passkeys import SqlPasskeys
 from daybreak.state.password_resets import SqlPasswordResets
+from daybreak.state.run_requests import SqlRunRequests
 from daybreak.state.seats import SqlSeats
 from daybreak.state.sessions import SqlSessions
 from daybreak.state.snapshots import SqlSnapshots
@@ -39,6 +40,7 @@ class SqlStores:
         "outbox",
         "passkeys",
         "password_resets",
+        "run_requests",
         "seats",
         "sessions",
         "snapshots",
@@ -54,6 +56,7 @@ class SqlStores:
         self.api_tokens = SqlApiTokens(connection)
         self.throttle = SqlThrottle(connection)
         self.audit = SqlAudit(connection)
+        self.run_requests = SqlRunRequests(connection)
         self.snapshots = SqlSnapshots(connection)
         self.deltas = SqlDeltas(connection)
         self.erasures = SqlErasures(connection)

@@ -4,11 +4,13 @@ import csv
 import gzip
 import io
 import re
+import zipfile
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from daybreak.domain.audit import AuditQuery
 from tests.acceptance.dashboard.conftest import Service
 from tests.acceptance.dashboard.sample import directory
 
@@ -43,9 +45,45 @@ def test_download_is_the_published_file(files: Page) -> None:
     assert len(rows) == 401
 
 
+def open_drawer(files: Page, title: str = "Member Details") -> Locator:
+    """Open the preview of a resource in the drawer."""
+    files.locator(".resource", has_text=title).get_by_role("link", name=f"Preview of {title}").click()
+    drawer = files.get_by_role("dialog", name=title)
+    expect(drawer).to_be_visible()
+    return drawer
+
+
+def test_all_files_are_one_archive(files: Page, service: Service) -> None:
+    with files.expect_download() as downloading:
+        files.get_by_role("link", name=re.compile("Download all nine CSV")).click()
+    download = downloading.value
+    assert re.fullmatch(r"daybreak-\d{4}-\d\d-\d\d-csv\.zip", download.suggested_filename)
+    with zipfile.ZipFile(download.path()) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert len(names) == 9
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
+        members = gzip.decompress(archive.read("members.csv.gz"))
+    assert members.count(b"\n") == 401
+    events = service.state.read(
+        lambda stores: stores.audit.read(AuditQuery(action="file.fetched", newest_first=True, limit=9))
+    )
+    assert [event.details["file"] for event in reversed(events)] == names
+    assert {event.actor for event in events} == {directory.OWNER}
+
+
+def test_archive_needs_the_download_permission(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    address = service.account(directory.NORTHLIGHT, "files/all.zip")
+    assert page.request.get(f"{address}?format=exe").status == 404
+    assert page.request.get(f"{address}?snapshot=gone").status == 404
+    assert page.request.head(address).headers["content-type"] == "application/zip"
+    assert page.request.get(service.account(directory.VIEWER, "files/all.zip")).status == 403
+    assert page.request.get(service.account(directory.UNKNOWN, "files/all.zip")).status == 404
+
+
 def test_spreadsheet_safe_copy_has_no_formula(files: Page) -> None:
-    row = files.locator(".resource", has_text="Member Details")
-    row.get_by_text("Preview and columns").click()
+    row = open_drawer(files)
     with files.expect_download() as downloading:
         row.get_by_role("link", name="Spreadsheet-safe CSV").click()
     content = downloading.value.path().read_bytes()
@@ -59,9 +97,7 @@ def test_spreadsheet_safe_copy_has_no_formula(files: Page) -> None:
 
 
 def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
-    row = files.locator(".resource", has_text="Member Details")
-    row.get_by_text("Preview and columns").click()
-    row.get_by_role("link", name="Show first rows").click()
+    row = open_drawer(files)
     table = row.locator("table.data")
     expect(table.locator("tbody tr")).to_have_count(50)
     heading = table.get_by_role("columnheader").nth(2)
@@ -73,6 +109,10 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
     expect(table).to_contain_text("<img src=x onerror=alert(1)>")
     assert "\u202e" not in table.inner_text()
     assert files.locator("table.data img").count() == 0
+    expect(row.get_by_role("region", name="Columns of Member Details")).to_contain_text("may be NULL")
+    files.keyboard.press("Escape")
+    expect(files.get_by_role("dialog")).to_have_count(0)
+    expect(files.get_by_role("link", name="Preview of Member Details")).to_be_focused()
 
 
 def test_changed_rows_are_linked_and_shown(files: Page) -> None:
@@ -90,8 +130,7 @@ def test_changed_rows_are_linked_and_shown(files: Page) -> None:
 
 
 def test_curl_command_uses_the_documented_path(files: Page, service: Service) -> None:
-    usage = files.locator(".resource", has_text="Message Segment Usage")
-    usage.get_by_text("Preview and columns").click()
+    usage = open_drawer(files, "Message Segment Usage")
     expect(usage.locator("pre")).to_contain_text(
         f"{service.base}/download/v1/files/{directory.NORTHLIGHT}"
         "/outbound_message_type_usage.csv.gz/segment-based-subscription"
@@ -106,11 +145,18 @@ def test_curl_command_uses_the_documented_path(files: Page, service: Service) ->
 
 
 def test_earlier_snapshot_can_be_selected(files: Page) -> None:
+    options = files.get_by_label("Snapshot", exact=True).locator("option")
+    expect(options.first).to_contain_text("(newest)")
+    expect(options.last).to_contain_text("(oldest kept)")
     files.get_by_label("Snapshot", exact=True).select_option(index=2)
     files.get_by_role("button", name="Show", exact=True).click()
     expect(files.get_by_role("region", name="Freshness")).to_contain_text("Earlier snapshot")
     members = files.locator(".resource", has_text="Member Details")
     expect(members).to_contain_text("382 rows")
+    drawer = open_drawer(files)
+    expect(drawer).to_contain_text("First 50 of 382 rows")
+    expect(drawer).to_contain_text("The API serves the newest files. Use the buttons for this snapshot.")
+    drawer.get_by_role("button", name="Close").click()
     with files.expect_download() as downloading:
         files.get_by_role("link", name="Download Member Details as JSON").click()
     assert gzip.decompress(downloading.value.path().read_bytes()).count(b"\n") == 382

@@ -26,6 +26,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import ReferentialFault
 from daybreak.snapshots import guard
+from daybreak.snapshots.builder import Builder
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard, publish
@@ -33,6 +34,7 @@ from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS, configured
 from tests.small_platform import QUICK, SmallSource, context_in, leader_ids, now, platform_of, write_platform
@@ -545,3 +547,14 @@ def test_two_builders_share_one_folder(folder: Path, run_context: RunContext) ->
     assert [run.builder for run in history(run_context)] == ["other", "test"]
     assert [run.state for run in history(run_context)] == ["published", "retired"]
     assert {first.snapshot_id, second.snapshot_id} == folders(run_context, folder)[0]
+
+
+def test_builder_takes_a_requested_run(run_context: RunContext) -> None:
+    published = run_manually(run_context)
+    request_run(run_context.state, run_context.clock(), request_id="r", actor="op")
+    Builder(run_context).step()
+    runs = run_context.state.read(lambda stores: stores.snapshots.recent())
+    assert [run.state for run in runs] == [SnapshotState.PUBLISHED, SnapshotState.RETIRED]
+    assert runs[1].snapshot_id == published.snapshot_id
+    assert runs[0].day is None
+    assert run_context.state.read(lambda stores: waiting_requests(stores, run_context.clock())) == []

@@ -72,6 +72,15 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "nothing-saved": Flash("warn", "Nothing was saved.", "Your session had ended. Send the form again."),
     "accepted": Flash("good", "Snapshot published."),
     "discarded": Flash("good", "Snapshot discarded.", "The previous snapshot stays published."),
+    "run-requested": Flash("good", "Run requested.", "A builder starts it within seconds."),
+    "api-tokens-on": Flash("good", "API tokens turned on."),
+    "api-tokens-off": Flash("good", "API tokens turned off.", "Tokens of this account are refused."),
+    "grant-saved": Flash("good", "Access granted."),
+    "grant-removed": Flash("good", "Access removed.", "Its API tokens on this account are revoked."),
+    "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended."),
+    "seat-signed-out": Flash("good", "All sessions ended.", "API tokens stay valid."),
+    "seat-disabled": Flash("good", "Seat disabled."),
+    "seat-enabled": Flash("good", "Seat enabled."),
     "decided": Flash("warn", "A decision on this snapshot was already made."),
 }
 """Messages that a redirect can leave for the page it leads to. See `rendering.redirect`."""

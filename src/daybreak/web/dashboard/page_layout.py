@@ -78,7 +78,7 @@ def tab_account_id(page: PageRequest) -> str:
     return default_account_id(page.resolved, page.accounts, page.dashboard.second_factor_policy) or ""
 
 
-def operator_path(page: PageRequest, path: str, **query: str) -> str:
+def operator_path(page: PageRequest, path: str, /, **query: str) -> str:
     """Return the path of an operator page that keeps the tab's account."""
     client_id = tab_account_id(page)
     if client_id:

@@ -66,8 +66,8 @@ class PageRequest:
         await record_download(self.dashboard.services.downloads, origin, action, "ok", details)
 
     def path(self, path: str) -> str:
-        """Return the path of a page on this account, for redirects."""
-        return f"/dashboard/{self.client_id}/{path}"
+        """Return the path of a page on this account, or of an operator page, for redirects."""
+        return f"/dashboard/{self.client_id or 'operator'}/{path}"
 
     def url(self, path: str) -> str:
         """Return the path of a page on this account below `base_url`, for links in pages."""

@@ -16,7 +16,9 @@ from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.notifications import handlers as notifications
+from daybreak.web.dashboard.operator import accounts as accounts_admin
 from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
+from daybreak.web.dashboard.operator import seats as seats_admin
 from daybreak.web.dashboard.page_handlers import account_page, operator_page, public_page
 from daybreak.web.dashboard.passkeys import handlers as passkeys
 from daybreak.web.dashboard.password_prompt import handlers as password_prompt
@@ -92,10 +94,26 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
         Route(_OPERATOR, page(runs.open_operator_start)),
         Route(f"{_OPERATOR}/runs", page(runs.list_runs)),
         Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress, is_activity=False)),
+        Route(f"{_OPERATOR}/runs/request", page(runs.request_new_run), methods=["POST"]),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}", page(runs.show_run)),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}/decide", page(runs.decide_on_run), methods=["POST"]),
         Route(f"{_OPERATOR}/freshness", page(freshness.show_freshness)),
-        Route(f"{_OPERATOR}/people", page(directory.show_directory)),
+        Route(f"{_OPERATOR}/people", page(directory.list_accounts)),
+        Route(f"{_OPERATOR}/accounts/{{account_id}}", page(accounts_admin.show_account)),
+        Route(f"{_OPERATOR}/accounts/{{account_id}}/api-tokens", page(accounts_admin.set_api_tokens), methods=["POST"]),
+        Route(f"{_OPERATOR}/accounts/{{account_id}}/grants", page(accounts_admin.put_grant), methods=["POST"]),
+        Route(
+            f"{_OPERATOR}/accounts/{{account_id}}/grants/remove", page(accounts_admin.remove_grant), methods=["POST"]
+        ),
+        Route(f"{_OPERATOR}/seats", page(directory.list_seats)),
+        Route(f"{_OPERATOR}/seats/new", page(seats_admin.show_new_seat_form)),
+        Route(f"{_OPERATOR}/seats/new", page(seats_admin.create_seat), methods=["POST"]),
+        Route(f"{_OPERATOR}/seats/{{seat_id}}", page(seats_admin.show_seat)),
+        Route(f"{_OPERATOR}/seats/{{seat_id}}/reset-password", page(seats_admin.reset_password), methods=["POST"]),
+        Route(f"{_OPERATOR}/seats/{{seat_id}}/{{action}}", page(seats_admin.act_on_seat), methods=["POST"]),
+        Route(f"{_OPERATOR}/confirm", page(password_prompt.show_password_prompt)),
+        Route(f"{_OPERATOR}/confirm", page(password_prompt.confirm_password), methods=["POST"]),
+        Route(f"{_OPERATOR}/confirm/oidc", page(single_sign_on.start_reauthentication)),
         Route(f"{_OPERATOR}/nodes", page(nodes.list_nodes)),
     ]
 
@@ -180,6 +198,7 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),
         Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),
         Route(f"{_ACCOUNT}/files", page(files.show_files)),
+        Route(f"{_ACCOUNT}/files/all.zip", page(files.download_all)),
         Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file)),
         Route(f"{_ACCOUNT}/files/{{resource}}/changes", page(files.preview_changes)),
         Route(f"{_ACCOUNT}/files/{{resource}}/spreadsheet-safe.csv", page(files.download_spreadsheet_safe)),

@@ -10,18 +10,26 @@ from starlette.responses import Response
 from daybreak import downloads
 from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
+from daybreak.web.dashboard.files.archive import ArchivedFile, archive_pieces
 from daybreak.web.dashboard.files.queries import (
     files_unavailable,
     load_published_files,
     load_requested_delta,
     load_requested_entry,
+    load_requested_snapshot,
     unknown_file,
 )
 from daybreak.web.dashboard.files.readers import first_changes, first_rows, spreadsheet_safe_csv
-from daybreak.web.dashboard.files.view import preview_context, resource_rows, snapshot_options
+from daybreak.web.dashboard.files.view import (
+    archive_options,
+    changes_context,
+    preview_context,
+    resource_rows,
+    snapshot_options,
+)
 from daybreak.web.dashboard.freshness.queries import load_freshness
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
@@ -29,6 +37,7 @@ from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
 from daybreak.web.http.curl import HEADER_FILE, save_token_command
 from daybreak.web.http.streaming import streamed
+from daybreak.web.transfers import with_first_piece
 
 _NOT_PUBLISHED = EmptyState("No files yet", "The first files appear after the next publication.")
 _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this account. Ask your operator.")
@@ -52,6 +61,7 @@ async def show_files(page: PageRequest) -> Response:
         "snapshots": snapshot_options(published, snapshot),
         "resources": resource_rows(page, published, snapshot) if snapshot is not None else [],
         "accepted_reason": snapshot.accepted_reason if snapshot is not None else None,
+        "archives": archive_options(page, published, snapshot) if snapshot is not None else [],
         "header_file": HEADER_FILE,
         "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "empty_state": empty_state,
@@ -77,20 +87,54 @@ async def download_file(page: PageRequest) -> Response:
     return Response(status_code=302, headers={"Location": issued.url, "Cache-Control": "no-store"})
 
 
+async def download_all(page: PageRequest) -> Response:
+    """Stream all files of the account in one format as a zip archive. Each file is recorded in the audit trail."""
+    require(page.principal, "download", page.client_id)
+    services = page.dashboard.services
+    name = page.request.query_params.get("format", services.settings.snapshot.formats[0])
+    if name not in services.settings.snapshot.formats:
+        raise unknown_file()
+    published, snapshot = await load_requested_snapshot(page)
+    entries = published.entries_of(snapshot)
+    stored = [(resource, entries[resource.name].formats) for resource in RESOURCES if resource.name in entries]
+    archived = [
+        ArchivedFile(resource.file_name(format_named(name)), formats[name].key, formats[name].bytes)
+        for resource, formats in stored
+        if name in formats
+    ]
+
+    async def record(file: ArchivedFile) -> None:
+        details = {"file": file.name, "snapshot_id": snapshot.snapshot_id, "bytes": file.size_bytes}
+        await page.record("file.fetched", {**details, "archive": True})
+
+    headers = {
+        "Content-Disposition": f'attachment; filename="daybreak-{snapshot.as_of:%Y-%m-%d}-{name}.zip"',
+        "Cache-Control": "no-store",
+    }
+    pieces = archive_pieces(services.files, archived, snapshot.as_of, record)
+    if page.request.method == "GET":
+        try:
+            # Read the first piece before the response starts, while an error page is still possible.
+            pieces = await with_first_piece(pieces)
+        except FileStoreError:
+            raise files_unavailable() from None
+    return streamed(page.request, pieces, media_type="application/zip", headers=headers)
+
+
 async def preview_file(page: PageRequest) -> Response:
-    """Show the first 50 rows, as a page or as a partial, and record it in the audit trail."""
-    resource, snapshot, entry = await load_requested_entry(page)
-    files = page.dashboard.services.files
+    """Show the first 50 rows and the columns, as a page or in a drawer, and record it in the audit trail."""
+    found, files = await load_requested_entry(page), page.dashboard.services.files
     try:
-        rows = await page.dashboard.run_file_task(lambda: first_rows(files, resource, entry))
+        rows = await page.dashboard.run_file_task(lambda: first_rows(files, found.resource, found.entry))
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
-        details = {"file": resource.name, "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
+        details = {"file": found.resource.name, "snapshot_id": found.snapshot.snapshot_id, "rows": len(rows)}
         await page.record("file.previewed", details)
-    context = preview_context(resource, snapshot, entry.rows, rows)
+    context = preview_context(page, found.resource, found.published, found.snapshot, rows)
     if is_partial(page.request):
-        return render_template(page.dashboard, page.request, "files/preview_table.html", context)
+        context["account_url"] = page.url
+        return render_template(page.dashboard, page.request, "files/preview_drawer.html", context)
     return render_page(page, "files/preview.html", "files", context)
 
 
@@ -105,25 +149,25 @@ async def preview_changes(page: PageRequest) -> Response:
     if page.request.method == "GET":
         details = {"file": f"{resource.name}.delta", "snapshot_id": snapshot.snapshot_id, "rows": len(rows)}
         await page.record("file.previewed", details)
-    context = preview_context(resource, snapshot, delta.lines, rows, is_delta=True)
-    return render_page(page, "files/preview.html", "files", context)
+    context = changes_context(resource, snapshot, delta.lines, rows)
+    return render_page(page, "files/changes.html", "files", context)
 
 
 async def download_spreadsheet_safe(page: PageRequest) -> Response:
     """Stream the spreadsheet-safe copy of a CSV file and record the download in the audit trail."""
-    resource, snapshot, entry = await load_requested_entry(page)
-    if "csv" not in entry.formats:
+    found = await load_requested_entry(page)
+    if "csv" not in found.entry.formats:
         raise NotFound("This service does not write CSV files.", code="unknown_file")
     services = page.dashboard.services
-    pieces = spreadsheet_safe_csv(services.files, resource, entry.formats["csv"].key)
+    pieces = spreadsheet_safe_csv(services.files, found.resource, found.entry.formats["csv"].key)
     try:
         # Read the first piece before the response starts, while an error page is still possible.
         first = await page.dashboard.run_file_task(lambda: next(pieces, b""))
     except (FileStoreError, csv.Error):
         raise files_unavailable() from None
-    name = f"{resource.name}-spreadsheet-safe.csv"
+    name = f"{found.resource.name}-spreadsheet-safe.csv"
     if page.request.method == "GET":
-        await page.record("file.fetched", {"file": name, "snapshot_id": snapshot.snapshot_id})
+        await page.record("file.fetched", {"file": name, "snapshot_id": found.snapshot.snapshot_id})
     return streamed(
         page.request,
         chain((first,), pieces),

@@ -84,13 +84,28 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
     return await page.dashboard.services.state.aread(read)
 
 
-async def load_requested_entry(page: PageRequest) -> tuple[Resource, Snapshot, ManifestEntry]:
-    """Read the manifest entry of the resource in the path, in the snapshot that the query names.
+@dataclass(frozen=True, slots=True)
+class RequestedEntry:
+    """The resource in the path, and its manifest entry in the snapshot that the query names."""
 
-    Raises Forbidden or NotFound.
-    """
-    resource, snapshot, published = await _load_requested(page)
-    return resource, snapshot, published.entries_of(snapshot)[resource.name]
+    published: PublishedFiles
+    resource: Resource
+    snapshot: Snapshot
+    entry: ManifestEntry
+
+
+async def load_requested_entry(page: PageRequest) -> RequestedEntry:
+    """Read the manifest entry that a request names. Raises Forbidden or NotFound."""
+    require(page.principal, "download", page.client_id)
+    try:
+        resource = resource_named(page.request.path_params["resource"])
+    except KeyError:
+        raise unknown_file() from None
+    published, snapshot = await load_requested_snapshot(page)
+    entry = published.entries_of(snapshot).get(resource.name)
+    if entry is None:
+        raise no_files()
+    return RequestedEntry(published, resource, snapshot, entry)
 
 
 async def load_requested_delta(page: PageRequest) -> tuple[Resource, Snapshot, ResourceDelta]:
@@ -98,24 +113,25 @@ async def load_requested_delta(page: PageRequest) -> tuple[Resource, Snapshot, R
 
     Raises Forbidden or NotFound.
     """
-    resource, snapshot, published = await _load_requested(page)
-    delta = published.delta_of(snapshot, resource.name)
+    found = await load_requested_entry(page)
+    delta = found.published.delta_of(found.snapshot, found.resource.name)
     if delta is None or not delta.formats:
         raise NotFound("The changed rows of this file are not available.", code="no_delta")
-    return resource, snapshot, delta
+    return found.resource, found.snapshot, delta
 
 
-async def _load_requested(page: PageRequest) -> tuple[Resource, Snapshot, PublishedFiles]:
-    require(page.principal, "download", page.client_id)
-    try:
-        resource = resource_named(page.request.path_params["resource"])
-    except KeyError:
-        raise unknown_file() from None
+async def load_requested_snapshot(page: PageRequest) -> tuple[PublishedFiles, Snapshot]:
+    """Read the account's files and the snapshot that the query names. Raises NotFound."""
     published = await load_published_files(page)
     snapshot = published.find_snapshot(page.request.query_params.get("snapshot", ""))
-    if snapshot is None or resource.name not in published.entries_of(snapshot):
-        raise NotFound("This account has no files yet.", code="snapshot_not_ready")
-    return resource, snapshot, published
+    if snapshot is None or not published.entries_of(snapshot):
+        raise no_files()
+    return published, snapshot
+
+
+def no_files() -> NotFound:
+    """Return the error for an account that has no files in a snapshot."""
+    return NotFound("This account has no files yet.", code="snapshot_not_ready")
 
 
 def unknown_file() -> NotFound:

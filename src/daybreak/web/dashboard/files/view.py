@@ -11,24 +11,42 @@ from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.http.curl import download_command
+from daybreak.web.http.curl import HEADER_FILE, download_command
 
 _MAXIMUM_CELL_LENGTH = 300
 _DELTA_DESCRIPTION = "Rows that changed since the snapshot before. An update deletes a row and inserts it again."
 _OPERATION = Column(OPERATION, ColumnType.TEXT, nullable=False, description="D: rows deleted. I: row inserted.")
+_OLDEST = "oldest kept"
 _FORMAT_LABELS = {"csv": "CSV", "json": "JSON", "ndjson": "NDJSON", "parquet": "Parquet"}
 
 
 def snapshot_options(published: PublishedFiles, selected: Snapshot | None) -> list[dict[str, object]]:
     """Return the options of the snapshot menu, newest first."""
+    oldest = published.snapshots[-1].snapshot_id if len(published.snapshots) > 1 else ""
     return [
         {
             "snapshot_id": snapshot.snapshot_id,
             "as_of": snapshot.as_of,
             "published": published.is_published(snapshot),
+            "note": "newest" if published.is_published(snapshot) else _OLDEST if snapshot.snapshot_id == oldest else "",
             "selected": selected is not None and snapshot.snapshot_id == selected.snapshot_id,
         }
         for snapshot in published.snapshots
+    ]
+
+
+def archive_options(page: PageRequest, published: PublishedFiles, snapshot: Snapshot) -> list[dict[str, object]]:
+    """Return a download of all files for each configured format."""
+    entries = published.entries_of(snapshot).values()
+    query = "" if published.is_published(snapshot) else f"&snapshot={snapshot.snapshot_id}"
+    return [
+        {
+            "label": _FORMAT_LABELS[name],
+            "url": f"{page.url('files/all.zip')}?format={name}{query}",
+            "bytes": sum(entry.formats[name].bytes for entry in entries if name in entry.formats),
+        }
+        for name in page.dashboard.services.settings.snapshot.formats
+        if any(name in entry.formats for entry in entries)
     ]
 
 
@@ -36,7 +54,7 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
     """Return one list item per resource of the snapshot, in catalogue order."""
     entries = published.entries_of(snapshot)
     previous = published.entries_of(published.previous(snapshot))
-    query = "" if published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
+    query = _snapshot_query(published, snapshot)
     return [
         {
             **_resource_item(page, resource, entries[resource.name], query),
@@ -52,19 +70,53 @@ def resource_rows(page: PageRequest, published: PublishedFiles, snapshot: Snapsh
 
 
 def preview_context(
-    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]], *, is_delta: bool = False
+    page: PageRequest,
+    resource: Resource,
+    published: PublishedFiles,
+    snapshot: Snapshot,
+    rows: list[list[str | None]],
 ) -> dict[str, object]:
-    """Return the variables of a preview table, of a full file or of a delta."""
+    """Return the variables of a preview: first rows, columns, downloads, digests and a curl command."""
+    entry, is_published = published.entries_of(snapshot)[resource.name], published.is_published(snapshot)
+    query = _snapshot_query(published, snapshot)
+    formats = _formats(page, entry)
     preview = {
+        **_table(resource, snapshot, entry.rows, rows),
+        "title": resource.title,
+        "description": resource.description,
+        "columns": resource.columns,
+        "downloads": _downloads(page, resource, entry, query),
+        "spreadsheet_url": page.url(f"files/{resource.name}/spreadsheet-safe.csv") + query if "csv" in formats else "",
+        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
+        "curl_note": "" if is_published else "The API serves the newest files. Use the buttons for this snapshot.",
+        "header_file": HEADER_FILE,
+        "back_url": page.url("files") + query,
+    }
+    return {"preview": preview}
+
+
+def changes_context(
+    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]
+) -> dict[str, object]:
+    """Return the variables of a table of changed rows."""
+    preview = {
+        **_table(resource, snapshot, total, rows),
+        "title": f"Changes of {resource.title}",
+        "description": _DELTA_DESCRIPTION,
+        "columns": (_OPERATION, *resource.columns),
+    }
+    return {"preview": preview}
+
+
+def _table(
+    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]
+) -> dict[str, object]:
+    return {
         "name": resource.name,
-        "title": f"Changes of {resource.title}" if is_delta else resource.title,
-        "description": _DELTA_DESCRIPTION if is_delta else resource.description,
-        "columns": (_OPERATION, *resource.columns) if is_delta else resource.columns,
         "rows": [[_preview_cell(cell) for cell in row] for row in rows],
         "total": total,
         "as_of": snapshot.as_of,
     }
-    return {"preview": preview}
 
 
 def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:
@@ -75,28 +127,16 @@ def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> 
 
 
 def _resource_item(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> dict[str, object]:
-    formats = [name for name in page.dashboard.services.settings.snapshot.formats if name in entry.formats]
-    path = f"files/{resource.name}"
+    formats = _formats(page, entry)
     return {
         "name": resource.name,
         "title": resource.title,
         "description": resource.description,
-        "columns": resource.columns,
         "rows": entry.rows,
         "bytes": entry.formats[formats[0]].bytes if formats else None,
         "bytes_label": f"{_FORMAT_LABELS[formats[0]]}, compressed" if formats else "",
-        "downloads": [
-            {
-                "label": _FORMAT_LABELS[name],
-                "url": page.url(f"{path}/{name}") + query,
-                "bytes": entry.formats[name].bytes,
-                "sha256": entry.formats[name].sha256,
-            }
-            for name in formats
-        ],
-        "preview_url": page.url(f"{path}/preview") + query,
-        "spreadsheet_url": page.url(f"{path}/spreadsheet-safe.csv") + query,
-        "curl": curl_command(page, resource, format_named(formats[0] if formats else "csv")),
+        "downloads": _downloads(page, resource, entry, query),
+        "preview_url": page.url(f"files/{resource.name}/preview") + query,
     }
 
 
@@ -108,6 +148,27 @@ def _changes(
         return None
     url = page.url(f"files/{resource.name}/changes") + query if delta.formats else None
     return {"text": format_changes(delta.inserted, delta.deleted), "url": url}
+
+
+def _downloads(page: PageRequest, resource: Resource, entry: ManifestEntry, query: str) -> list[dict[str, object]]:
+    return [
+        {
+            "label": _FORMAT_LABELS[name],
+            "url": page.url(f"files/{resource.name}/{name}") + query,
+            "bytes": entry.formats[name].bytes,
+            "sha256": entry.formats[name].sha256,
+        }
+        for name in _formats(page, entry)
+    ]
+
+
+def _formats(page: PageRequest, entry: ManifestEntry) -> list[str]:
+    """Return the configured formats of a file, in their order."""
+    return [name for name in page.dashboard.services.settings.snapshot.formats if name in entry.formats]
+
+
+def _snapshot_query(published: PublishedFiles, snapshot: Snapshot) -> str:
+    return "" if published.is_published(snapshot) else f"?snapshot={snapshot.snapshot_id}"
 
 
 def _preview_cell(cell: str | None) -> str | None:

@@ -1,54 +1,102 @@
-"""Handler of the operator's page of accounts and seats."""
+"""Handlers of the operator's lists of accounts and of seats."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TypeVar
 
 from starlette.responses import Response
 
 from daybreak.domain.identity import Account, Grant
 from daybreak.ports.access_stores import Directory
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import Slice, slice_of
+
+T = TypeVar("T")
 
 _MAXIMUM_QUERY_LENGTH = 100
-_ROWS_SHOWN = 100
+_PAGE_LENGTH = 50
 
 
-async def show_directory(page: PageRequest) -> Response:
-    """Show the accounts and seats that match the search, with their grants."""
-    query = page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]
+async def list_accounts(page: PageRequest) -> Response:
+    """List the accounts that match the search, with the permissions of their seats."""
+    query = _query(page)
     # Run in threads: there may be 100,000 accounts.
-    directory = await asyncio.to_thread(page.dashboard.services.state.read, lambda stores: stores.directory.load())
-    context = await asyncio.to_thread(_directory_context, directory, query.casefold())
-    return render_page(page, "operator/directory.html", "people", {"query": query, **context})
+    directory = await load_directory(page)
+    context = await asyncio.to_thread(_accounts_context, page, directory, query)
+    return render_page(page, "operator/accounts.html", "people", {"query": query, **context})
 
 
-def _directory_context(directory: Directory, query: str) -> dict[str, object]:
+async def list_seats(page: PageRequest) -> Response:
+    """List the seats that match the search."""
+    query = _query(page)
+    directory = await load_directory(page)
+    context = await asyncio.to_thread(_seats_context, page, directory, query)
+    return render_page(page, "operator/seats.html", "people", {"query": query, **context})
+
+
+async def load_directory(page: PageRequest) -> Directory:
+    """Read all accounts, seats and grants."""
+    return await asyncio.to_thread(page.dashboard.services.state.read, lambda stores: stores.directory.load())
+
+
+def _accounts_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:
     emails = {seat.seat_id: seat.email for seat in directory.seats}
     grants: defaultdict[str, list[Grant]] = defaultdict(list)
     for grant in directory.grants:
         grants[grant.client_id].append(grant)
-    account_counts = Counter(grant.seat_id for grant in directory.grants)
+    words = query.casefold().split()
 
     def matches(account: Account) -> bool:
         users = (emails.get(grant.seat_id, "") for grant in grants[account.client_id])
-        return any(query in text.casefold() for text in (account.name, account.client_id, *users))
+        text = " ".join((account.name, account.phone_number, account.client_id, *users)).casefold()
+        return all(word in text for word in words)
 
-    accounts = sorted(filter(matches, directory.accounts), key=lambda account: account.name.casefold())
-    seats = [seat for seat in directory.seats if query in seat.email.casefold() or query in seat.seat_id]
+    accounts = sorted(filter(matches, directory.accounts), key=lambda account: account.sort_key)
+    shown = _slice(page, accounts, "people", query)
     return {
-        "total_accounts": len(directory.accounts),
-        "total_seats": len(directory.seats),
+        **_totals(directory),
+        "slice": shown,
         "accounts": [
             {
                 "account": account,
                 "grants": [(emails.get(grant.seat_id, ""), grant) for grant in grants[account.client_id]],
             }
-            for account in accounts[:_ROWS_SHOWN]
+            for account in shown.items
         ],
-        "seats": [{"seat": seat, "accounts": account_counts[seat.seat_id]} for seat in seats[:_ROWS_SHOWN]],
-        "matching_accounts": len(accounts),
-        "matching_seats": len(seats),
     }
+
+
+def _seats_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:
+    account_counts = Counter(grant.seat_id for grant in directory.grants)
+    words = query.casefold().split()
+    seats = [
+        seat for seat in directory.seats if all(word in seat.email.casefold() or word in seat.seat_id for word in words)
+    ]
+    shown = _slice(page, seats, "seats", query)
+    return {
+        **_totals(directory),
+        "slice": shown,
+        "seats": [{"seat": seat, "accounts": account_counts[seat.seat_id]} for seat in shown.items],
+    }
+
+
+def _totals(directory: Directory) -> dict[str, object]:
+    return {"total_accounts": len(directory.accounts), "total_seats": len(directory.seats)}
+
+
+def _slice(page: PageRequest, items: Sequence[T], path: str, query: str) -> Slice[T]:
+    search = {"q": query} if query else {}
+    return slice_of(
+        page,
+        items,
+        _PAGE_LENGTH,
+        lambda number: page.dashboard.root + operator_path(page, path, **search, page=number),
+    )
+
+
+def _query(page: PageRequest) -> str:
+    return page.request.query_params.get("q", "").strip()[:_MAXIMUM_QUERY_LENGTH]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 
 from starlette.responses import Response
 
@@ -11,13 +12,16 @@ from daybreak.domain.snapshot import Freshness, Snapshot
 from daybreak.ports.access_stores import Directory
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.punctuality import punctuality
 from daybreak.web.dashboard.formatting import format_number
+from daybreak.web.dashboard.freshness.days import day_views
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 
 _ACCOUNTS_SHOWN = 100
+_DAYS_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class _Publications:
     directory: Directory
     leaders: set[str]
     history: list[tuple[Snapshot, int]]
+    published: list[Snapshot]
 
 
 async def show_freshness(page: PageRequest) -> Response:
@@ -41,7 +46,8 @@ async def show_freshness(page: PageRequest) -> Response:
             (snapshot, sum(1 for _ in stores.snapshots.leaders(snapshot.snapshot_id)))
             for snapshot in stores.snapshots.served()
         ]
-        return _Publications(fresh, stores.directory.load(), leaders, history)
+        published = stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2))
+        return _Publications(fresh, stores.directory.load(), leaders, history, published)
 
     # Run in a thread: there may be 100,000 accounts.
     found = await asyncio.to_thread(page.dashboard.services.state.read, read)
@@ -60,6 +66,7 @@ async def show_freshness(page: PageRequest) -> Response:
     context: dict[str, object] = {
         "fresh": freshness_view(found.freshness, page.now),
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
+        "days": day_views(punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)),
         "missing": missing[:_ACCOUNTS_SHOWN],
         "more_missing": max(0, len(missing) - _ACCOUNTS_SHOWN),
         "history": [

@@ -81,6 +81,7 @@ def run_context(
         "run": {
             "snapshot_id": run.snapshot_id,
             "as_of": run.as_of,
+            "day": run.day,
             "state": _state(run, now),
             "failure": _failure(run, now),
         },

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date
 
 from starlette.responses import Response
 
-from daybreak.domain.errors import NotFound, OperatorError
+from daybreak.domain.errors import InvalidRequest, NotFound, OperatorError
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.ports.run_requests import RunRequest
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
+from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.web.dashboard.operator.comparison import confirmation, is_confirmed, leaders_with_findings
 from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
+from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.rendering import redirect, render_template
@@ -63,7 +66,7 @@ async def decide_on_run(page: PageRequest) -> Response:
     run, reason = await _requested_run(page), form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
     if not reason:
         return await _run_page(page, run, invalid_field("reason", "Enter a reason."))
-    if run.state is not SnapshotState.HELD:
+    if run.state not in {SnapshotState.HELD, SnapshotState.COMPLETE}:
         return _redirect(page, run, "decided")
     decision = form.get("decision", "")
     if decision not in _DECISIONS:
@@ -86,15 +89,37 @@ def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> 
         discard(services.state, snapshot_id, reason, page.now, actor=actor)
 
 
+async def request_new_run(page: PageRequest) -> Response:
+    """Ask a builder for a manual run, or for another attempt at a failed day."""
+    form, services = await read_page_form(page), page.dashboard.services
+    request_id, actor = services.access.new_id(), page.seat.email
+    try:
+        day = date.fromisoformat(form["day"]) if form.get("day") else None
+    except ValueError:
+        raise InvalidRequest("Invalid day in the form.") from None
+    try:
+        await asyncio.to_thread(request_run, services.state, page.now, request_id=request_id, actor=actor, day=day)
+    except OperatorError as error:
+        outcome = PageOutcome(409, flash=Flash("warn", error.message))
+        context = {**await _runs_context(page), "history_url": page.dashboard.root + operator_path(page, "runs")}
+        return render_page(page, "operator/runs.html", "runs", context, outcome)
+    return redirect(page.dashboard, operator_path(page, "runs", done="run-requested"))
+
+
 async def _runs_context(page: PageRequest) -> dict[str, object]:
     publish_at = page.dashboard.publish_at
 
-    def read(stores: Stores) -> tuple[Freshness, list[Snapshot]]:
-        return freshness(stores.snapshots, page.now, publish_at), stores.snapshots.recent(_RUNS_SHOWN)
+    def read(stores: Stores) -> tuple[Freshness, list[Snapshot], list[RunRequest]]:
+        fresh = freshness(stores.snapshots, page.now, publish_at)
+        return fresh, stores.snapshots.recent(_RUNS_SHOWN), waiting_requests(stores, page.now)
 
-    fresh, runs = await page.dashboard.services.state.aread(read)
+    fresh, runs, waiting = await page.dashboard.services.state.aread(read)
     progress_path = operator_path(page, "runs-progress", seen=runs_version(runs, page.now))
-    return {**runs_context(fresh, runs, page.now), "progress_url": page.dashboard.root + progress_path}
+    return {
+        **runs_context(fresh, runs, page.now),
+        "waiting": waiting,
+        "progress_url": page.dashboard.root + progress_path,
+    }
 
 
 async def _requested_run(page: PageRequest) -> Snapshot:

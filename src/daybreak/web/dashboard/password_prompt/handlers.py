@@ -63,6 +63,8 @@ async def _prompt_page(page: PageRequest, next_path: str, outcome: PageOutcome =
         "provider": provider_link(page.dashboard, page.path("confirm/oidc"), next_path) if offers_provider else None,
         "history_url": page.dashboard.root + _prompt_path(page, next_path),
         "next": next_path,
+        "prompt_url": page.url("confirm"),
+        "cancel_url": page.url("files" if page.client_id else "runs"),
         "lifetime": REAUTHENTICATION_LIFETIME,
     }
     return render_page(page, "password_prompt/page.html", "", context, outcome)
@@ -73,4 +75,4 @@ def _prompt_path(page: PageRequest, next_path: str) -> str:
 
 
 def _next_path(page: PageRequest, text: str | None) -> str:
-    return safe_redirect_path(text, fallback=page.path("files"))
+    return safe_redirect_path(text, fallback=page.path("files" if page.client_id else "runs"))

@@ -1,0 +1,50 @@
+"""Punctuality of past publications, one result for each day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
+
+from daybreak.domain.snapshot import Snapshot
+from daybreak.snapshots.freshness import GRACE
+from daybreak.snapshots.schedule import last_due, publication_of
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DayPublication:
+    """The publication of one day.
+
+    `published_at` is the first publication that satisfies the day, None if there is none so far. `lateness` is the time
+    from the hour of publication to it, or to now; None before the first publication of the service.
+    """
+
+    day: date
+    published_at: datetime | None
+    lateness: timedelta | None
+
+    @property
+    def on_time(self) -> bool:
+        """Whether the files were published at their hour."""
+        return self.published_at is not None and self.lateness is not None and self.lateness <= GRACE
+
+
+def punctuality(
+    published: Sequence[Snapshot], now: datetime, publish_at: time_of_day, days: int
+) -> list[DayPublication]:
+    """Return the last `days` days that are due, oldest first, from all snapshots published since the first of them."""
+    last = last_due(now, publish_at)
+    instants = sorted((each.published_at, each.as_of) for each in published if each.published_at is not None)
+    results = []
+    for offset in range(days - 1, -1, -1):
+        day = last - offset * _DAY
+        due = publication_of(day, publish_at)
+        satisfying = next((at for at, as_of in instants if at >= due and as_of >= due - _DAY), None)
+        if not instants or due + _DAY <= instants[0][0]:
+            results.append(DayPublication(day, None, None))
+        else:
+            results.append(DayPublication(day, satisfying, (satisfying or now) - due))
+    return results

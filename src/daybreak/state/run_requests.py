@@ -1,0 +1,54 @@
+"""Repository of requested runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.ports.run_requests import RunRequest
+from daybreak.state.schema import run_requests
+
+_COLUMNS = (
+    run_requests.c.request_id,
+    run_requests.c.requested_at,
+    run_requests.c.requested_by,
+    run_requests.c.day,
+)
+
+
+class SqlRunRequests:
+    """RunRequestStore on a connection with an open transaction."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, request: RunRequest) -> None:
+        self._connection.execute(
+            sa.insert(run_requests).values(
+                request_id=request.request_id,
+                requested_at=request.requested_at,
+                requested_by=request.requested_by,
+                day=request.day,
+            )
+        )
+
+    def waiting(self, since: datetime) -> list[RunRequest]:
+        rows = self._connection.execute(
+            sa.select(*_COLUMNS)
+            .where(run_requests.c.taken_at.is_(None), run_requests.c.requested_at >= since)
+            .order_by(run_requests.c.requested_at, run_requests.c.request_id)
+        )
+        return [RunRequest(*row) for row in rows]
+
+    def take(self, request_id: str, now: datetime) -> bool:
+        taken = self._connection.execute(
+            sa.update(run_requests)
+            .where(run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None))
+            .values(taken_at=now)
+        )
+        return taken.rowcount == 1
+
+    def delete_before(self, before: datetime) -> int:
+        deleted = self._connection.execute(sa.delete(run_requests).where(run_requests.c.requested_at < before))
+        return deleted.rowcount

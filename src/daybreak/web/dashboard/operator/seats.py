@@ -1,0 +1,158 @@
+"""Handlers of the operator's pages of seats: create, reset, disable, sign out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from daybreak.access import operators
+from daybreak.access.directory import edits
+from daybreak.credentials.passwords import new_password
+from daybreak.domain.errors import NotFound, OperatorError
+from daybreak.domain.identity import Device, GrantedAccount, Seat, Session
+from daybreak.ports.state import Stores
+from daybreak.web.dashboard.formatting import format_user_agent
+from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
+from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
+from daybreak.web.dashboard.page_layout import operator_path, render_page
+from daybreak.web.dashboard.page_request import PageRequest, read_page_form
+from daybreak.web.dashboard.rendering import redirect
+
+_MAXIMUM_EMAIL_LENGTH = 254
+Action = Callable[[Stores, Seat, PageRequest], object]
+
+
+def _reset_second_factor(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    operators.reset_second_factor(stores, seat, page.now, actor=page.seat.email)
+
+
+def _sign_out(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    operators.sign_out(stores, seat, page.now, actor=page.seat.email)
+
+
+def _disable(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    if seat.seat_id == page.seat.seat_id:
+        raise OperatorError("You can't disable your own seat. Ask another operator.")
+    operators.set_disabled(stores, seat, page.now, disabled=True, actor=page.seat.email)
+
+
+def _enable(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    operators.set_disabled(stores, seat, page.now, disabled=False, actor=page.seat.email)
+
+
+_ACTIONS: dict[str, tuple[Action, str]] = {
+    "reset-second-factor": (_reset_second_factor, "factor-reset"),
+    "sign-out": (_sign_out, "seat-signed-out"),
+    "disable": (_disable, "seat-disabled"),
+    "enable": (_enable, "seat-enabled"),
+}
+"""Function and message of each action, by the last part of its path."""
+
+
+async def show_seat(page: PageRequest) -> Response:
+    """Show a seat with its accounts and open sessions."""
+    return await _seat_page(page, await _requested_seat(page))
+
+
+async def act_on_seat(page: PageRequest) -> Response:
+    """Perform the action in the path."""
+    await read_page_form(page)
+    seat, name = await _requested_seat(page), page.request.path_params["action"]
+    prompt = prompt_if_needed(page, f"seats/{seat.seat_id}")
+    if prompt is not None:
+        return prompt
+    if name not in _ACTIONS:
+        raise NotFound("No such action.")
+    action, done = _ACTIONS[name]
+    try:
+        await page.dashboard.services.state.awrite(lambda stores: action(stores, seat, page))
+    except OperatorError as error:
+        return await _seat_page(page, seat, invalid_field("seat", error.message))
+    return redirect(page.dashboard, operator_path(page, f"seats/{seat.seat_id}", done=done))
+
+
+async def reset_password(page: PageRequest) -> Response:
+    """Set a new password and show it once. All sessions of the seat end."""
+    await read_page_form(page)
+    seat, services = await _requested_seat(page), page.dashboard.services
+    prompt = prompt_if_needed(page, f"seats/{seat.seat_id}")
+    if prompt is not None:
+        return prompt
+    password = new_password(services.random)
+    hashed = await services.access.hashing.hash(password)
+    actor = page.seat.email
+    await services.state.awrite(lambda stores: operators.set_password_hash(stores, seat, hashed, page.now, actor=actor))
+    return _password_page(page, seat, password, created=False)
+
+
+async def show_new_seat_form(page: PageRequest) -> Response:
+    """Show the form of a new seat, after the password prompt if needed."""
+    return prompt_if_needed(page, "seats/new") or _form_page(page, "")
+
+
+async def create_seat(page: PageRequest) -> Response:
+    """Create a seat and show its first password once."""
+    form, services = await read_page_form(page), page.dashboard.services
+    prompt = prompt_if_needed(page, "seats/new")
+    if prompt is not None:
+        return prompt
+    email = form.get("email", "").strip()[: _MAXIMUM_EMAIL_LENGTH + 1]
+    password = new_password(services.random)
+    seat = Seat(services.access.new_id(), email, await services.access.hashing.hash(password))
+    actor = page.seat.email
+    try:
+        await services.state.awrite(lambda stores: edits.add_seat(stores, seat, page.now, actor=actor))
+    except OperatorError as error:
+        return _form_page(page, email, invalid_field("email", error.message))
+    return _password_page(page, seat, password, created=True)
+
+
+def _form_page(page: PageRequest, email: str, outcome: PageOutcome = SUCCESS) -> Response:
+    return render_page(page, "operator/new_seat.html", "people", {"email": email}, outcome)
+
+
+def _password_page(page: PageRequest, seat: Seat, password: str, *, created: bool) -> Response:
+    context: dict[str, object] = {
+        "item": seat,
+        "password": password,
+        "created": created,
+        "sign_in_url": f"{page.dashboard.services.settings.base_url}/dashboard/sign-in",
+        "history_url": page.dashboard.root + operator_path(page, f"seats/{seat.seat_id}"),
+    }
+    return render_page(page, "operator/seat_password.html", "people", context)
+
+
+async def _seat_page(page: PageRequest, seat: Seat, outcome: PageOutcome = SUCCESS) -> Response:
+    def read(stores: Stores) -> tuple[list[GrantedAccount], list[tuple[Session, Device | None]]]:
+        return stores.seats.granted_accounts(seat.seat_id), stores.sessions.list_open(seat.seat_id, page.now)
+
+    # Run in a thread: a seat may have thousands of accounts.
+    granted, sessions = await asyncio.to_thread(page.dashboard.services.state.read, read)
+    path = operator_path(page, f"seats/{seat.seat_id}")
+    context: dict[str, object] = {
+        "item": seat,
+        "own": seat.seat_id == page.seat.seat_id,
+        "granted": granted,
+        "password_login": page.dashboard.services.settings.oidc.password_login,
+        "sessions": [
+            {
+                "agent": format_user_agent(device.user_agent if device is not None else ""),
+                "address": device.address if device is not None else "",
+                "started_at": session.started_at,
+                "api": session.kind == "api",
+            }
+            for session, device in sessions
+        ],
+        "history_url": page.dashboard.root + path if page.request.method == "POST" else "",
+    }
+    return render_page(page, "operator/seat.html", "people", context, outcome)
+
+
+async def _requested_seat(page: PageRequest) -> Seat:
+    seat_id = page.request.path_params["seat_id"]
+    seat = await page.dashboard.services.state.aread(lambda stores: stores.seats.by_id(seat_id))
+    if seat is None:
+        raise NotFound("No such seat.")
+    return seat

@@ -1,0 +1,193 @@
+"""Operators' actions on runs, accounts and seats in the browser."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from daybreak.domain.audit import AuditQuery
+from daybreak.domain.snapshot import SnapshotState
+from daybreak.ports.state import Stores
+from daybreak.snapshots.run_requests import take_request
+from tests.acceptance.dashboard.axe import axe_violations
+from tests.acceptance.dashboard.conftest import (
+    Service,
+    ignore_failed_loads,
+    served_sample,
+    sign_in,
+    unique,
+)
+from tests.acceptance.dashboard.sample import directory, snapshots
+
+
+@pytest.fixture(scope="module")
+def own_service(tmp_path_factory: pytest.TempPathFactory, project_folder: Path) -> Iterator[Service]:
+    """A service whose accounts and seats may change, and whose last publication is missing."""
+    with served_sample(tmp_path_factory.mktemp("own"), project_folder, members=40, days=2, days_late=1) as own:
+        yield own
+
+
+@pytest.fixture
+def operator(open_with_axe: Callable[[], Page], own_service: Service) -> Page:
+    """A page of a signed-in operator."""
+    page = open_with_axe()
+    sign_in(page, own_service, directory.OPERATOR)
+    page.wait_for_url("**/files")
+    return page
+
+
+def test_requested_run_is_taken_by_a_builder(operator: Page, own_service: Service, console_messages: list[str]) -> None:
+    operator.goto(own_service.operator("runs"))
+    operator.get_by_role("button", name="Run now").click()
+    expect(operator.get_by_text("A builder starts it within seconds.").first).to_be_visible()
+    expect(operator.get_by_text("operator@example.org asked for a manual run.")).to_be_visible()
+    operator.get_by_role("button", name="Run now").click()
+    expect(operator.get_by_text("A run was already requested.")).to_be_visible()
+    assert axe_violations(operator, "runs") == []
+    request = take_request(own_service.state, datetime.now(UTC))
+    assert request is not None
+    assert (request.requested_by, request.day) == (directory.OPERATOR, None)
+    ignore_failed_loads(console_messages, 409)
+
+
+def test_failed_day_can_be_retried(operator: Page, own_service: Service) -> None:
+    now = datetime.now(UTC)
+    snapshot_id, fence = snapshots.begin_day(own_service.state, now.date(), now)
+    own_service.state.write(
+        lambda stores: stores.snapshots.finish(
+            snapshot_id, fence, SnapshotState.FAILED, now, report={}, failure="The source is gone."
+        )
+    )
+    operator.goto(own_service.operator(f"runs/{snapshot_id}"))
+    operator.get_by_role("button", name="Retry now").click()
+    expect(operator.get_by_text("Run requested.", exact=True)).to_be_visible()
+    request = take_request(own_service.state, datetime.now(UTC))
+    assert request is not None
+    assert request.day == now.date()
+
+
+def test_seat_is_created_and_receives_access(
+    operator: Page, own_service: Service, open_page: Callable[..., Page]
+) -> None:
+    email = f"{unique('new').replace(' ', '-')}@example.org"
+    operator.goto(own_service.operator("people"))
+    operator.get_by_role("link", name="New seat").click()
+    operator.get_by_label("Email").fill(email)
+    operator.get_by_role("button", name="Create seat").click()
+    expect(operator.get_by_role("heading", name="Seat created")).to_be_visible()
+    password = operator.locator("#seat-password").inner_text().strip()
+    assert axe_violations(operator, "seat created") == []
+    operator.reload()
+    expect(operator.get_by_role("heading", name=email)).to_be_visible()
+    assert password not in operator.content()
+
+    operator.goto(own_service.operator("people?q=northlight"))
+    operator.get_by_role("link", name="Northlight Theatre").last.click()
+    operator.get_by_label("Email").fill(email)
+    operator.get_by_label("Role").select_option("admin")
+    operator.get_by_role("button", name="Grant access").click()
+    expect(operator.get_by_text("Access granted.")).to_be_visible()
+    expect(operator.get_by_role("row", name=re.compile(email))).to_contain_text("Data Export")
+    assert axe_violations(operator, "account") == []
+
+    invited = open_page()
+    sign_in(invited, own_service, email, password=password)
+    invited.wait_for_url(f"**/{directory.NORTHLIGHT}/files")
+    operator.get_by_role("button", name=f"Remove {email}").click()
+    expect(operator.get_by_text("Access removed.")).to_be_visible()
+    events = own_service.state.read(lambda stores: stores.audit.read(AuditQuery(actor=directory.OPERATOR)))
+    assert {"seat.added", "grant.changed", "grant.removed"} <= {event.action for event in events}
+
+
+def test_unknown_seat_is_reported_at_the_field(
+    operator: Page, own_service: Service, console_messages: list[str]
+) -> None:
+    operator.goto(own_service.operator(f"accounts/{directory.NORTHLIGHT}"))
+    operator.get_by_label("Email").fill("nobody@example.org")
+    operator.get_by_role("button", name="Grant access").click()
+    field = operator.get_by_label("Email")
+    expect(field).to_have_accessible_description(re.compile("No seat has the email.*A seat that has"))
+    ignore_failed_loads(console_messages, 400)
+
+
+def test_api_tokens_of_an_account_are_switched(operator: Page, own_service: Service) -> None:
+    operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
+    operator.get_by_role("button", name="Turn off API tokens").click()
+    expect(operator.get_by_text("API tokens turned off.")).to_be_visible()
+    operator.get_by_role("button", name="Turn on API tokens").click()
+    expect(operator.get_by_text("API tokens turned on.")).to_be_visible()
+
+
+def test_seat_is_reset_and_signed_out(operator: Page, own_service: Service, open_page: Callable[..., Page]) -> None:
+    other = open_page()
+    sign_in(other, own_service, directory.CHANGER)
+    other.wait_for_url("**/files")
+    operator.goto(own_service.operator(f"seats/{directory.id_of(directory.CHANGER)}"))
+    expect(operator.get_by_role("region", name="Open sessions")).to_contain_text("Chrome on Linux")
+    assert axe_violations(operator, "seat") == []
+    operator.get_by_role("button", name="End all sessions").click()
+    expect(operator.get_by_text("All sessions ended.")).to_be_visible()
+    other.reload()
+    expect(other.get_by_role("heading", name="Sign in")).to_be_visible()
+    operator.get_by_role("button", name="Reset password").click()
+    password = operator.locator("#seat-password").inner_text().strip()
+    sign_in(other, own_service, directory.CHANGER, password=password)
+    other.wait_for_url("**/files")
+    operator.get_by_role("link", name="Done").click()
+    operator.get_by_role("button", name="Disable seat").click()
+    expect(operator.get_by_text("Seat disabled.")).to_be_visible()
+    operator.get_by_role("button", name="Enable seat").click()
+    expect(operator.get_by_text("Seat enabled.")).to_be_visible()
+    operator.goto(own_service.operator(f"seats/{directory.id_of(directory.CAREFUL)}"))
+    operator.get_by_role("button", name="Reset second factor").click()
+    expect(operator.get_by_text("Second factor reset.")).to_be_visible()
+
+
+def test_changes_need_a_recent_password(operator: Page, own_service: Service) -> None:
+    seat_id = directory.id_of(directory.OPERATOR)
+    age_password(own_service, seat_id)
+    operator.goto(own_service.operator(f"accounts/{directory.KITA}"))
+    operator.get_by_role("button", name="Turn off API tokens").click()
+    expect(operator.get_by_role("heading", name="Confirm your password")).to_be_visible()
+    operator.get_by_label("Password").fill(directory.PASSWORD)
+    operator.get_by_role("button", name="Continue").click()
+    operator.wait_for_url(re.compile(f"operator/accounts/{directory.KITA}"))
+    # Nothing was changed before the password was entered.
+    expect(operator.get_by_role("button", name="Turn off API tokens")).to_be_visible()
+
+
+def test_lists_have_pages_and_totals(operator: Page, own_service: Service) -> None:
+    operator.goto(own_service.operator("people"))
+    expect(operator.get_by_text(re.compile("1.50 of 128"))).to_have_count(2)
+    operator.get_by_role("link", name="Next").last.click()
+    expect(operator.get_by_text(re.compile("51.100 of 128")).first).to_be_visible()
+    operator.get_by_label("Account, number, email or ID").fill("client 01 agency")
+    operator.get_by_role("button", name="Search", exact=True).click()
+    expect(operator.get_by_text(re.compile("1.11 of 11")).first).to_be_visible()
+    expect(operator.get_by_role("link", name="Next")).to_have_count(0)
+    operator.get_by_role("link", name=re.compile("seats$")).click()
+    expect(operator.get_by_role("link", name=directory.OWNER)).to_be_visible()
+    assert axe_violations(operator, "seats") == []
+
+
+def test_freshness_page_shows_thirty_days(operator: Page, own_service: Service) -> None:
+    operator.goto(own_service.operator("freshness"))
+    days = operator.get_by_role("region", name="Last 30 days").get_by_role("listitem")
+    expect(days).to_have_count(30)
+    expect(days.last).to_contain_text("not published, late by 8 h")
+    expect(days.nth(28)).to_contain_text("on time")
+    expect(days.first).to_contain_text("before the first publication")
+
+
+def age_password(service: Service, seat_id: str) -> None:
+    """Record that the password of a seat's sessions was entered an hour ago."""
+    now = datetime.now(UTC)
+
+    def write(stores: Stores) -> None:
+        for session, _ in stores.sessions.list_open(seat_id, now):
+            stores.sessions.mark_reauthenticated(session.sid, now - timedelta(hours=1))
+
+    service.state.write(write)
