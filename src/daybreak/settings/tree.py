@@ -70,6 +70,10 @@ class Settings(BaseSettings):
         default="",
         description="Contact shown to users on the login page, on `/docs`, and where they may not create API tokens.",
     )
+    status_page: bool = Field(
+        default=False,
+        description="Show the publication history of 90 days at `/status`, without sign-in and without account data.",
+    )
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description='"auto": colored lines on a terminal, JSON lines elsewhere.'
     )

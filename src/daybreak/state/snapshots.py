@@ -224,7 +224,7 @@ class SqlSnapshots(SqlManifests):
 
     def published_since(self, since: datetime) -> list[Snapshot]:
         return self._all(
-            sa.select(*_COLUMNS)
+            sa.select(*SNAPSHOT_COLUMNS)
             .where(snapshots.c.published_at >= since)
             .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
         )

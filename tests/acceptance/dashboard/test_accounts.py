@@ -1,5 +1,6 @@
 """Account switcher and access to accounts."""
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -25,9 +26,16 @@ def test_two_tabs_show_two_accounts(sign_in_as: Callable[..., Page], service: Se
 
 def test_switcher_searches_accounts(sign_in_as: Callable[..., Page]) -> None:
     page = sign_in_as(directory.AGENCY)
+    assert page.locator("#switch-list a").count() == 0, "the list is loaded when the switcher opens"
     page.locator(".switcher summary").click()
-    assert page.locator("#switch-list a[href$='/files']").count() == 8
-    page.get_by_label("Search accounts").fill("client 077")
+    expect(page.locator("#switch-list a[href$='/files']")).to_have_count(8)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#switch-list a").nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("Search accounts", exact=True)).to_be_focused()
+    page.get_by_label("Search accounts", exact=True).fill("client 077")
     expect(page.locator("#switch-list li")).to_have_count(1)
     page.locator("#switch-list").get_by_role("link", name="Agency Client 077").click()
     expect(page.locator(".switcher summary")).to_contain_text("Agency Client 077")
@@ -52,3 +60,43 @@ def test_foreign_and_unknown_accounts_look_the_same(
     assert response.status == 403
     expect(page.get_by_text("This account is inactive.")).to_be_visible()
     ignore_failed_loads(console_messages, 403)
+
+
+def test_account_list_has_pages(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(directory.AGENCY)
+    page.goto(service.account(directory.AGENCY_IDS[0], "accounts"))
+    expect(page.locator(".account-grid li")).to_have_count(60)
+    page.get_by_role("link", name="Next").last.click()
+    expect(page.get_by_text(re.compile("61.120 of 120")).first).to_be_visible()
+
+
+def test_palette_finds_pages_files_and_accounts(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    page.goto(service.account(directory.NORTHLIGHT))
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("combobox", name="Search accounts, pages and files")
+    expect(search).to_be_focused()
+    options = page.get_by_role("option")
+    search.fill("member details")
+    expect(options).to_have_count(1)
+    search.fill("kita")
+    expect(options).to_have_count(1)
+    page.keyboard.press("Alt+p")
+    expect(options.first).to_contain_text("Account, pinned")
+    search.fill("")
+    expect(options.first).to_contain_text("Kita")
+    page.keyboard.press("ArrowDown")
+    expect(options.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{directory.KITA}/files")
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_role("combobox", name="Search accounts, pages and files").fill("insight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/insight")
+    page.keyboard.press("Control+k")
+    # The pinned account comes first, then the page that was opened last.
+    expect(options.nth(0)).to_contain_text("Kita")
+    expect(options.nth(1)).to_contain_text("Insight")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)

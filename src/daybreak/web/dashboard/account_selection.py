@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from daybreak.access.authorization import account_fault
@@ -19,35 +20,45 @@ _SECTION_PATHS = {
 }
 
 
-def switcher_context(
-    page: PageRequest, current_id: str, query: str, section: str, *, limit: int = SWITCHER_LENGTH
-) -> dict[str, object]:
-    """Return template variables for the first `limit` accounts that match the search.
-
-    Each account links to the current section.
-    """
-    root = page.dashboard.root
-    path = _SECTION_PATHS.get(section, "files")
-    words = query.casefold().split()
-    matches = [entry for entry in page.accounts if _matches(entry, words)]
-    accounts_url = f"{root}/dashboard/{current_id}/accounts"
+def switcher_context(page: PageRequest, current_id: str, query: str, section: str) -> dict[str, object]:
+    """Return template variables of the switcher: the first accounts that match the search."""
+    matches = matching_accounts(page, query)
     return {
-        "switcher_accounts": [
-            {
-                "name": entry.account.name,
-                "phone_number": entry.account.phone_number,
-                "active": entry.account.active,
-                "data_export": entry.grant.data_export,
-                "current": entry.account.client_id == current_id,
-                "url": f"{root}/dashboard/{entry.account.client_id}/{path}",
-            }
-            for entry in matches[:limit]
-        ],
-        "more_accounts": max(0, len(matches) - limit),
-        "accounts_url": accounts_url,
-        "all_accounts_url": f"{accounts_url}?{urlencode({'q': query, 'section': section})}",
-        "as_grid": False,
+        **switcher_urls(page, current_id, query, section),
+        "switcher_accounts": account_views(page, matches[:SWITCHER_LENGTH], current_id, section),
+        "more_accounts": max(0, len(matches) - SWITCHER_LENGTH),
     }
+
+
+def switcher_urls(page: PageRequest, current_id: str, query: str, section: str) -> dict[str, object]:
+    """Return the URL of the account list, and the one that shows all accounts that match the search."""
+    accounts_url = f"{page.dashboard.root}/dashboard/{current_id}/accounts"
+    search = urlencode({"q": query, "section": section})
+    return {"accounts_url": accounts_url, "all_accounts_url": f"{accounts_url}?{search}"}
+
+
+def matching_accounts(page: PageRequest, query: str) -> list[GrantedAccount]:
+    """Return the accounts of the seat whose name, number or id contain every word."""
+    words = query.casefold().split()
+    return [entry for entry in page.accounts if _matches(entry, words)]
+
+
+def account_views(
+    page: PageRequest, entries: Sequence[GrantedAccount], current_id: str, section: str
+) -> list[dict[str, object]]:
+    """Return list items of accounts. Each links to the current section."""
+    path = _SECTION_PATHS.get(section, "files")
+    return [
+        {
+            "name": entry.account.name,
+            "phone_number": entry.account.phone_number,
+            "active": entry.account.active,
+            "data_export": entry.grant.data_export,
+            "current": entry.account.client_id == current_id,
+            "url": f"{page.dashboard.root}/dashboard/{entry.account.client_id}/{path}",
+        }
+        for entry in entries
+    ]
 
 
 def default_account_id(

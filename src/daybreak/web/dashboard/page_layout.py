@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.responses import Response
 
-from daybreak.web.dashboard.account_selection import default_account_id, switcher_context
+from daybreak.web.dashboard.account_selection import default_account_id, switcher_urls
 from daybreak.web.dashboard.forms import csrf_field
 from daybreak.web.dashboard.freshness.view import FreshnessView
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
@@ -47,7 +47,7 @@ def render_page(
         "uses_webhooks": dashboard.services.settings.events.webhooks,
         "fresh": None,
         "status": None,
-        **switcher_context(page, client_id, "", section),
+        **switcher_urls(page, client_id, "", section),
     }
     flash = flash_of(dashboard, page.request)
     if outcome.flash is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -72,6 +73,10 @@ class PageRequest:
     def url(self, path: str) -> str:
         """Return the path of a page on this account below `base_url`, for links in pages."""
         return self.dashboard.root + self.path(path)
+
+    def url_with(self, path: str, /, **query: str) -> str:
+        """Return such a path with query parameters; empty ones are left out."""
+        return f"{self.url(path)}?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 async def load_page_request(dashboard: DashboardContext, request: Request, client_id: str) -> PageRequest:

@@ -27,6 +27,7 @@ from daybreak.web.dashboard.second_factor import handlers as second_factor
 from daybreak.web.dashboard.security import handlers as security
 from daybreak.web.dashboard.sign_in import handlers as sign_in
 from daybreak.web.dashboard.single_sign_on import handlers as single_sign_on
+from daybreak.web.dashboard.status import handlers as status
 from daybreak.web.dashboard.tokens import handlers as tokens
 from daybreak.web.dashboard.unsubscribe import handlers as unsubscribe
 from daybreak.web.dashboard.webhooks import handlers as webhooks
@@ -66,6 +67,7 @@ def _public_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(public_page, dashboard)
     return [
         Route("/", page(sign_in.open_start_page)),
+        Route("/status", page(status.show_status)),
         Route("/dashboard", page(sign_in.open_start_page)),
         Route("/dashboard/", page(sign_in.open_start_page)),
         Route("/dashboard/sign-in", page(sign_in.show_sign_in_form)),
@@ -193,6 +195,7 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(account_page, dashboard)
     return [
         Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
+        Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
         Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, FigureCache()))),
         Route(f"{_ACCOUNT}/activity", page(activity.show_activity)),
         Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),

@@ -65,6 +65,7 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         base_url=base_url,
         operator_contact="data@northlight.example",
         snapshot={"publish_at": publish_at},
+        status_page=True,
         # A code works once, so tests that sign in as the operator would wait for the next one.
         access={"operator_second_factor": False},
         events={"allowed_networks": (ip_network("127.0.0.0/8"),)},

@@ -70,6 +70,14 @@
     const open = document.querySelector(".switcher[open]");
     if (open && !open.contains(event.target)) open.open = false;
   });
+  document.addEventListener("keydown", (event) => {
+    const panel = event.target.closest?.(".switcher-panel");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!panel || !step) return;
+    event.preventDefault();
+    const stops = [panel.querySelector("input[type=search]"), ...panel.querySelectorAll("a")];
+    stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length].focus();
+  });
   document.addEventListener("toggle", (event) => {
     if (event.target.matches?.(".switcher") && event.target.open) event.target.querySelector("input[type=search]")?.focus();
   }, true);

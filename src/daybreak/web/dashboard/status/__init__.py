@@ -1,0 +1,1 @@
+"""Public status page: publication history without account data."""
