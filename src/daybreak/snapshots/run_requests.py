@@ -11,7 +11,7 @@ from daybreak.ports.run_requests import RunRequest
 from daybreak.ports.state import State, Stores
 
 REQUEST_LIFETIME = timedelta(hours=1)
-"""A request that no builder takes in this time has no effect: nobody expects its run any more."""
+"""A request that no builder takes in this time has no effect."""
 
 _RUNS_SEARCHED = 50
 
