@@ -69,7 +69,7 @@ def test_pages_are_accessible_and_load_nothing_external(
         weight = sum(_response_bytes(response) for response in loaded)
         assert weight < MAXIMUM_BYTES, f"{address}: {weight} bytes"
         assert {re.sub(r"(//[^/]+).*", r"\1", response.url) for response in loaded} == {service.base}
-    assert violations == []
+    assert violations == [], "\n".join(violations)
 
 
 def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:

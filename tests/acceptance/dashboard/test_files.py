@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from daybreak.domain.audit import AuditQuery
+from daybreak.domain.audit import AuditEvent, AuditQuery
 from tests.acceptance.dashboard.conftest import Service
 from tests.acceptance.dashboard.sample import directory
+from tests.parts.waiting import wait_until
 
 
 @pytest.fixture
@@ -65,11 +66,17 @@ def test_all_files_are_one_archive(files: Page, service: Service) -> None:
         assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
         members = gzip.decompress(archive.read("members.csv.gz"))
     assert members.count(b"\n") == 401
-    events = service.state.read(
-        lambda stores: stores.audit.read(AuditQuery(action="file.fetched", newest_first=True, limit=9))
-    )
-    assert [event.details["file"] for event in reversed(events)] == names
+    # Events of downloads are written with a short delay.
+    events = wait_until(lambda: _archive_events(service, 9), what="events of nine files")
+    assert [event.details["file"] for event in events] == names
     assert {event.actor for event in events} == {directory.OWNER}
+
+
+def _archive_events(service: Service, count: int) -> list[AuditEvent]:
+    """Return the events of files in archives if there are so many."""
+    events = service.state.read(lambda stores: stores.audit.read(AuditQuery(action="file.fetched")))
+    archived = [event for event in events if event.details.get("archive")]
+    return archived if len(archived) == count else []
 
 
 def test_archive_needs_the_download_permission(sign_in_as: Callable[..., Page], service: Service) -> None:

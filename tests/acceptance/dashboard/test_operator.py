@@ -92,7 +92,7 @@ def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[.
     expect(missing).to_contain_text("Brand New Bakery")
     expect(page.get_by_role("region", name="Publications").locator("tbody tr")).to_have_count(3)
     page.get_by_role("link", name="Accounts and seats").click()
-    page.get_by_label("Account, email or ID").fill("northlight")
+    page.get_by_label("Account, number, email or ID").fill("northlight")
     page.get_by_role("button", name="Search", exact=True).click()
     row = page.get_by_role("region", name="Table of accounts").get_by_role("row", name=re.compile("Northlight"))
     expect(row).to_contain_text(directory.OWNER)

@@ -36,18 +36,18 @@ async def archive_pieces(
     Raises FileStoreError if a file cannot be read. The archive is then incomplete: it has no directory at its end.
     """
     output = _Output()
-    archive = zipfile.ZipFile(output, "w", zipfile.ZIP_STORED)
-    for file in files:
-        await before_file(file)
-        entry = zipfile.ZipInfo(file.name, modified_at.timetuple()[:6])
-        # Files over 4 GiB need the larger fields of ZIP64.
-        entry.file_size = file.size_bytes
-        entry.external_attr = 0o644 << 16
-        with archive.open(entry, "w") as target:
-            async for piece in iterate_in_threadpool(store.read(file.key)):
-                target.write(piece)
-                yield output.take()
-    archive.close()
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive:
+        for file in files:
+            await before_file(file)
+            entry = zipfile.ZipInfo(file.name, modified_at.timetuple()[:6])
+            # Files over 4 GiB need the larger fields of ZIP64.
+            entry.file_size = file.size_bytes
+            entry.external_attr = 0o644 << 16
+            with archive.open(entry, "w") as target:
+                async for piece in iterate_in_threadpool(store.read(file.key)):
+                    target.write(piece)
+                    yield output.take()
+    # The directory of the archive, which an error leaves out.
     yield output.take()
 
 

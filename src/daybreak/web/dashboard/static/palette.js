@@ -8,11 +8,15 @@ const input = dialog.querySelector("input");
 const list = dialog.querySelector("ul");
 const MAXIMUM_RECENT = 6;
 let items = [];
+let fetched = [];
 let active = 0;
 let lastQuery = 0;
+let moved = false;
 
 const stored = (name) => { try { return JSON.parse(localStorage.getItem(`daybreak-${name}`)) ?? []; } catch { return []; } };
-const store = (name, urls) => { try { localStorage.setItem(`daybreak-${name}`, JSON.stringify(urls)); } catch { /* no storage */ } };
+// The link "Files" and the entry of the current account have the same URL.
+const keyOf = (item) => `${item.kind} ${item.url}`;
+const store = (name, keys) => { try { localStorage.setItem(`daybreak-${name}`, JSON.stringify(keys)); } catch { /* no storage */ } };
 
 function pages() {
   return [...document.querySelectorAll(".nav a")].map((link) => ({ kind: "Page", label: link.textContent.trim(), detail: "", url: link.getAttribute("href") }));
@@ -30,18 +34,27 @@ async function remote(query) {
 
 function ranked(found) {
   const [pinned, recent] = [stored("pinned"), stored("recent")];
-  const rank = (item) => (pinned.includes(item.url) ? 0 : recent.includes(item.url) ? 1 + recent.indexOf(item.url) / 100 : 2);
-  return found.map((item) => ({ ...item, pinned: pinned.includes(item.url) })).sort((a, b) => rank(a) - rank(b));
+  const rank = (item) => (pinned.includes(keyOf(item)) ? 0 : recent.includes(keyOf(item)) ? 1 + recent.indexOf(keyOf(item)) / 100 : 2);
+  return found.map((item) => ({ ...item, pinned: pinned.includes(keyOf(item)) })).sort((a, b) => rank(a) - rank(b));
 }
 
+// Entries that are known already are shown immediately: whoever types fast and presses Enter must not open an older entry.
 async function search() {
   const number = ++lastQuery;
+  moved = false;
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (item) => words.every((word) => `${item.label} ${item.detail} ${item.kind}`.toLowerCase().includes(word));
-  const found = [...pages().filter(matches), ...(await remote(input.value))];
+  const local = pages().filter(matches);
+  show([...local, ...fetched.filter(matches)], "");
+  const found = await remote(input.value);
   if (number !== lastQuery) return;
+  fetched = found;
+  show([...local, ...found], moved && items[active] ? keyOf(items[active]) : "");
+}
+
+function show(found, activeKey) {
   items = ranked(found);
-  active = 0;
+  active = Math.max(0, items.findIndex((item) => keyOf(item) === activeKey));
   draw();
 }
 
@@ -72,17 +85,14 @@ function draw() {
 }
 
 function go(item) {
-  store("recent", [item.url, ...stored("recent").filter((url) => url !== item.url)].slice(0, MAXIMUM_RECENT));
+  store("recent", [keyOf(item), ...stored("recent").filter((key) => key !== keyOf(item))].slice(0, MAXIMUM_RECENT));
   location.assign(item.url);
 }
 
 function togglePin(item) {
-  const pinned = stored("pinned");
-  store("pinned", pinned.includes(item.url) ? pinned.filter((url) => url !== item.url) : [...pinned, item.url]);
-  const kept = item.url;
-  items = ranked(items);
-  active = items.findIndex((each) => each.url === kept);
-  draw();
+  const [key, pinned] = [keyOf(item), stored("pinned")];
+  store("pinned", pinned.includes(key) ? pinned.filter((each) => each !== key) : [...pinned, key]);
+  show(items, key);
 }
 
 function open() {
@@ -104,6 +114,7 @@ input.addEventListener("keydown", (event) => {
   if (step && items.length) {
     event.preventDefault();
     active = (active + step + items.length) % items.length;
+    moved = true;
     draw();
   } else if (event.key === "Enter" && items[active]) {
     event.preventDefault();
