@@ -108,9 +108,7 @@ def changes_context(
     return {"preview": preview}
 
 
-def _table(
-    resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]
-) -> dict[str, object]:
+def _table(resource: Resource, snapshot: Snapshot, total: int, rows: list[list[str | None]]) -> dict[str, object]:
     return {
         "name": resource.name,
         "rows": [[_preview_cell(cell) for cell in row] for row in rows],

@@ -38,7 +38,7 @@ function ranked(found) {
   return found.map((item) => ({ ...item, pinned: pinned.includes(keyOf(item)) })).sort((a, b) => rank(a) - rank(b));
 }
 
-// Entries that are known already are shown immediately: whoever types fast and presses Enter must not open an older entry.
+// Entries that are known already are shown immediately: Enter after fast typing must not open an older entry.
 async function search() {
   const number = ++lastQuery;
   moved = false;
