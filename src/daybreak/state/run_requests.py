@@ -7,7 +7,18 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.ports.run_requests import RunRequest
-from daybreak.state.schema import run_requests
+from daybreak.state.columns import KEY, Instant
+from daybreak.state.schema import metadata
+
+run_requests = sa.Table(
+    "run_requests",
+    metadata,
+    sa.Column("request_id", KEY, primary_key=True),
+    sa.Column("requested_at", Instant, nullable=False),
+    sa.Column("requested_by", sa.Text, nullable=False),
+    sa.Column("day", sa.Date),
+    sa.Column("taken_at", Instant),
+)
 
 _COLUMNS = (
     run_requests.c.request_id,

@@ -290,16 +290,6 @@ current_snapshot = sa.Table(
     sa.Column("moved_at", Instant),
 )
 
-run_requests = sa.Table(
-    "run_requests",
-    metadata,
-    sa.Column("request_id", KEY, primary_key=True),
-    sa.Column("requested_at", Instant, nullable=False),
-    sa.Column("requested_by", sa.Text, nullable=False),
-    sa.Column("day", sa.Date),
-    sa.Column("taken_at", Instant),
-)
-
 # --- Nodes ---------------------------------------------------------------------------------------
 
 nodes = sa.Table(

@@ -12,7 +12,7 @@ from tests.acceptance.dashboard.sample import directory
 
 def test_status_needs_no_sign_in(open_with_axe: Callable[[], Page], service: Service) -> None:
     page = open_with_axe()
-    response = page.goto(f"{service.base}/status")
+    response = page.goto(f"{service.base}/dashboard/status")
     assert response is not None
     assert response.headers["cache-control"] == "public, max-age=30"
     expect(page.get_by_role("region", name="Freshness")).to_contain_text("Up to date")

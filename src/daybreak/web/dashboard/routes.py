@@ -67,7 +67,7 @@ def _public_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(public_page, dashboard)
     return [
         Route("/", page(sign_in.open_start_page)),
-        Route("/status", page(status.show_status)),
+        Route("/dashboard/status", page(status.show_status)),
         Route("/dashboard", page(sign_in.open_start_page)),
         Route("/dashboard/", page(sign_in.open_start_page)),
         Route("/dashboard/sign-in", page(sign_in.show_sign_in_form)),
@@ -96,7 +96,7 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
         Route(_OPERATOR, page(runs.open_operator_start)),
         Route(f"{_OPERATOR}/runs", page(runs.list_runs)),
         Route(f"{_OPERATOR}/runs-progress", page(runs.show_progress, is_activity=False)),
-        Route(f"{_OPERATOR}/runs/request", page(runs.request_new_run), methods=["POST"]),
+        Route(f"{_OPERATOR}/run-requests", page(runs.request_new_run), methods=["POST"]),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}", page(runs.show_run)),
         Route(f"{_OPERATOR}/runs/{{snapshot_id}}/decide", page(runs.decide_on_run), methods=["POST"]),
         Route(f"{_OPERATOR}/freshness", page(freshness.show_freshness)),
