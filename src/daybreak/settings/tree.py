@@ -72,7 +72,8 @@ class Settings(BaseSettings):
     )
     status_page: bool = Field(
         default=False,
-        description="Show the publication history of 90 days at `/dashboard/status`, without sign-in and without account data.",
+        description="Show the publication history of 90 days at `/dashboard/status`, without sign-in and without "
+        "account data.",
     )
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description='"auto": colored lines on a terminal, JSON lines elsewhere.'
