@@ -42,8 +42,13 @@ def require_java() -> None:
 
 
 def text_platform(folder: Path, *, leaders: int, members: int, messages: int, as_of: datetime) -> None:
-    """Write the demo platform as Parquet with identifiers as text, because Spark reads no Parquet UUIDs."""
+    """Write the demo platform as Parquet with identifiers as text."""
     make_platform(folder, PlatformSizes(leaders=leaders, members=members, messages=messages), as_of=as_of)
+    convert_identifiers(folder)
+
+
+def convert_identifiers(folder: Path) -> None:
+    """Write identifiers of a Parquet folder as text, because Spark reads no Parquet UUIDs."""
     with closing(duckdb.connect()) as engine:
         for table in SOURCE_TABLES:
             columns = ", ".join(

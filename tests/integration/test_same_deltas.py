@@ -1,0 +1,111 @@
+"""Deltas have the same bytes from every source and in every file store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import tests.parts.spark
+from daybreak.catalogue.models import load_models
+from daybreak.domain.delta import ResourceDelta
+from daybreak.filestore.object_store import ObjectStore
+from daybreak.ports.files import FileStore
+from daybreak.ports.sources import RowSource
+from daybreak.settings import FilesSettings
+from daybreak.sources.postgresql.source import PostgresqlSource
+from daybreak.state.migrate import migrate
+from tests.parts.daily_runs import DailyRuns, FileKey, duckdb_source
+from tests.parts.postgresql_tables import fill_tables
+from tests.parts.s3 import S3Bucket
+from tests.reference.days import ChangingPlatform
+from tests.reference.platforms import HOSTILE
+from tests.small_platform import state_url
+
+DAYS = 3
+# PostgreSQL cannot store NUL in text.
+TEXTS = [text for text in HOSTILE if "\0" not in text]
+
+
+def deltas_of(
+    folder: Path,
+    make_source: Callable[[Path, Path], RowSource] = duckdb_source,
+    store: FileStore | None = None,
+) -> dict[FileKey, ResourceDelta]:
+    """Return the deltas of a few days, without the keys of their files, after comparing them with the reference."""
+    folder.mkdir()
+    migrate(state_url(folder))
+    platform = ChangingPlatform(5, members=150, texts=TEXTS, repeats=False)
+    with closing(DailyRuns(folder, platform, make_source, store)) as days:
+        for day in range(DAYS):
+            if day:
+                platform.next_day()
+            days.run()
+            if day:
+                days.check_day(day + 1)
+        assert days.states["changed"] > 10
+        return {key: _without_keys(delta) for key, delta in days.deltas.items()}
+
+
+def _without_keys(delta: ResourceDelta) -> ResourceDelta:
+    formats = {
+        name: type(stored)(stored.bytes, stored.sha256, stored.content_bytes, stored.content_sha256, "")
+        for name, stored in delta.formats.items()
+    }
+    return ResourceDelta(
+        delta.rows_before, delta.rows_after, delta.inserted, delta.deleted, delta.lines, delta.content_sha256_before,
+        delta.content_sha256_after, delta.constants, formats, delta.reason,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[FileKey, ResourceDelta]:
+    """Return the deltas from DuckDB on local disk."""
+    return deltas_of(tmp_path_factory.mktemp("duckdb") / "runs")
+
+
+def test_deltas_in_a_bucket_are_the_same(
+    expected: dict[FileKey, ResourceDelta], s3_bucket: S3Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore(
+        FilesSettings(url=f"{s3_bucket.url}/prefix", endpoint=s3_bucket.server.endpoint, path_style=True)
+    )
+    assert deltas_of(tmp_path / "runs", store=store) == expected
+
+
+def test_deltas_from_postgresql_are_the_same(
+    expected: dict[FileKey, ResourceDelta], make_postgresql_url: Callable[[], str], tmp_path: Path
+) -> None:
+    def make_source(parquet: Path, spill: Path) -> RowSource:
+        url = make_postgresql_url()
+        fill_tables(url, parquet)
+        return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=spill)
+
+    assert deltas_of(tmp_path / "runs", make_source) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_deltas_from_spark_are_the_same(expected: dict[FileKey, ResourceDelta], tmp_path: Path) -> None:
+    """Small partitions, so that some tasks write whole Leaders and others join ranges of split ones."""
+    tests.parts.spark.require_java()
+    from daybreak.sources.spark.reading import TaskLimits
+    from daybreak.sources.spark.session import spark_session
+    from daybreak.sources.spark.source import SparkSource
+
+    settings = {**tests.parts.spark.SETTINGS, "spark.master": "local[2]", "spark.default.parallelism": "8"}
+    settings["spark.sql.warehouse.dir"] = str(tmp_path / "warehouse")
+
+    def make_source(parquet: Path, _spill: Path) -> RowSource:
+        tests.parts.spark.convert_identifiers(parquet)
+        limits = TaskLimits(200_000_000, partition_rows=60)
+        return SparkSource(str(parquet), load_models(), settings=settings, limits=limits)
+
+    try:
+        assert deltas_of(tmp_path / "runs", make_source) == expected
+    finally:
+        spark_session(settings).stop()
