@@ -185,9 +185,9 @@ class AccountFiles:
         """Update a folder to the current snapshot. Only missing and changed files are downloaded.
 
         Files are replaced after all are downloaded and match their digests; an error leaves them unchanged. Without
-        `resources`, all are fetched. `on_progress` is called from several threads. The file `daybreak.json` names the
-        account, snapshot and digests; files of another account are replaced only with `force`. `dry_run` downloads
-        nothing. Raises WrongUse, NotPublished, Refused, Unreachable, Damaged.
+        `resources`, all are fetched. `on_progress` is called from several threads. Files of another account are
+        replaced only with `force`. `dry_run` downloads nothing. Raises WrongUse, NotPublished, Refused, Unreachable,
+        Damaged.
         """
         folder = Path(folder)
         for _ in range(_MAX_SNAPSHOT_CHANGES):

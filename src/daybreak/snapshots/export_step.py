@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from sys import intern
 
+from msgspec import structs
+
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
@@ -153,4 +155,4 @@ class ExportStep:
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
         self._progress.add_reused_file()
-        return StoredFormat(stored.bytes, stored.sha256, stored.content_bytes, stored.content_sha256, key)
+        return structs.replace(stored, key=key)
