@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from datetime import time as time_of_day
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,6 +23,8 @@ sys.path.insert(0, str(ROOT))
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, sync_playwright  # noqa: E402
 
 from daybreak.credentials import totp  # noqa: E402
+from daybreak.domain.snapshot import SnapshotState  # noqa: E402
+from daybreak.snapshots.schedule import last_due  # noqa: E402
 from daybreak.state.sqlite_state import SqliteState  # noqa: E402
 from tests.acceptance.dashboard.sample import directory, snapshots  # noqa: E402
 from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path  # noqa: E402
@@ -71,6 +74,14 @@ def main() -> None:
         account_pages(browser, base, capture)
         operator_pages(browser, base, state, capture)
         browser.close()
+    with served(days_late=1) as (base, state), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
+        late_pages(browser, base, state, capture)
+        browser.close()
+    with served(days=0) as (base, state), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
+        new_service_pages(browser, base, state, capture)
+        browser.close()
     for path in taken:
         subprocess.run(
             [pngquant, "--force", "--skip-if-larger", "--strip", "--speed=1", "--ext=.png", path], check=False
@@ -79,11 +90,11 @@ def main() -> None:
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, SqliteState]]:
-    """Serve sample data with a week of snapshots; return its URL and state database."""
+def served(*, days: int = 7, days_late: int = 0) -> Iterator[tuple[str, SqliteState]]:
+    """Serve sample data with snapshots of some days; return its URL and state database."""
     with tempfile.TemporaryDirectory(prefix="daybreak-sample-") as folder:
         port = free_port()
-        arguments = [folder, str(port), "4", "2600", "7"]
+        arguments = [folder, str(port), "4", "2600", str(days), str(days_late)]
         command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
         with running(command, folder=ROOT) as program:
             program.wait_for_log("ready", 120)
@@ -112,6 +123,8 @@ def public_pages(browser: Browser, base: str, capture: Capture) -> None:
     page = browser.new_context(viewport=WIDE).new_page()
     page.goto(f"{base}/dashboard/sign-in")
     capture(page, "sign-in")
+    page.goto(f"{base}/dashboard/status")
+    capture(page, "status")
     capture(sign_in(browser, base, directory.CAREFUL), "second-factor")
     page = sign_in(browser, base, directory.NEWCOMER)
     page.locator(".qr svg").wait_for()
@@ -146,6 +159,10 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     capture(page, "insight")
     open_page("files")
     capture(page, "files")
+    page.keyboard.press("Control+k")
+    page.get_by_role("option", name="Kita").wait_for()
+    capture(page, "palette")
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="Preview of Member Details").click()
     page.locator("dialog table.data").wait_for()
     capture(page, "preview")
@@ -167,10 +184,49 @@ def operator_pages(browser: Browser, base: str, state: SqliteState, capture: Cap
         (f"runs/{held}", "held-run"),
         ("freshness", "freshness"),
         ("people?q=o", "people"),
+        (f"accounts/{directory.NORTHLIGHT}", "account"),
+        (f"seats/{directory.id_of(directory.OWNER)}", "seat"),
         ("nodes", "nodes"),
     ):
         page.goto(f"{base}/dashboard/operator/{path}")
         capture(page, name)
+
+
+def late_pages(browser: Browser, base: str, state: SqliteState, capture: Capture) -> None:
+    """Capture late, failed and held files, and the strip on another page."""
+    now = datetime.now(UTC)
+    day = last_due(now, time_of_day(4))
+    page = sign_in(browser, base, directory.OWNER)
+    files = f"{base}/dashboard/{directory.NORTHLIGHT}/files"
+    page.goto(files)
+    capture(page, "late")
+    for outcome, name in ((SnapshotState.FAILED, "failed"), (SnapshotState.HELD, "held")):
+        snapshot_id, fence = snapshots.begin_day(state, day, now)
+        report = {"code": "source_error"} if outcome is SnapshotState.FAILED else {}
+        finish_run(state, snapshot_id, fence, outcome, now, report)
+        page.goto(files)
+        capture(page, name)
+    page.goto(f"{base}/dashboard/{directory.NORTHLIGHT}/settings/tokens")
+    capture(page, "strip")
+
+
+def finish_run(
+    state: SqliteState, snapshot_id: str, fence: int, outcome: SnapshotState, now: datetime, report: dict[str, str]
+) -> None:
+    """End a run."""
+    state.write(lambda stores: stores.snapshots.finish(snapshot_id, fence, outcome, now, report=report))
+
+
+def new_service_pages(browser: Browser, base: str, state: SqliteState, capture: Capture) -> None:
+    """Capture a service without files, and its first run."""
+    now = datetime.now(UTC)
+    page = sign_in(browser, base, directory.OWNER)
+    files = f"{base}/dashboard/{directory.NORTHLIGHT}/files"
+    page.goto(files)
+    capture(page, "not-published")
+    snapshots.begin_day(state, last_due(now, time_of_day(4)), now)
+    page.goto(files)
+    capture(page, "first-run")
 
 
 if __name__ == "__main__":
