@@ -83,7 +83,8 @@ class Deliverer:
         if not await self._hold_lease():
             return
         for entry in await context.state.aread(lambda stores: stores.outbox.incomplete(_EVENTS_PER_STEP)):
-            await expand(context.state, context.settings, entry, now)
+            # Renews the lease between pages: an event of many accounts takes longer than a lease.
+            await expand(context.state, context.settings, entry, now, self._hold_lease)
         await self._start_webhooks()
         if _MAIL not in self._excluded:
             now = context.clock()

@@ -6,7 +6,7 @@ depends on its event and recipient only, so that no recipient is left out or add
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -33,10 +33,12 @@ _PAGE = 100
 _WEBHOOKS, _SEATS = "webhook:", "seat:"
 
 
-async def expand(state: State, settings: Settings, entry: OutboxEntry, now: datetime) -> None:
-    """Add the deliveries of an event that are missing. Raises Unavailable."""
+async def expand(
+    state: State, settings: Settings, entry: OutboxEntry, now: datetime, proceed: Callable[[], Awaitable[bool]]
+) -> None:
+    """Add the deliveries of an event that are missing, while `proceed` returns True. Raises Unavailable."""
     event, cursor = entry.event, entry.cursor or _WEBHOOKS
-    while cursor:
+    while cursor and await proceed():
 
         def read(stores: Stores, after: str = cursor) -> tuple[list[Delivery], str]:
             return _page(stores, settings, event, after, now)
