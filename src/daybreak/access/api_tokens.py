@@ -27,6 +27,7 @@ from daybreak.ports.state import Stores
 
 MAX_LIVE_TOKENS = 20
 _LAST_USED_INTERVAL = timedelta(minutes=1)
+_NAME_SUBJECT = "A token name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +123,35 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
     now = services.clock()
 
     def write(stores: Stores) -> bool:
-        resolved = stores.api_tokens.resolve_by_id(token_id) if is_id(token_id) else None
-        if resolved is None or resolved.token.client_id != principal.account.client_id:
-            return False
-        if resolved.token.seat_id != principal.seat.seat_id and not principal.grant.manages_account:
+        token = _managed_token(stores, principal, token_id)
+        if token is None:
             return False
         if stores.api_tokens.revoke(token_id, now, "revoked in the dashboard"):
             origin = EventOrigin.of(principal, now, caller)
-            stores.audit.append(origin.event("token.revoked", "ok", _details(resolved.token)))
+            stores.audit.append(origin.event("token.revoked", "ok", _details(token)))
         return True
 
     if not await services.state.awrite(write):
-        raise NotFound("This account has no such token.")
+        raise _unknown_token()
+
+
+async def rename(services: AccessServices, principal: Principal, token_id: str, name: str, caller: Caller) -> None:
+    """Rename a token that `list_of_account` returns. Raises InvalidRequest, and NotFound for other tokens."""
+    require(principal, "manage_api_tokens", principal.account.client_id)
+    now, renamed = services.clock(), normalize_name(name, subject=_NAME_SUBJECT)
+
+    def write(stores: Stores) -> bool:
+        token = _managed_token(stores, principal, token_id)
+        if token is None:
+            return False
+        if token.name != renamed:
+            stores.api_tokens.rename(token_id, renamed)
+            details = {"name": renamed, "previous_name": token.name, "last_four": token.last_four}
+            stores.audit.append(EventOrigin.of(principal, now, caller).event("token.renamed", "ok", details))
+        return True
+
+    if not await services.state.awrite(write):
+        raise _unknown_token()
 
 
 def new_token(
@@ -147,7 +165,7 @@ def new_token(
     serve_gzip_as: ServeGzipAs | None = None,
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
-    normalized_name = normalize_name(name, subject="A token name")
+    normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest(
             "The expiry is in the past.",
@@ -200,6 +218,15 @@ def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor:
     return revoked
 
 
+def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiToken | None:
+    """Return a token that the principal manages: its own on its account, or any on it for owners and admins."""
+    resolved = stores.api_tokens.resolve_by_id(token_id) if is_id(token_id) else None
+    if resolved is None or resolved.token.client_id != principal.account.client_id:
+        return None
+    managed = resolved.token.seat_id == principal.seat.seat_id or principal.grant.manages_account
+    return resolved.token if managed else None
+
+
 async def _record_use(services: AccessServices, token_id: str, now: datetime) -> None:
     def write(stores: Stores) -> None:
         stores.api_tokens.record_use(token_id, now, not_after=now - _LAST_USED_INTERVAL)
@@ -241,6 +268,10 @@ def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, 
 
 def _details(token: ApiToken) -> dict[str, object]:
     return {"name": token.name, "last_four": token.last_four}
+
+
+def _unknown_token() -> NotFound:
+    return NotFound("This account has no such token.")
 
 
 def _too_many() -> Conflict:

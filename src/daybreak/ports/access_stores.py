@@ -200,6 +200,8 @@ class ApiTokenStore(Protocol):
     def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
         """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
 
+    def rename(self, token_id: str, name: str) -> None: ...
+
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:

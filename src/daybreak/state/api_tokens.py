@@ -100,6 +100,9 @@ class SqlApiTokens:
         )
         return [token_of(row) for row in rows]
 
+    def rename(self, token_id: str, name: str) -> None:
+        self._connection.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
+
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
         return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
 

@@ -102,7 +102,10 @@ def test_secret_pages_are_accessible(open_with_axe: Callable[[], Page], service:
     expect(owner.locator("#token-value")).to_contain_text("service_api_")
     violations += axe_violations(owner, "token created")
     owner.goto(service.account(directory.NORTHLIGHT, "settings/tokens"))
-    owner.get_by_role("link", name=f"Revoke {name}").click()
+    owner.get_by_role("link", name=name, exact=True).click()
+    expect(owner.get_by_role("heading", name=name)).to_be_visible()
+    violations += axe_violations(owner, "token")
+    owner.get_by_role("link", name="Revoke").click()
     expect(owner.get_by_role("button", name="Revoke token")).to_be_visible()
     violations += axe_violations(owner, "revoke token")
     assert violations == []

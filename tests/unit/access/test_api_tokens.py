@@ -222,6 +222,29 @@ def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
     assert error_code(instance, theirs.secret) == "token_revoked"
 
 
+def test_token_is_renamed_by_its_owner_and_by_admins(instance: Instance) -> None:
+    created = create_token(instance, "omar@example.org")
+
+    async def rename(email: str, name: str) -> None:
+        user = await principal(instance, email)
+        await api_tokens.rename(instance.services, user, created.token.token_id, name, CALLER)
+
+    with pytest.raises(NotFound):
+        instance.run(rename("rosa@example.org", "mine now"))
+    with pytest.raises(InvalidRequest):
+        instance.run(rename("omar@example.org", " "))
+    instance.run(rename("omar@example.org", " weekly job "))
+    instance.run(rename("omar@example.org", "weekly job"))
+    instance.put_grant(ROSA, ALPHA, async_rest_api=True, roles=("admin",))
+    instance.run(rename("rosa@example.org", "archive"))
+    assert stored(instance, created.token.token_id).name == "archive"
+    assert [(event.details["previous_name"], event.details["name"]) for event in instance.audit("token.renamed")] == [
+        ("nightly job", "weekly job"),
+        ("weekly job", "archive"),
+    ]
+    instance.run(api_tokens.authenticate(instance.services, created.secret))
+
+
 def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
     instance.change_account(BRAVO, api_tokens_enabled=True)
     instance.put_grant(OMAR, BRAVO, async_rest_api=True)

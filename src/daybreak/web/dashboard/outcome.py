@@ -39,6 +39,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
         "This form was already sent.",
         "Its token was shown once. If you missed it, revoke it and create another.",
     ),
+    "token-changed": Flash("good", "Token changed."),
     "token-gone": Flash("warn", "This token was already revoked."),
     "webhook-exists": Flash(
         "warn",

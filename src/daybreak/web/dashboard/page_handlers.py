@@ -27,9 +27,14 @@ _MAXIMUM_KEPT_LENGTH = 200
 
 
 def account_page(
-    dashboard: DashboardContext, handle: PageHandler, *, return_to: str = "files", kept_fields: Sequence[str] = ()
+    dashboard: DashboardContext,
+    handle: PageHandler,
+    *,
+    return_to: str = "files",
+    kept_fields: Sequence[str] = (),
+    is_activity: bool = True,
 ) -> Handler:
-    """Wrap a handler for a page on the account in the path.
+    """Wrap a handler for a page on the account in the path. `is_activity` is that of `operator_page`.
 
     A form posted after the session has ended is not processed: after signing in again, the user
     returns to `return_to` with the form fields named in `kept_fields` filled in.
@@ -41,7 +46,7 @@ def account_page(
         for name, value in request.path_params.items():
             path = path.replace("{" + name + "}", str(value))
         try:
-            return await _handle_page(dashboard, request, client_id, handle)
+            return await _handle_page(dashboard, request, client_id, handle, is_activity=is_activity)
         except SignInRequired as required:
             return await _redirect_to_sign_in(dashboard, request, required, path, kept_fields)
 

@@ -123,13 +123,18 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
 def _token_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(account_page, dashboard)
     create = page(tokens.create_token, return_to="settings/tokens/new", kept_fields=("name", "expiry"))
+    change = page(tokens.change_token, return_to="settings/tokens/{token_id}", kept_fields=("name",))
     revoke = page(tokens.revoke_token, return_to="settings/tokens/{token_id}/revoke")
+    token = f"{_TOKENS}/{{token_id}}"
     return [
         Route(_TOKENS, page(tokens.list_tokens)),
         Route(f"{_TOKENS}/new", page(tokens.show_new_token_form)),
         Route(f"{_TOKENS}/new", create, methods=["POST"]),
-        Route(f"{_TOKENS}/{{token_id}}/revoke", page(tokens.show_revoke_form)),
-        Route(f"{_TOKENS}/{{token_id}}/revoke", revoke, methods=["POST"]),
+        Route(token, page(tokens.show_token)),
+        Route(token, change, methods=["POST"]),
+        Route(f"{token}/first-use", page(tokens.show_first_use, is_activity=False)),
+        Route(f"{token}/revoke", page(tokens.show_revoke_form)),
+        Route(f"{token}/revoke", revoke, methods=["POST"]),
     ]
 
 

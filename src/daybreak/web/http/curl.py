@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from daybreak.catalogue.formats import Format
+from daybreak.catalogue.resources import Resource
+
 HEADER_FILE = "daybreak-token.txt"
 """File with the Authorization header of an API token."""
 
@@ -17,3 +20,8 @@ def save_token_command(token: str) -> str:
 def download_command(url: str, output: str, header_file: str = HEADER_FILE) -> str:
     """Return a command that downloads a file, or prints an error and saves nothing."""
     return f"curl -sSfL -H @{header_file} -o {output} {url}"
+
+
+def file_url(base_url: str, client_id: str, resource: Resource, file_format: Format) -> str:
+    """Return the URL of the newest file of a resource."""
+    return f"{base_url}/download/v1/files/{client_id}/{resource.path_for(file_format)}"

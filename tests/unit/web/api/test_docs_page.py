@@ -70,6 +70,9 @@ _DASHBOARD_PROBLEMS = {
     "invalid_passkey",
     "passkey_cloned",
     "too_many_passkeys",
+    "too_many_webhooks",
+    "invalid_reset_link",
+    "owner_or_admin_required",
     "unavailable",
 }
 

@@ -23,6 +23,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "session.ended": "Session ended",
     "session.ended_others": "Other sessions ended",
     "token.created": "API token created",
+    "token.renamed": "API token renamed",
     "token.revoked": "API token revoked",
     "password.reset_requested": "Password reset requested",
     "password.reset": "Password reset",

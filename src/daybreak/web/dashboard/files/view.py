@@ -11,7 +11,7 @@ from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.http.curl import HEADER_FILE, download_command
+from daybreak.web.http.curl import HEADER_FILE, download_command, file_url
 
 _MAXIMUM_CELL_LENGTH = 300
 _DELTA_DESCRIPTION = "Rows that changed since the snapshot before. An update deletes a row and inserts it again."
@@ -119,8 +119,7 @@ def _table(resource: Resource, snapshot: Snapshot, total: int, rows: list[list[s
 
 def curl_command(page: PageRequest, resource: Resource, file_format: Format) -> str:
     """Return a shell command that downloads the newest file of a resource."""
-    base_url = page.dashboard.services.settings.base_url
-    url = f"{base_url}/download/v1/files/{page.client_id}/{resource.path_for(file_format)}"
+    url = file_url(page.dashboard.services.settings.base_url, page.client_id, resource, file_format)
     return download_command(url, resource.file_name(file_format))
 
 

@@ -19,12 +19,14 @@ from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, 
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.password_prompt.handlers import redirect_to_password_prompt
-from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.dashboard.tokens.view import (
     DEFAULT_EXPIRY,
     DELIVERIES,
     EXPIRIES,
     created_context,
+    first_request,
+    is_waiting,
     token_rows,
     token_view,
 )
@@ -96,6 +98,32 @@ async def create_token(page: PageRequest) -> Response:
     return render_page(page, "tokens/created.html", "tokens", created_context(page, created))
 
 
+async def show_token(page: PageRequest) -> Response:
+    """Show a token: its use and expiry, its name, and examples that use it."""
+    return _token_page(page, await _requested_token(page), page.request.query_params.get("name"))
+
+
+async def show_first_use(page: PageRequest) -> Response:
+    """Return the partial about the first request, which pages request until a token is used."""
+    token = await _requested_token(page)
+    if is_waiting(token, page.now):
+        # htmx leaves the page unchanged, so that screen readers do not repeat the line.
+        return Response(status_code=204, headers={"Cache-Control": "no-store"})
+    context: dict[str, object] = {"token": token_view(token, page.now), "account_url": page.url}
+    return render_template(page.dashboard, page.request, "tokens/first_use.html", context)
+
+
+async def change_token(page: PageRequest) -> Response:
+    """Rename a token."""
+    form = await read_page_form(page)
+    token, name = await _requested_token(page), form.get("name", "")[:_MAXIMUM_NAME_LENGTH]
+    try:
+        await api_tokens.rename(page.dashboard.services.access, page.principal, token.token_id, name, page.caller)
+    except InvalidRequest as error:
+        return _token_page(page, token, name, rejected(error, "name"))
+    return redirect(page.dashboard, page.path(f"{_PATH}/{token.token_id}?done=token-changed"))
+
+
 async def show_revoke_form(page: PageRequest) -> Response:
     """Ask for confirmation before a token is revoked."""
     token = await _requested_token(page)
@@ -129,6 +157,16 @@ def _form_page(page: PageRequest, values: Mapping[str, str], outcome: PageOutcom
         "form_id": new_form_id(page),
     }
     return render_page(page, "tokens/new.html", "tokens", context, outcome)
+
+
+def _token_page(page: PageRequest, token: ApiToken, name: str | None, outcome: PageOutcome = SUCCESS) -> Response:
+    """Return the page of a token. `name` is what the form contains, None for the name of the token."""
+    context: dict[str, object] = {
+        "token": token_view(token, page.now),
+        "name": token.name if name is None else name[:_MAXIMUM_NAME_LENGTH],
+        "examples": first_request(page).examples(),
+    }
+    return render_page(page, "tokens/show.html", "tokens", context, outcome)
 
 
 def _with_contact(page: PageRequest, empty_state: EmptyState) -> EmptyState:

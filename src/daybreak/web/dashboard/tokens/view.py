@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from daybreak.access.api_tokens import NewToken
-from daybreak.catalogue.formats import format_named
-from daybreak.catalogue.resources import RESOURCES, resource_named
+from daybreak.catalogue.resources import resource_named
 from daybreak.domain.identity import ApiToken, ServeGzipAs
-from daybreak.web.dashboard.files.view import curl_command
+from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.http.curl import HEADER_FILE, save_token_command
+from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
 from daybreak.web.http.share_profile import PROFILE_NAME, profile_data_url, share_profile
 
 DEFAULT_EXPIRY = "90"
@@ -41,6 +41,7 @@ def token_rows(tokens: list[ApiToken], now: datetime) -> list[dict[str, object]]
 
 def token_view(token: ApiToken, now: datetime) -> dict[str, object]:
     """Return the variables of one token."""
+    badge_kind, badge = expiry_badge(token, now)
     return {
         "token_id": token.token_id,
         "name": token.name,
@@ -50,6 +51,8 @@ def token_view(token: ApiToken, now: datetime) -> dict[str, object]:
         "last_used_at": token.last_used_at,
         "expires_at": token.expires_at,
         "state": token_state(token, now),
+        "badge": badge,
+        "badge_kind": badge_kind,
     }
 
 
@@ -62,21 +65,36 @@ def token_state(token: ApiToken, now: datetime) -> str:
     return "active"
 
 
+def is_waiting(token: ApiToken, now: datetime) -> bool:
+    """Return whether the first request with a token can still arrive."""
+    return token.last_used_at is None and token_state(token, now) == "active"
+
+
+def expiry_badge(token: ApiToken, now: datetime) -> tuple[str, str]:
+    """Return kind and text of the badge of an active token that expires soon, empty texts for others."""
+    if token.expires_at is None or token_state(token, now) != "active":
+        return "", ""
+    days = math.ceil((token.expires_at - now) / timedelta(days=1))
+    if days > max(DAYS_BEFORE):
+        return "", ""
+    return ("bad" if days <= min(DAYS_BEFORE) else "warn"), f"expires in {days} day{'' if days == 1 else 's'}"
+
+
+def first_request(page: PageRequest) -> FirstRequest:
+    """Return the request of the examples: the smallest file of the account, as CSV if the service publishes it."""
+    settings = page.dashboard.services.settings
+    file_format = example_format(settings.snapshot.formats)
+    return FirstRequest(settings.base_url, page.client_id, resource_named(_EXAMPLE_RESOURCE), file_format)
+
+
 def created_context(page: PageRequest, created: NewToken) -> dict[str, object]:
-    """Return the variables of the page that shows a new token with commands that use it."""
-    file_format = format_named(page.dashboard.services.settings.snapshot.formats[0])
-    resource = resource_named(_EXAMPLE_RESOURCE)
+    """Return the variables of the page that shows a new token with examples that use it."""
     return {
-        "history_url": page.url("settings/tokens"),
-        "name": created.token.name,
-        "expires_at": created.token.expires_at,
+        # After a reload, the page of the token replaces the secret.
+        "history_url": page.url(f"settings/tokens/{created.token.token_id}"),
+        "token": token_view(created.token, page.now),
         "secret": created.secret,
-        "save_token": save_token_command(created.secret),
-        "header_file": HEADER_FILE,
-        "curl": curl_command(page, resource, file_format),
-        "curl_file": resource.file_name(file_format),
-        "client_commands": _client_commands(page, created.secret),
-        "file_count": len(RESOURCES),
+        "examples": first_request(page).examples(),
         "profile_url": _profile_url(page, created),
         "profile_name": PROFILE_NAME,
     }
@@ -88,13 +106,3 @@ def _profile_url(page: PageRequest, created: NewToken) -> str:
     if not settings.sharing.enabled:
         return ""
     return profile_data_url(share_profile(settings.base_url, created.secret, created.token.expires_at))
-
-
-def _client_commands(page: PageRequest, secret: str) -> str:
-    """Return shell commands that download all files with the command-line client."""
-    variables = {
-        "SERVICE": page.dashboard.services.settings.base_url,
-        "ACCOUNT": page.client_id,
-        "TOKEN": secret,
-    }
-    return "".join(f"export DAYBREAK_{name}={value}\n" for name, value in variables.items()) + "daybreak fetch exports"

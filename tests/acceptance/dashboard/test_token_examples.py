@@ -1,0 +1,236 @@
+"""The page of a token: examples that are pasted and run, the line about the first request, and the tabs."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+from playwright.sync_api import Page, expect
+
+from daybreak.domain.identity import ApiToken
+from daybreak.ports.state import Stores
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
+from tests.acceptance.dashboard.sample import directory
+from tests.acceptance.recorded_arguments import record_arguments
+from tests.parts.presence import absent
+
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class CreatedToken:
+    """A token, the page that showed it, and the steps of its examples by tab."""
+
+    secret: str
+    page: Page
+    steps: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A folder with programs that record their arguments."""
+
+    folder: Path
+    recorded: Path
+
+    def run(self, script: str, secret: str) -> str:
+        """Run a script. The token is typed at its first prompt. Returns the output."""
+        path = f"{self.recorded.parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {"PATH": path, "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            ["bash", "-euc", script], cwd=self.folder, env=environment, input=f"{secret}\n",
+            capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert secret not in self.recorded.read_text("utf-8"), "users of the machine can list the arguments"
+        return done.stdout
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """An empty folder for the downloads of an example."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    recorded = record_arguments(tmp_path / "programs", path)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return Shell(folder, recorded)
+
+
+@pytest.fixture
+def created(sign_in_as: Callable[..., Page], service: Service) -> CreatedToken:
+    """A new token of the owner."""
+    return _create(sign_in_as(), service)
+
+
+def _create(page: Page, service: Service, name: str = "") -> CreatedToken:
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    page.get_by_label("Name").fill(name or unique("Examples"))
+    page.get_by_role("button", name="Create token").click()
+    secret = page.locator("#token-value").inner_text().strip()
+    tabs = page.locator(".tabset > input").evaluate_all("inputs => inputs.map(each => each.value)")
+    # Panels of other tabs are hidden: their text content is what the buttons copy.
+    steps = {tab: [text.strip() for text in page.locator(f"pre[id^='{tab}-']").all_text_contents()] for tab in tabs}
+    assert all(steps.values())
+    assert not [text for texts in steps.values() for text in texts if secret in text]
+    return CreatedToken(secret, page, steps)
+
+
+def _program(interpreter: str, text: str) -> str:
+    return f"{interpreter} <<'END_OF_PROGRAM'\n{text}\nEND_OF_PROGRAM"
+
+
+def test_curl_example_runs(created: CreatedToken, shell: Shell) -> None:
+    shell.run("\n".join(created.steps["curl"]), created.secret)
+    assert (shell.folder / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert stat.S_IMODE((shell.folder / "daybreak-token.txt").stat().st_mode) == 0o600
+
+
+def test_python_example_runs(created: CreatedToken, shell: Shell) -> None:
+    enter, program = created.steps["python"]
+    shell.run(f"{enter}\n{_program('python3 -', program)}", created.secret)
+    assert (shell.folder / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+
+
+def test_r_example_runs(created: CreatedToken, shell: Shell) -> None:
+    if shutil.which("Rscript") is None:
+        absent("R", "apt-get install r-base-core")
+    enter, program = created.steps["r"]
+    assert "CAMPAIGN_ID" in shell.run(f"{enter}\n{_program('Rscript -', program)}", created.secret)
+
+
+def test_duckdb_example_runs(created: CreatedToken, shell: Shell) -> None:
+    *commands, program = created.steps["duckdb"]
+    output = shell.run("\n".join([*commands, _program("python3 -", program)]), created.secret)
+    assert "CAMPAIGN_ID" in output
+
+
+def test_sync_example_runs(created: CreatedToken, shell: Shell) -> None:
+    shell.run("\n".join(created.steps["sync"]), created.secret)
+    with duckdb.connect(str(shell.folder / "daybreak.duckdb"), read_only=True) as database:
+        ((rows,),) = database.sql("SELECT count(*) FROM campaigns").fetchall()
+    assert rows > 0
+    assert len(list((shell.folder / "exports").glob("*.csv.gz"))) == 9
+
+
+def test_powershell_example_runs(created: CreatedToken, shell: Shell) -> None:
+    if shutil.which("pwsh") is None:
+        pytest.skip("PowerShell is not installed, and not part of Debian")
+    _, program = created.steps["powershell"]
+    enter = created.steps["curl"][0]
+    shell.run(f"{enter}\n{_program('pwsh -NoProfile -Command -', program)}", created.secret)
+    assert (shell.folder / "campaigns.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+
+
+def test_line_turns_green_after_the_first_request(created: CreatedToken, shell: Shell, service: Service) -> None:
+    page = created.page
+    expect(page.get_by_text("Waiting for the first request.")).to_be_visible()
+    shell.run("\n".join(created.steps["curl"]), created.secret)
+    expect(page.get_by_text("First request received.")).to_be_visible()
+    expect(page.locator("#first-use")).to_have_class(re.compile("used"))
+    expect(page.locator("#token-value")).to_have_text(created.secret)
+    page.reload()
+    expect(page.get_by_text("First request received.")).to_be_visible()
+    assert created.secret not in page.content()
+    assert page.url.startswith(service.account(directory.NORTHLIGHT, "settings/tokens/"))
+
+
+def test_polling_does_not_keep_the_session_open(created: CreatedToken, service: Service) -> None:
+    """Only the page itself counts as activity."""
+    page = created.page
+    seat_id = directory.id_of(directory.OWNER)
+
+    def last_use() -> datetime:
+        sessions = service.state.read(lambda stores: stores.sessions.list_open(seat_id, datetime.now(UTC)))
+        return max(session.last_used_at for session, _ in sessions)
+
+    earlier = datetime.now(UTC) - timedelta(minutes=10)
+
+    def age_sessions(stores: Stores) -> None:
+        now = datetime.now(UTC)
+        for session, _ in stores.sessions.list_open(seat_id, now):
+            stores.sessions.record_activity(session.sid, earlier, not_after=now)
+
+    service.state.write(age_sessions)
+    with page.expect_response(re.compile("/first-use$")) as polled:
+        pass
+    assert polled.value.status == 204
+    assert last_use() == earlier
+
+
+def test_tabs_move_with_the_arrow_keys(created: CreatedToken) -> None:
+    page = created.page
+    expect(page.locator("#curl-1")).to_be_visible()
+    page.get_by_role("radio", name="curl").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="Python")).to_be_focused()
+    expect(page.locator("#python-1")).to_be_visible()
+    expect(page.locator("#curl-1")).to_be_hidden()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_role("radio", name="daybreak sync")).to_be_focused()
+    expect(page.locator("#sync-1")).to_be_visible()
+
+
+@pytest.fixture
+def plain_page(open_page: Callable[..., Page], service: Service) -> Page:
+    """A signed-in page without JavaScript."""
+    page = open_page(java_script_enabled=False)
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
+    return page
+
+
+def test_page_works_without_javascript(plain_page: Page, service: Service, shell: Shell) -> None:
+    created = _create(plain_page, service)
+    plain_page.locator("label", has_text="PowerShell").click()
+    expect(plain_page.locator("#powershell-1")).to_be_visible()
+    expect(plain_page.locator("#curl-1")).to_be_hidden()
+    plain_page.get_by_role("link", name="Open the page of the token").click()
+    expect(plain_page.get_by_text("Waiting for the first request.")).to_be_visible()
+    shell.run("\n".join(created.steps["curl"]), created.secret)
+    plain_page.reload()
+    expect(plain_page.get_by_text("First request received.")).to_be_visible()
+
+
+def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]) -> None:
+    page = sign_in_as()
+    before, after = unique("Before"), unique("After")
+    _create(page, service, before)
+    page.get_by_role("link", name="Done").click()
+    page.get_by_role("link", name=before, exact=True).click()
+    page.get_by_label("Name").fill("  ")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Use 1 to 80 characters")).to_be_visible()
+    ignore_failed_loads(console_messages, 400)
+    page.get_by_label("Name").fill(after)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Token changed.")).to_be_visible()
+    expect(page.get_by_role("heading", name=after)).to_be_visible()
+    page.goto(service.account(directory.NORTHLIGHT, "activity"))
+    expect(page.get_by_role("row", name=re.compile(f"API token renamed.*{after}")).first).to_be_visible()
+
+
+def test_badges_name_the_days_until_expiry(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as()
+    now = datetime.now(UTC)
+    names = {}
+    for days, badge in ((1.5, "expires in 2 days"), (9.5, "expires in 10 days"), (-1, "expired"), (60, "")):
+        names[badge] = unique("Badge")
+        token = ApiToken(
+            token_id=directory.id_of(names[badge]), digest=names[badge], seat_id=directory.id_of(directory.OWNER),
+            client_id=directory.KITA, name=names[badge], last_four="aaaa", created_at=now - timedelta(days=2),
+            expires_at=now + timedelta(days=days), created_by_email=directory.OWNER,
+        )  # fmt: skip
+        service.state.write(lambda stores, token=token: stores.api_tokens.add(token))  # type: ignore[misc]
+    page.goto(service.account(directory.KITA, "settings/tokens"))
+    for badge, name in names.items():
+        row = page.get_by_role("row", name=re.compile(name))
+        expect(row.locator(".tag")).to_have_text([badge] if badge else [])
