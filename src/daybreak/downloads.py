@@ -12,7 +12,7 @@ import msgspec
 from daybreak.access.audit_trail import AuditBuffer, EventOrigin
 from daybreak.access.authorization import REQUIREMENTS, account_fault, require_in_context, session_fault, token_fault
 from daybreak.access.link_rate import LinkRate
-from daybreak.catalogue.download_paths import delta_names, download_paths, file_names
+from daybreak.catalogue.download_paths import delta_names, download_paths, file_names, link_names
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource
 from daybreak.credentials import signed_link
@@ -108,7 +108,7 @@ def file_named(name: str, formats: tuple[str, ...]) -> NamedFile:
     """Return the file with a name such as `campaigns.csv.gz` or `campaigns.delta.csv.gz`. Raises
     NotFound(unknown_file).
     """
-    return _known(file_names(formats).get(name) or delta_names().get(name), formats)
+    return _known(link_names(formats).get(name), formats)
 
 
 def delta_named(name: str, version: int) -> NamedFile:
@@ -306,7 +306,7 @@ async def not_ready(services: DownloadServices, client_id: str, now: datetime) -
 def _verified_target(services: DownloadServices, request: LinkRequest, named: NamedFile, now: datetime) -> LinkTarget:
     """Return the signed target of a link. Raises Forbidden."""
     names = [value for name, value in request.parameters if name == LINK_FILE_NAME]
-    known = {**file_names(services.settings.snapshot.formats), **delta_names()}
+    known = link_names(services.settings.snapshot.formats)
     if len(names) > 1 or any(name not in known or NamedFile(*known[name]).subject != named.subject for name in names):
         raise Forbidden("Invalid link.", code="invalid_link")
     verified = signed_link.verify(

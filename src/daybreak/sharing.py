@@ -17,7 +17,7 @@ from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCE_NAMES, Resource, resource_named
 from daybreak.domain.audit import AuditEvent
-from daybreak.domain.errors import InvalidRequest, NotFound
+from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
@@ -26,7 +26,8 @@ from daybreak.ports.state import Stores
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"
 _CURRENT = TableVersion()
-_ACTION = "table.queried"
+QUERIED = "table.queried"
+"""Action of queries in the audit trail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,15 @@ def require_schema(principal: Principal, share: str, schema: str) -> str:
     return client_id
 
 
+def require_table(principal: Principal, name: TableName) -> Resource:
+    """Return the resource of a table. Raises NotFound, Forbidden."""
+    require_schema(principal, name.share, name.schema)
+    table = name.table.lower()
+    if table not in RESOURCE_NAMES:
+        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
+    return resource_named(table)
+
+
 async def table_files(
     services: DownloadServices, principal: Principal, name: TableName, at: TableVersion = _CURRENT
 ) -> tuple[Resource, TableFiles]:
@@ -92,16 +102,14 @@ async def table_files(
 
     Raises Forbidden, NotFound (`not_found`, `snapshot_not_ready`), InvalidRequest(version_not_kept).
     """
-    client_id = require_schema(principal, name.share, name.schema)
-    table = name.table.lower()
-    if table not in RESOURCE_NAMES:
-        raise NotFound(f"There is no such table. Use one of {', '.join(RESOURCE_NAMES)}.")
-    found = await services.state.aread(lambda stores: stores.snapshots.table(client_id, table, at))
+    resource = require_table(principal, name)
+    client_id = principal.account.client_id
+    found = await services.state.aread(lambda stores: stores.snapshots.table(client_id, resource.name, at))
     if found is not None:
-        return resource_named(table), found
+        return resource, found
     if at == _CURRENT:
         raise await not_ready(services, client_id, services.clock())
-    raise await _not_kept(services, client_id, table)
+    raise await _not_kept(services, client_id, resource.name)
 
 
 async def query(
@@ -114,15 +122,19 @@ async def query(
     now = services.clock()
 
     def event(result: str, details: dict[str, object]) -> AuditEvent:
-        return EventOrigin.of(principal, now, caller).event(_ACTION, result, details)
+        return EventOrigin.of(principal, now, caller).event(QUERIED, result, details)
 
     await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
     try:
         resource, table = await table_files(services, principal, name, wanted.at)
-    except (InvalidRequest, NotFound) as refusal:
+    except (Forbidden, InvalidRequest, NotFound) as refusal:
         await services.audit_buffer.record(event(refusal.code, {}))
         raise
-    files = tuple(_link(services, principal, table, resource, stored, now) for stored in _needed(table, wanted))
+    named = NamedFile(resource, format_named("parquet"))
+    files = tuple(
+        SharedFile(stored, *sign_link(services, principal, table.snapshot_id, named, now))
+        for stored in _needed(table, wanted)
+    )
     details = {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id, "files": len(files)}
     await services.audit_buffer.record(event("ok", details))
     return QueryResult(resource, table, files)
@@ -142,19 +154,6 @@ def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:
         needed.append(stored)
         rows += stored.statistics.rows if stored.statistics is not None else 0
     return needed
-
-
-def _link(
-    services: DownloadServices,
-    principal: Principal,
-    table: TableFiles,
-    resource: Resource,
-    stored: StoredFormat,
-    now: datetime,
-) -> SharedFile:
-    named = NamedFile(resource, format_named("parquet"))
-    url, expires_at = sign_link(services, principal, table.snapshot_id, named, now)
-    return SharedFile(stored, url, expires_at)
 
 
 async def _not_kept(services: DownloadServices, client_id: str, table: str) -> InvalidRequest:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.catalogue.models import load_models
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.run import run_manually
@@ -22,12 +23,13 @@ from tests.reference.platforms import write_parquet
 
 @dataclass
 class Builder:
-    """Builder of an installation. `platform` changes every day."""
+    """Builder of an installation. `platform` changes every day. `sharing`: Delta Sharing is enabled."""
 
     installation: Installation
     platform: ChangingPlatform
     folder: Path
     runs: int = 0
+    sharing: bool = False
 
     def publish(self) -> None:
         """Publish the files of the platform."""
@@ -40,7 +42,13 @@ class Builder:
             )
             context = RunContext(
                 state=state, store=LocalDisk(self.installation.files_folder), source=source,
-                settings=configured(DEFAULTS, guard={"enabled": False}, snapshot={"verify_deltas": 1.0}),
+                settings=configured(DEFAULTS, guard={"enabled": False}, **self._settings()),
                 builder="test", clock=lambda: datetime.now(UTC), ticks=time.monotonic, new_id=lambda: str(uuid.uuid4()),
             )  # fmt: skip
             assert run_manually(context).state == "published"
+
+    def _settings(self) -> dict[str, dict[str, object]]:
+        if not self.sharing:
+            return {"snapshot": {"verify_deltas": 1.0}}
+        formats = (*DEFAULT_FORMATS, "parquet")
+        return {"snapshot": {"verify_deltas": 1.0, "formats": formats}, "sharing": {"enabled": True}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from daybreak.catalogue.formats import DELTA_FORMATS, Format, format_named
+from daybreak.catalogue.formats import DEFAULT_FORMATS, DELTA_FORMATS, Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 
 Files = Mapping[str, tuple[Resource, Format]]
@@ -27,8 +27,16 @@ def manifest_path(client_id: str) -> str:
 
 
 @cache
+def link_names(formats: tuple[str, ...]) -> Files:
+    """Return the file or delta for each file name in a signed link."""
+    deltas = [format for format in DELTA_FORMATS if format.delta_of in {*DEFAULT_FORMATS, *formats}]
+    names = {resource.file_name(format): (resource, format) for resource in RESOURCES for format in deltas}
+    return {**file_names(formats), **names}
+
+
+@cache
 def file_names(formats: tuple[str, ...]) -> Files:
-    """Return the file for each file name in a signed link."""
+    """Return the file for each name of a full file."""
     return {
         resource.file_name(format_named(name)): (resource, format_named(name))
         for resource in RESOURCES
@@ -38,5 +46,6 @@ def file_names(formats: tuple[str, ...]) -> Files:
 
 @cache
 def delta_names() -> Files:
-    """Return the delta for each name of a delta file, such as `members.delta.csv.gz`."""
-    return {resource.file_name(format): (resource, format) for resource in RESOURCES for format in DELTA_FORMATS}
+    """Return the delta for each name of a delta file in the feed, such as `members.delta.csv.gz`."""
+    formats = [format for format in DELTA_FORMATS if format.delta_of in DEFAULT_FORMATS]
+    return {resource.file_name(format): (resource, format) for resource in RESOURCES for format in formats}

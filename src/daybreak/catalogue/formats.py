@@ -41,10 +41,12 @@ DEFAULT_FORMATS: tuple[str, ...] = ("csv", "json")
 
 DELTA_FORMATS: tuple[Format, ...] = tuple(
     Format(f"delta_{full.name}", f".delta{full.ending}", full.media_type, full.content_type,
-           f".delta{full.content_ending}", delta_of=full.name)
-    for full in FORMATS if full.name in DEFAULT_FORMATS
+           f".delta{full.content_ending}", full.gzip, delta_of=full.name)
+    for full in FORMATS if full.name in (*DEFAULT_FORMATS, "parquet")
 )  # fmt: skip
-"""The formats of deltas: what changed in the rows of CSV and JSON files between two publications."""
+"""The formats of deltas: what changed in the rows of a file between two publications. Delta Sharing uses Parquet, the
+feed the others.
+"""
 
 _BY_NAME = {format.name: format for format in (*FORMATS, *DELTA_FORMATS)}
 _DELTA_OF = {format.delta_of: format for format in DELTA_FORMATS}
@@ -56,5 +58,5 @@ def format_named(name: str) -> Format:
 
 
 def delta_format(name: str) -> Format:
-    """Return the delta format of csv or json. Raises KeyError."""
+    """Return the delta format of csv, json or parquet. Raises KeyError."""
     return _DELTA_OF[name]

@@ -13,6 +13,8 @@ from daybreak.domain.snapshot import StoredFormat
 
 OPERATION = "_OP"
 """First column of a delta: `D` or `I`."""
+CHANGE_TYPE = "_change_type"
+"""Last column of a delta in Parquet: `delete` or `insert`, as in the Delta Sharing protocol."""
 FIRST_PUBLICATION = "first_publication"
 STATE_RESTORED = "state_restored"
 COLUMNS_CHANGED = "columns_changed"
@@ -34,8 +36,8 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `deleted` counts the rows before that have a changed key, `inserted` the rows after, and `lines` the rows of a delta
     file. The digests are those of the decompressed full CSV files. `constants` are the values after of columns that
-    deltas do not compare. `formats` are the delta files, by csv and json. Without files, consumers need the full file,
-    for `reason`.
+    deltas do not compare. `formats` are the delta files, by csv, json and, for Delta Sharing, parquet. Without files,
+    consumers need the full file, for `reason`.
     """
 
     rows_before: int

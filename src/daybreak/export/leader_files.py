@@ -27,7 +27,7 @@ from daybreak.export.delta.engines import merge_engines
 from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, codec_named, crc32, trailer
 from daybreak.export.leader_chunks import LeaderChunk
-from daybreak.export.parquet_files import PARQUET
+from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.text_formats import Piece, TextFormat, text_format
 from daybreak.ports.files import FileSink, WrittenFile

@@ -7,42 +7,28 @@ the number of threads.
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import IO
 
 import duckdb
-from arro3.core import RecordBatch, RecordBatchReader, Table
-from arro3.io import write_parquet
+from arro3.core import RecordBatch, Table
+from msgspec import structs
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.domain.snapshot import FileStatistics, StoredFormat
 from daybreak.export.engine import ENGINE_TYPES, temp_folder
+from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
 from daybreak.export.sql import identifier
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.work_tables import WorkTables
 from daybreak.ports.files import FileSink
 
-PARQUET = "parquet"
-PARQUET_VERSION = 2
-"""Part of the fingerprint. Changes when the same rows produce other bytes."""
-
 _TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
-_PIECE_BYTES = 1 << 20
 # Read at the same time: several small Leaders, or a part of a large one. The engine itself reads 2,048 rows at a time.
 _MAX_ROWS_AT_ONCE = 100_000
 _MIN_ROWS_AT_ONCE = 2_048
 _BYTES_AT_ONCE = 32 << 20
-_PAGE_ROWS = 20_000
-# Smaller files are written with Snappy and without dictionaries: preparing zstd for each column takes longer than
-# compressing the rows.
-_SMALL_ROWS = 500
-# Larger files are collected on disk before they are stored.
-_MEMORY_BYTES = 16 << 20
-_CREATED_BY = f"daybreak parquet {PARQUET_VERSION}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +61,7 @@ class ParquetFiles:
 
     def __init__(self, tables: WorkTables, sink: FileSink) -> None:
         self._tables = tables
-        self._sink = sink
-        self._temp_folder = str(temp_folder(tables.connection))
+        self._writer = ParquetWriter(sink, tables.resource.name, str(temp_folder(tables.connection)))
 
     def write_empty(self) -> StoredFormat:
         """Write the shared file without rows."""
@@ -146,34 +131,9 @@ class ParquetFiles:
                         null_counts[position] += column.null_count
                     yield batch
 
-        small = rows <= _SMALL_ROWS
-        with tempfile.SpooledTemporaryFile(_MEMORY_BYTES, dir=self._temp_folder) as file:
-            write_parquet(
-                RecordBatchReader.from_batches(first.schema, batches()),
-                file,
-                compression="snappy" if small else "zstd(1)",
-                dictionary_enabled=not small,
-                max_row_group_size=row_group_rows,
-                data_page_row_count_limit=_PAGE_ROWS,
-                skip_arrow_metadata=True,
-                created_by=_CREATED_BY,
-            )
-            file.seek(0)
-            return self._store(client_id, file, FileStatistics(rows, tuple(null_counts)))
-
-    def _store(self, client_id: str, file: IO[bytes], statistics: FileStatistics) -> StoredFormat:
-        digest = hashlib.sha256()
-        length = 0
-
-        def pieces() -> Iterator[bytes]:
-            nonlocal length
-            while piece := file.read(_PIECE_BYTES):
-                digest.update(piece)
-                length += len(piece)
-                yield piece
-
-        written = self._sink.write(client_id, self._tables.resource.name, PARQUET, pieces())
-        return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key, statistics)
+        content = FileRows(first.schema, batches(), rows, row_group_rows)
+        stored = self._writer.write(client_id, PARQUET, content)
+        return structs.replace(stored, statistics=FileStatistics(rows, tuple(null_counts)))
 
 
 def _groups(leaders: Sequence[_SizedLeader]) -> Iterator[list[_SizedLeader]]:

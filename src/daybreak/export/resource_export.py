@@ -18,7 +18,8 @@ from daybreak.export.gzip_member import codec_named
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import LeaderRows, read_leader_rows
-from daybreak.export.parquet_files import PARQUET, PARQUET_VERSION, ParquetFiles
+from daybreak.export.parquet_files import ParquetFiles
+from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
 from daybreak.export.text_formats import TextFormat, line_kinds, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables

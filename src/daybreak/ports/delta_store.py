@@ -35,6 +35,12 @@ class DeltaStore(Protocol):
         snapshot or a version.
         """
 
+    def version_after(self, instant: datetime) -> int | None:
+        """Return the version of the first publication at or after an instant, kept or not."""
+
+    def version_before(self, instant: datetime) -> int | None:
+        """Return the version of the last publication at or before an instant, kept or not."""
+
     def close_account_chain(self, client_id: str, chain_id: str, reason: str, now: datetime) -> list[str]:
         """End an account's chain at the published version, and begin the chain `chain_id` there. Delete all its deltas,
         and return the keys of their files, which the caller deletes after the transaction.

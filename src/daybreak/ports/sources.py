@@ -27,13 +27,15 @@ class DeltaJob:
 
     `bases` maps a client_id to the previous file. A Leader without one gets no delta. The deltas of `verified_share` of
     the Leaders, which `seed` selects, are applied to the previous file and compared byte for byte with the new one.
-    Deltas are spilled to `temp_dir`, None for the default of the machine.
+    Deltas are spilled to `temp_dir`, None for the default of the machine. `parquet` is whether they are also stored in
+    Parquet.
     """
 
     bases: Mapping[str, DeltaBase]
     verified_share: float = 1.0
     seed: int = 0
     temp_dir: str | None = None
+    parquet: bool = False
 
 
 @dataclass(frozen=True, slots=True)

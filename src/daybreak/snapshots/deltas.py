@@ -107,6 +107,7 @@ class RunDeltas:
             context.settings.snapshot.verify_deltas,
             self._snapshot.as_of.toordinal(),
             None if context.spill is None else str(context.spill.folder),
+            parquet=context.settings.sharing.enabled,
         )
 
     def add(self, deltas: Sequence[LeaderDelta]) -> None:

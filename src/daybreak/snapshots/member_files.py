@@ -18,7 +18,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, decompressed
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
-from daybreak.export.parquet_files import PARQUET
+from daybreak.export.parquet_writer import PARQUET
 from daybreak.ports.files import FileRevision, FileStore
 
 MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.column_names)

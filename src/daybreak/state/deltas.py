@@ -135,6 +135,12 @@ class SqlDeltas:
             stored=stored,
         )
 
+    def version_after(self, instant: datetime) -> int | None:
+        return self._version(sa.func.min(snapshots.c.version), snapshots.c.published_at >= instant)
+
+    def version_before(self, instant: datetime) -> int | None:
+        return self._version(sa.func.max(snapshots.c.version), snapshots.c.published_at <= instant)
+
     # --- End of chains and deletion -----------------------------------------------------------------
 
     def close_account_chain(self, client_id: str, chain_id: str, reason: str, now: datetime) -> list[str]:
@@ -227,6 +233,10 @@ class SqlDeltas:
         )
 
     # --- Internal --------------------------------------------------------------------------------
+
+    def _version(self, version: sa.ColumnElement[int], condition: sa.ColumnElement[bool]) -> int | None:
+        found: int | None = self._connection.execute(sa.select(version).where(condition)).scalar()
+        return found
 
     def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
         """Return the beginning of the account's chain."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from daybreak.catalogue.resources import Resource
-from daybreak.export.delta.csv_rows import KeyOrder, SortKey, row_end, split_cells
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows, split_cells
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.line_sql import csv_header
 
@@ -38,7 +38,7 @@ def applied_rows(
     resource: Resource, full: Iterator[bytes], delta: Iterator[bytes], constants: Mapping[str, str | None]
 ) -> Iterator[bytes]:
     """Yield the header and the rows of the resulting file, in the order of the key. Raises ValueError."""
-    rows, changes = _rows(full), _rows(delta)
+    rows, changes = csv_rows(full), csv_rows(delta)
     header = csv_header(resource)
     if next(rows, b"") != header or next(changes, b"") != delta_header(resource):
         raise ValueError("a header is not that of the resource")
@@ -78,17 +78,3 @@ def _changes(lines: Iterator[bytes], order: KeyOrder) -> Iterator[_Change]:
         same_key = list(group)
         inserted = [line[_OPERATION_BYTES:] for line in same_key if line.startswith(b'"I"')]
         yield _Change(changed, len(inserted) < len(same_key), inserted)
-
-
-def _rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the rows of a file. Raises ValueError if the last one is not complete."""
-    content = bytearray()
-    for piece in pieces:
-        content += piece
-        position = 0
-        while end := row_end(content, position):
-            yield bytes(content[position:end])
-            position = end
-        del content[:position]
-    if content:
-        raise ValueError("the last row is not complete")

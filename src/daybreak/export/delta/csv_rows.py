@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
@@ -24,6 +24,20 @@ def row_end(content: bytes | bytearray, start: int) -> int:
     return 0
 
 
+def csv_rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the rows of a file. Raises ValueError if the last one is not complete."""
+    content = bytearray()
+    for piece in pieces:
+        content += piece
+        position = 0
+        while end := row_end(content, position):
+            yield bytes(content[position:end])
+            position = end
+        del content[:position]
+    if content:
+        raise ValueError("the last row is not complete")
+
+
 def split_cells(row: bytes) -> list[bytes]:
     """Return the cells of a row as they are in the file, with their quotes."""
     return _CELL.findall(row)
@@ -42,7 +56,7 @@ class KeyOrder:
     def key(self, cells: Sequence[bytes]) -> SortKey:
         """Return the key of a row in a form that sorts like the rows of a file."""
         return tuple(
-            () if not cells[place] else _instant(cells[place]) if is_time else (unquoted(cells[place]),)
+            () if not cells[place] else instant(cells[place]) if is_time else (unquoted(cells[place]),)
             for place, is_time in zip(self.places, self._is_time, strict=True)
         )
 
@@ -52,7 +66,7 @@ def unquoted(cell: bytes) -> bytes:
     return cell[1:-1].replace(b'""', b'"')
 
 
-def _instant(cell: bytes) -> tuple[int, int, bytes]:
+def instant(cell: bytes) -> tuple[int, int, bytes]:
     """Return a date or time in a form that sorts by instant: years have more than four digits after 9999."""
     if cell in _INFINITE:
         return _INFINITE[cell]

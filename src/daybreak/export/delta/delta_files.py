@@ -19,10 +19,12 @@ from daybreak.domain.delta import LARGER_THAN_FULL, LeaderDelta, ResourceDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.delta.apply import applied_digest
+from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, crc32, trailer
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
+from daybreak.export.parquet_writer import PARQUET, ParquetWriter
 from daybreak.ports.files import FileSink
 from daybreak.ports.sources import DeltaBase, DeltaJob
 
@@ -48,7 +50,10 @@ def decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _DeltaFile:
-    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
+    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file.
+
+    `length` is the size of its content.
+    """
 
     def __init__(self, codec: Codec, head: bytes, tail: bytes, skip_bytes: int, temp_dir: str | None) -> None:
         self._codec, self._tail, self._skip_bytes = codec, tail, skip_bytes
@@ -56,7 +61,8 @@ class _DeltaFile:
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
         self._spool.write(HEADER)
         self._digest = hashlib.sha256()
-        self._crc = self._length = 0
+        self._crc = 0
+        self.length = 0
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
@@ -73,7 +79,7 @@ class _DeltaFile:
             self._compress(bytes(self._part[:PART_BYTES]), last=False)
             del self._part[:PART_BYTES]
         self._compress(bytes(self._part), last=True)
-        self._spool.write(trailer(self._crc, self._length))
+        self._spool.write(trailer(self._crc, self.length))
         return self._spool.tell()
 
     def pieces(self) -> Iterator[bytes]:
@@ -85,7 +91,7 @@ class _DeltaFile:
     def store(self, sink: FileSink, client_id: str, resource: str, format: str) -> StoredFormat:
         """Write the file to the sink."""
         written = sink.write(client_id, resource, delta_format(format).name, self.pieces())
-        return StoredFormat(written.bytes, written.sha256, self._length, self._digest.hexdigest(), written.key)
+        return StoredFormat(written.bytes, written.sha256, self.length, self._digest.hexdigest(), written.key)
 
     def close(self) -> None:
         """Delete the temporary file."""
@@ -94,7 +100,7 @@ class _DeltaFile:
     def _compress(self, content: bytes, *, last: bool) -> None:
         self._digest.update(content)
         self._crc = crc32(content, self._crc)
-        self._length += len(content)
+        self.length += len(content)
         self._spool.write(self._codec.part(content, last=last))
 
 
@@ -165,8 +171,10 @@ class LeaderDeltaWriter:
             elif self._is_verified(client_id) and not self._yields(stored.content_sha256, constants):
                 self._fault = "verification_failed"
             else:
-                for format, file in self._files.items():
-                    formats[format] = file.store(self._sink, client_id, self._resource.name, format)
+                try:
+                    formats = self._stored(client_id)
+                except DeltaFault as fault:
+                    self._fail(fault)
         has_counts = self._fault in {"", LARGER_THAN_FULL}
         return LeaderDelta(
             client_id,
@@ -184,6 +192,16 @@ class LeaderDeltaWriter:
                 reason=self._fault,
             ),
         )
+
+    def _stored(self, client_id: str) -> dict[str, StoredFormat]:
+        """Store the files. Return them by format."""
+        name, lines = self._resource.name, self._engine.totals.lines
+        formats = {format: file.store(self._sink, client_id, name, format) for format, file in self._files.items()}
+        if self._deltas.parquet and lines:
+            csv, writer = self._files["csv"], ParquetWriter(self._sink, name, self._deltas.temp_dir)
+            content = decompressed(csv.pieces())
+            formats[PARQUET] = write_changes(writer, self._resource, client_id, content, (lines, csv.length))
+        return formats
 
     def _previous_content(self) -> Iterator[bytes]:
         return decompressed(self._sink.read(self._base.stored.key))

@@ -23,7 +23,7 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import SourceError
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.parquet_files import PARQUET
+from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
 from daybreak.ports.files import FileSink

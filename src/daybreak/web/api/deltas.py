@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from daybreak import downloads
 from daybreak.catalogue.download_paths import delta_names
-from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.delta_feed import DeltaFeed, delta_feed
 from daybreak.domain.delta import ChainEntry, ResourceDelta
@@ -243,5 +243,6 @@ def _resource(resource: Resource, delta: ResourceDelta | None) -> ResourceDeltaV
         files={
             name: DeltaFileView(resource.file_name(delta_format(name)), stored.bytes, stored.sha256)
             for name, stored in delta.formats.items()
+            if name in DEFAULT_FORMATS
         },
     )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from daybreak.catalogue.download_paths import delta_names, file_names
+from daybreak.catalogue.download_paths import link_names
 from daybreak.catalogue.formats import format_named
 from daybreak.credentials.signed_link import PARAMETERS
 from daybreak.downloads import LINK_FILE_NAME
@@ -79,7 +79,7 @@ _STORE_URL: ResponseType[Any] = ResponseType(
 def link_operation(settings: Settings) -> AnyOperation:
     """Return the description of a download from the configured file store."""
     formats = settings.snapshot.formats
-    file_name = Annotated[str, Meta(extra_json_schema={"enum": [*file_names(formats), *delta_names()]})]
+    file_name = Annotated[str, Meta(extra_json_schema={"enum": list(link_names(formats))})]
     file = ResponseType("The file.", bytes, _media_types(formats), headers=_HEADERS)
     ranges = replace(
         file,

@@ -10,8 +10,9 @@ from uuid import UUID, uuid5
 import msgspec
 
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.domain.snapshot import StoredFormat, TableFiles
+from daybreak.domain.snapshot import StoredFormat
 from daybreak.sharing import SCHEMA_NAME, QueryResult, SharedFile
+from daybreak.table_changes import ChangesResult
 from daybreak.web.sharing.schema import schema_string
 
 _PROTOCOL = {"protocol": {"minReaderVersion": 1}}
@@ -63,30 +64,47 @@ def table_id(client_id: str, resource: Resource) -> str:
     return str(uuid5(UUID(client_id), resource.name))
 
 
-def metadata_lines(client_id: str, resource: Resource, table: TableFiles, *, versioned: bool = False) -> list[Any]:
-    """Return the lines that describe a table. `versioned`: the request selected a version."""
-    metadata: dict[str, Any] = {
+def metadata(client_id: str, resource: Resource, *, has_changes: bool) -> dict[str, Any]:
+    """Return the metadata that all versions of a table share. `has_changes`: its changes can be requested."""
+    return {
         "id": table_id(client_id, resource),
         "name": resource.name,
         "description": resource.description,
         "format": {"provider": "parquet"},
         "schemaString": schema_string(resource),
         "partitionColumns": [],
-        "configuration": {},
-        "size": sum(file.bytes for file in table.files),
-        "numFiles": len(table.files),
+        "configuration": {"enableChangeDataFeed": "true"} if has_changes else {},
     }
-    if versioned:
-        metadata["version"] = table.version
+
+
+def table_lines(metadata: dict[str, Any]) -> list[Any]:
+    """Return the lines that describe a table."""
     return [_PROTOCOL, {"metaData": metadata}]
 
 
-def query_lines(client_id: str, result: QueryResult, *, versioned: bool) -> list[Any]:
+def query_lines(metadata: dict[str, Any], result: QueryResult, *, versioned: bool) -> list[Any]:
     """Return the lines of a query: the table and its files. `versioned`: the request selected a version."""
     table = result.table
     extra = {"version": table.version, "timestamp": _milliseconds(table.published_at)} if versioned else {}
-    files = [{"file": {**_file(result.resource, file), **extra}} for file in result.files]
-    return [*metadata_lines(client_id, result.resource, table, versioned=versioned), *files]
+    files = [
+        {"file": {**_file(file), "stats": _statistics(result.resource, file.stored), **extra}} for file in result.files
+    ]
+    return [*table_lines(metadata), *files]
+
+
+def change_lines(metadata: dict[str, Any], result: ChangesResult) -> list[Any]:
+    """Return the lines of the changes of a table: the table and a file for each version that changed it."""
+    files = [
+        {
+            "cdf": {
+                **_file(file),
+                "timestamp": _milliseconds(publication.published_at),
+                "version": publication.version,
+            }
+        }
+        for publication, file in result.files
+    ]
+    return [*table_lines(metadata), *files]
 
 
 def ndjson(lines: Sequence[Any]) -> bytes:
@@ -94,13 +112,12 @@ def ndjson(lines: Sequence[Any]) -> bytes:
     return msgspec.json.Encoder().encode_lines(lines)
 
 
-def _file(resource: Resource, file: SharedFile) -> dict[str, Any]:
+def _file(file: SharedFile) -> dict[str, Any]:
     return {
         "url": file.url,
         "id": file.stored.sha256,
         "partitionValues": {},
         "size": file.stored.bytes,
-        "stats": _statistics(resource, file.stored),
         "expirationTimestamp": _milliseconds(file.expires_at),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from daybreak.domain.errors import FieldFault, InvalidRequest, Unauthenticated
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import TableVersion
 from daybreak.sharing import Query, TableName
+from daybreak.table_changes import VersionRange
 from daybreak.web.api.authentication import bearer
 from daybreak.web.http.bodies import read_json
 from daybreak.web.request_state import record_subject
@@ -25,10 +26,11 @@ from daybreak.web.services import Services
 T = TypeVar("T")
 CAPABILITIES = "delta-sharing-capabilities"
 _MAX_INT32 = 2**31 - 1
-_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_MAX_INT64 = 2**63 - 1
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
-Version = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Version = Annotated[int, Meta(ge=0, le=_MAX_INT64)]
 Limit = Annotated[int, Meta(ge=0, le=_MAX_INT32)]
 
 
@@ -70,7 +72,7 @@ def page_of(request: Request, services: Services, principal: Principal, items: l
         InvalidRequest: `maxResults` or `pageToken` is invalid. A page token works for the credential and the list that
             it was issued for.
     """
-    maximum = _whole_number(request, "maxResults")
+    maximum = _whole_number(request, "maxResults", _MAX_INT32)
     token = request.query_params.get("pageToken")
     keyring, list_name = services.keyring.current(), request.url.path
     start = 0
@@ -105,12 +107,29 @@ async def query_of(request: Request) -> Query:
         raise InvalidRequest("A query cannot return changes. Use the changes of the table instead.")
     if body.version is not None and body.timestamp is not None:
         raise InvalidRequest("Send either version or timestamp.")
-    timestamp = None if body.timestamp is None else _timestamp(body.timestamp, "timestamp")
+    not_after = None if body.timestamp is None else _end(_timestamp(body.timestamp, "timestamp"))
     return Query(
-        at=TableVersion(number=body.version, not_after=timestamp),
+        at=TableVersion(number=body.version, not_after=not_after),
         limit=body.limit_hint,
         filtered=bool(body.predicate_hints or body.json_predicate_hints),
     )
+
+
+def versions_of(request: Request) -> VersionRange:
+    """Return the versions of which a client requests the changes.
+
+    Raises:
+        InvalidRequest: a parameter is invalid, or the start is missing or there are two.
+    """
+    first, last = (_bound(request, f"{name}Version", f"{name}Timestamp") for name in ("starting", "ending"))
+    if first is None:
+        raise InvalidRequest("Send startingVersion or startingTimestamp.")
+    return VersionRange(first, _end(last) if isinstance(last, datetime) else last)
+
+
+def wants_historical_metadata(request: Request) -> bool:
+    """Return whether a client requests the metadata of each version. Names of booleans are compared without case."""
+    return request.query_params.get("includeHistoricalMetadata", "").lower() == "true"
 
 
 def require_parquet_response(request: Request) -> None:
@@ -125,13 +144,28 @@ def require_parquet_response(request: Request) -> None:
             raise InvalidRequest("Daybreak answers with responseformat=parquet. Add it to the capabilities header.")
 
 
-def _whole_number(request: Request, name: str) -> int | None:
+def _bound(request: Request, version_name: str, timestamp_name: str) -> int | datetime | None:
+    version, text = _whole_number(request, version_name, _MAX_INT64), request.query_params.get(timestamp_name)
+    if text is None:
+        return version
+    if version is not None:
+        raise InvalidRequest(f"Send either {version_name} or {timestamp_name}.")
+    return _timestamp(text, timestamp_name)
+
+
+def _whole_number(request: Request, name: str, maximum: int) -> int | None:
     text = request.query_params.get(name)
     if text is None or text == "":
         return None
-    if not _NUMBER.fullmatch(text) or int(text) > _MAX_INT32:
-        raise _invalid_parameter(name, "Send a whole number from 0 to 2147483647.")
+    if not _NUMBER.fullmatch(text) or int(text) > maximum:
+        raise _invalid_parameter(name, f"Send a whole number from 0 to {maximum}.")
     return int(text)
+
+
+def _end(instant: datetime) -> datetime:
+    """Return the end of the millisecond, because the times in responses are rounded down to milliseconds."""
+    rest = instant.microsecond % 1000
+    return instant if rest else instant + timedelta(microseconds=999)
 
 
 def _timestamp(text: str, name: str) -> datetime:

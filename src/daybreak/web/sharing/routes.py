@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from daybreak import sharing
+from daybreak import sharing, table_changes
+from daybreak.catalogue.resources import Resource
 from daybreak.domain.identity import Principal
-from daybreak.domain.snapshot import TableVersion
+from daybreak.domain.snapshot import TableFiles, TableVersion
 from daybreak.sharing import SHARING_PATH
 from daybreak.web.metrics import count_event
 from daybreak.web.request_state import caller_of
@@ -26,6 +27,8 @@ from daybreak.web.sharing.requests import (
     starting_version,
     table_name,
     token_principal,
+    versions_of,
+    wants_historical_metadata,
 )
 
 VERSION = "Delta-Table-Version"
@@ -51,6 +54,7 @@ def sharing_routes(services: Services) -> list[Route]:
         Route(_TABLE + "/version", endpoints.version),
         Route(_TABLE + "/metadata", endpoints.metadata),
         Route(_TABLE + "/query", endpoints.query, methods=["POST"]),
+        Route(_TABLE + "/changes", endpoints.changes),
     ]
 
 
@@ -94,7 +98,7 @@ class _SharingEndpoints:
         principal = await token_principal(request, self._services)
         require_parquet_response(request)
         resource, table = await sharing.table_files(self._services.downloads, principal, table_name(request))
-        return _lines(table.version, objects.metadata_lines(principal.account.client_id, resource, table))
+        return _lines(table.version, objects.table_lines(self._metadata(principal, resource, table)))
 
     async def query(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -104,8 +108,30 @@ class _SharingEndpoints:
         result = await sharing.query(self._services.downloads, principal, table_name(request), wanted, caller)
         count_event("table_queried")
         versioned = wanted.at != TableVersion()
-        lines = objects.query_lines(principal.account.client_id, result, versioned=versioned)
-        return _lines(result.table.version, lines)
+        metadata = self._metadata(principal, result.resource, result.table, versioned=versioned)
+        return _lines(result.table.version, objects.query_lines(metadata, result, versioned=versioned))
+
+    async def changes(self, request: Request) -> Response:
+        principal = await token_principal(request, self._services)
+        require_parquet_response(request)
+        wanted, caller = versions_of(request), caller_of(request)
+        result = await table_changes.changes(self._services.downloads, principal, table_name(request), wanted, caller)
+        count_event("table_queried")
+        client_id, version = principal.account.client_id, result.first_version
+        metadata = objects.metadata(client_id, result.resource, has_changes=True)
+        if wants_historical_metadata(request):
+            # The columns of all versions of a chain are the same.
+            metadata["version"] = version
+        return _lines(version, objects.change_lines(metadata, result))
+
+    def _metadata(
+        self, principal: Principal, resource: Resource, table: TableFiles, *, versioned: bool = False
+    ) -> dict[str, Any]:
+        """Return the metadata of a table at a version. `versioned`: the request selected it."""
+        client_id, has_changes = principal.account.client_id, self._services.settings.snapshot.deltas
+        size = {"size": sum(file.bytes for file in table.files), "numFiles": len(table.files)}
+        version = {"version": table.version} if versioned else {}
+        return {**objects.metadata(client_id, resource, has_changes=has_changes), **size, **version}
 
     def _page(self, request: Request, principal: Principal, items: list[Any]) -> Response:
         page, next_token = page_of(request, self._services, principal, items)

@@ -1,0 +1,127 @@
+"""Changes of one Leader as a Parquet file: the rows of a delta, with `_change_type` as the last column.
+
+The rows come from the delta's CSV file, so that both have the same. A `delete` row has values in the key columns only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from itertools import islice
+
+from arro3.core import Array, DataType, Field, RecordBatch, Schema
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.delta import CHANGE_TYPE
+from daybreak.domain.snapshot import StoredFormat
+from daybreak.export.delta.csv_rows import csv_rows, instant, split_cells
+from daybreak.export.delta.merge import DeltaFault
+from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
+
+_CHANGES = {b'"I"': "insert", b'"D"': "delete"}
+_TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
+_TYPES = {
+    ColumnType.UUID: DataType.utf8(),
+    ColumnType.TEXT: DataType.utf8(),
+    ColumnType.BIGINT: DataType.int64(),
+    ColumnType.BOOLEAN: DataType.bool(),
+    ColumnType.DATE: DataType.date32(),
+    ColumnType.TIMESTAMP: DataType.timestamp("us", tz="UTC"),
+}
+# Converted at the same time: at most this many rows, and fewer of wide ones.
+_MAX_ROWS_AT_ONCE = 20_000
+_MIN_ROWS_AT_ONCE = 1_024
+_BYTES_AT_ONCE = 8 << 20
+_EPOCH = date(1970, 1, 1).toordinal()
+_DAYS_PER_400_YEARS = 146_097
+_MICROSECONDS_PER_DAY = 86_400_000_000
+# Infinite times, as the engine writes them.
+_MAX_DAY, _MAX_INSTANT = 2**31 - 1, 2**63 - 1
+
+
+def write_changes(
+    writer: ParquetWriter, resource: Resource, client_id: str, delta: Iterator[bytes], size: tuple[int, int]
+) -> StoredFormat:
+    """Write the changes of a decompressed CSV delta. `size` is its number of rows, and of bytes.
+
+    Raises DeltaFault if it has other rows, FileStoreError, Unavailable.
+    """
+    rows, size_bytes = size
+    rows_at_once = min(_MAX_ROWS_AT_ONCE, max(_MIN_ROWS_AT_ONCE, _BYTES_AT_ONCE // (size_bytes // rows + 1)))
+    schema = Schema(
+        [
+            *(Field(column.name, _TYPES[column.type], nullable=True) for column in resource.columns),
+            Field(CHANGE_TYPE, DataType.utf8(), nullable=True),
+        ]
+    )
+    found = 0
+
+    def batches() -> Iterator[RecordBatch]:
+        nonlocal found
+        lines = csv_rows(delta)
+        next(lines)  # the header
+        while part := list(islice(lines, rows_at_once)):
+            found += len(part)
+            yield RecordBatch.from_arrays(_arrays(resource, part), schema=schema)
+
+    content = FileRows(schema, batches(), rows, rows_at_once)
+    stored = writer.write(client_id, delta_format(PARQUET).name, content)
+    if found != rows:
+        raise DeltaFault("verification_failed")
+    return stored
+
+
+def _arrays(resource: Resource, lines: Sequence[bytes]) -> list[Array]:
+    """Return the columns of lines of a delta, and the kind of each change as the last one."""
+    width = len(resource.columns) + 1
+    operations, *columns = zip(*(_cells(line, width) for line in lines), strict=True)
+    arrays = [_array(column.type, cells) for column, cells in zip(resource.columns, columns, strict=True)]
+    return [*arrays, Array([_CHANGES[operation] for operation in operations], DataType.utf8())]
+
+
+def _cells(line: bytes, width: int) -> list[bytes]:
+    cells = line[:-1].split(b",")
+    # More parts than columns: a text has a comma.
+    return cells if len(cells) == width else split_cells(line[:-1])
+
+
+def _array(type_: ColumnType, cells: Sequence[bytes]) -> Array:
+    """Return the values of cells. An empty cell is NULL."""
+    texts = [cell.decode() if cell else None for cell in cells]
+    if type_ in _TEXTS:
+        return Array([text and text[1:-1].replace('""', '"') for text in texts], DataType.utf8())
+    found = Array(texts, DataType.utf8())
+    values = found.cast(_TYPES[type_])
+    if values.null_count == found.null_count:
+        return values
+    # The conversion knows neither infinite times nor years before 0 and after 9999.
+    days = [None if text is None else _day(text) for text in texts]
+    if type_ is ColumnType.DATE:
+        return Array(days, DataType.int32()).cast(_TYPES[type_])
+    instants = [
+        None if text is None or day is None else _microseconds(text, day) for text, day in zip(texts, days, strict=True)
+    ]
+    return Array(instants, DataType.int64()).cast(_TYPES[type_])
+
+
+def _day(text: str) -> int:
+    """Return the days from 1970-01-01 to a date or time."""
+    infinite, year, rest = instant(text.encode())
+    if infinite:
+        return infinite * _MAX_DAY
+    cycles, year_in_cycle = divmod(year - 2000, 400)
+    month, day = int(rest[:2]), int(rest[3:5])
+    return date(2000 + year_in_cycle, month, day).toordinal() - _EPOCH + cycles * _DAYS_PER_400_YEARS
+
+
+def _microseconds(text: str, day: int) -> int:
+    """Return the microseconds from 1970-01-01 to a time on a day."""
+    infinite, _, rest = instant(text.encode())
+    if infinite:
+        return infinite * _MAX_INSTANT
+    hours, minutes, seconds = int(rest[6:8]), int(rest[9:11]), rest[12:].rstrip(b"Z")
+    whole, _, fraction = seconds.partition(b".")
+    in_day = (hours * 3600 + minutes * 60 + int(whole)) * 1_000_000 + int(fraction.ljust(6, b"0"))
+    return day * _MICROSECONDS_PER_DAY + in_day

@@ -1,0 +1,74 @@
+"""Parquet files in the sink: layout, compression and digests. The same batches produce the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from arro3.core import RecordBatch, RecordBatchReader, Schema
+from arro3.io import write_parquet
+
+from daybreak.domain.snapshot import StoredFormat
+from daybreak.ports.files import FileSink
+
+PARQUET = "parquet"
+PARQUET_VERSION = 2
+"""Part of the fingerprint. Changes when the same rows produce other bytes."""
+
+_PIECE_BYTES = 1 << 20
+_PAGE_ROWS = 20_000
+# Smaller files are written with Snappy and without dictionaries: preparing zstd for each column takes longer than
+# compressing the rows.
+_SMALL_ROWS = 500
+# Larger files are collected on disk before they are stored.
+_MEMORY_BYTES = 16 << 20
+_CREATED_BY = f"daybreak parquet {PARQUET_VERSION}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """The rows of one file. Pages also end where a batch ends. `row_group_rows` is the size of row groups."""
+
+    schema: Schema
+    batches: Iterator[RecordBatch]
+    rows: int
+    row_group_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetWriter:
+    """Writes files of one resource. Large ones are collected in `temp_folder`, None for the machine's default."""
+
+    sink: FileSink
+    resource: str
+    temp_folder: str | None
+
+    def write(self, client_id: str, format: str, content: FileRows) -> StoredFormat:
+        """Write one file. Raises FileStoreError, Unavailable."""
+        small = content.rows <= _SMALL_ROWS
+        with tempfile.SpooledTemporaryFile(_MEMORY_BYTES, dir=self.temp_folder) as file:
+            write_parquet(
+                RecordBatchReader.from_batches(content.schema, content.batches),
+                file,
+                compression="snappy" if small else "zstd(1)",
+                dictionary_enabled=not small,
+                max_row_group_size=content.row_group_rows,
+                data_page_row_count_limit=_PAGE_ROWS,
+                skip_arrow_metadata=True,
+                created_by=_CREATED_BY,
+            )
+            file.seek(0)
+            digest = hashlib.sha256()
+            length = 0
+
+            def pieces() -> Iterator[bytes]:
+                nonlocal length
+                while piece := file.read(_PIECE_BYTES):
+                    digest.update(piece)
+                    length += len(piece)
+                    yield piece
+
+            written = self.sink.write(client_id, self.resource, format, pieces())
+        return StoredFormat(written.bytes, written.sha256, length, digest.hexdigest(), written.key)

@@ -1,0 +1,134 @@
+"""Changes of a shared table: the deltas of an account in Parquet, one file for each version that changed the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from daybreak.access.audit_trail import EventOrigin
+from daybreak.catalogue.formats import delta_format
+from daybreak.catalogue.resources import Resource
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.delta import Chain, Publication, ResourceDelta
+from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
+from daybreak.domain.identity import Caller, Principal
+from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
+from daybreak.ports.state import Stores
+from daybreak.sharing import QUERIED, SharedFile, TableName, require_table
+
+_FORMAT = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Versions of which a client requests the changes, both ends included: numbers or times of publications.
+
+    Without `last`, up to the current version.
+    """
+
+    first: int | datetime
+    last: int | datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesResult:
+    """The first version of the range, and the files of the versions that changed the table, in order."""
+
+    resource: Resource
+    first_version: int
+    files: tuple[tuple[Publication, SharedFile], ...]
+
+
+async def changes(
+    services: DownloadServices, principal: Principal, name: TableName, wanted: VersionRange, caller: Caller
+) -> ChangesResult:
+    """Return links to the changes of a table, and record the request in the audit trail.
+
+    A request counts as one link for the rate limit. Raises RateLimited, Forbidden, NotFound (`not_found`,
+    `snapshot_not_ready`), InvalidRequest, also with `version_not_kept`.
+    """
+    now = services.clock()
+
+    def event(result: str, details: dict[str, object]) -> AuditEvent:
+        return EventOrigin.of(principal, now, caller).event(QUERIED, result, details)
+
+    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
+    try:
+        resource = require_table(principal, name)
+        first, last, chain = await _read(services, principal.account.client_id, wanted)
+        changed = _changed(chain, resource, first, last)
+    except (Forbidden, InvalidRequest, NotFound) as refusal:
+        await services.audit_buffer.record(event(refusal.code, {}))
+        raise
+    named = NamedFile(resource, delta_format(_FORMAT))
+    files = tuple(
+        (
+            publication,
+            SharedFile(delta.formats[_FORMAT], *sign_link(services, principal, publication.snapshot_id, named, now)),
+        )
+        for publication, delta in changed
+    )
+    details = {"table": resource.name, "from_version": first, "version": last, "files": len(files)}
+    await services.audit_buffer.record(event("ok", details))
+    return ChangesResult(resource, first, files)
+
+
+async def _read(services: DownloadServices, client_id: str, wanted: VersionRange) -> tuple[int, int, Chain]:
+    """Return the first and the last version of the range, and the account's chain. Raises InvalidRequest, NotFound."""
+
+    def read(stores: Stores) -> tuple[int | None, int | None, Chain | None]:
+        deltas = stores.deltas
+        first = deltas.version_after(wanted.first) if isinstance(wanted.first, datetime) else wanted.first
+        last = deltas.version_before(wanted.last) if isinstance(wanted.last, datetime) else wanted.last
+        return first, last, deltas.chain(client_id)
+
+    first, last, chain = await services.state.aread(read)
+    if chain is None:
+        raise await not_ready(services, client_id, services.clock())
+    current = chain.current.version
+    if first is None or first > current:
+        raise InvalidRequest(f"The changes begin after the current version, which is {current}.")
+    if last is None and wanted.last is not None:
+        raise InvalidRequest("endingTimestamp is before the first version.")
+    last = current if last is None else min(last, current)
+    if last < first:
+        raise InvalidRequest(f"The changes end at version {last}, before they begin at version {first}.")
+    return first, last, chain
+
+
+def _changed(chain: Chain, resource: Resource, first: int, last: int) -> list[tuple[Publication, ResourceDelta]]:
+    """Return the publications of the range that changed rows of a resource, oldest first.
+
+    Raises InvalidRequest (`version_not_kept`) if changes of the range are missing. The message names the oldest version
+    from which there are changes up to the last one.
+    """
+    found: list[tuple[Publication, ResourceDelta]] = []
+    oldest = last + 1
+    for entry in reversed(chain.entries):
+        publication, delta = entry.publication, entry.resources.get(resource.name)
+        if publication.version > last:
+            continue
+        if publication.version < first or not _is_complete(delta):
+            break
+        oldest = publication.version
+        if delta is not None and delta.lines:
+            found.append((publication, delta))
+    if oldest == first:
+        return found[::-1]
+    current = chain.current.version
+    if oldest > last:
+        raise InvalidRequest(
+            f"The changes of version {last} are not kept. They may be larger than half of the table. Query the table "
+            f"at this version. The current version is {current}.",
+            code="version_not_kept",
+        )
+    raise InvalidRequest(
+        f"The changes from version {first} are not kept. The oldest version with changes is {oldest}, the current one "
+        f"is {current}.",
+        code="version_not_kept",
+    )
+
+
+def _is_complete(delta: ResourceDelta | None) -> bool:
+    """Return whether the changes of a version can be read. Without changed rows, there is no file."""
+    return delta is None or _FORMAT in delta.formats or (delta.state == "changed" and not delta.lines)

@@ -1,0 +1,167 @@
+"""Changes of shared tables: which versions have them, and which error names the oldest one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from daybreak import table_changes
+from daybreak.domain.delta import LeaderDelta, ResourceDelta
+from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
+from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
+from daybreak.downloads import DownloadServices
+from daybreak.ports.state import Stores
+from daybreak.settings import Rate
+from daybreak.sharing import TableName
+from daybreak.table_changes import ChangesResult, VersionRange
+from tests.configured import DEFAULTS
+from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA, Instance, open_instance
+from tests.unit.test_sharing import MEMBERS, audited, principal_of, services_of
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with open_instance(tmp_path) as opened:
+        opened.change_account(ALPHA, api_tokens_enabled=True)
+        opened.put_grant(ROSA, ALPHA, async_rest_api=True)
+        yield opened
+
+
+@pytest.fixture
+def services(instance: Instance) -> DownloadServices:
+    return services_of(instance, DEFAULTS.access.link_rate)
+
+
+def snapshot_id(version: int) -> str:
+    return f"20000000-0000-4000-8000-{version:012}"
+
+
+def delta(*formats: str, lines: int = 3, reason: str = "") -> ResourceDelta:
+    stored = {name: StoredFormat(7, "ab" * 32, 9, "cd" * 32, f"deltas/{name}") for name in formats}
+    return ResourceDelta(9, 9, lines=lines, formats=stored, reason=reason)
+
+
+FULL = ("csv", "json", "parquet")
+LARGE = delta(reason="larger_than_full")
+UNSHARED = delta("csv", "json")
+CONSTANTS = delta("csv", "json", lines=0)
+
+
+def publish(instance: Instance, *deltas: ResourceDelta | None) -> list[datetime]:
+    """Publish version 1, and a further one an hour later for each delta of Alpha's members. Return their times."""
+    times = []
+    for version, change in enumerate([None, *deltas], start=1):
+        instance.advance(hours=1)
+        now = instance.now[0]
+        times.append(now)
+
+        def work(
+            stores: Stores, version: int = version, change: ResourceDelta | None = change, now: datetime = now
+        ) -> None:
+            key = snapshot_id(version)
+            run = stores.snapshots.begin_manual(Snapshot(key, SnapshotState.BUILDING, now, now), now, 60)
+            stores.snapshots.add_leaders(key, run.fence, [ALPHA, BRAVO])
+            stores.deltas.begin(key, run.fence, snapshot_id(version - 1) if version > 1 else None)
+            stores.deltas.add(key, run.fence, [LeaderDelta(ALPHA, "members", change)] if change else [])
+            stores.snapshots.finish(key, run.fence, SnapshotState.COMPLETE, now, report={})
+            stores.snapshots.publish(key, run.fence, now)
+
+        instance.write(work)
+    return times
+
+
+def read(
+    instance: Instance,
+    services: DownloadServices,
+    first: int | datetime,
+    last: int | datetime | None = None,
+    name: TableName = MEMBERS,
+) -> ChangesResult:
+    work = table_changes.changes(services, principal_of(instance), name, VersionRange(first, last), CALLER)
+    found = instance.run(audited(services, work))
+    assert isinstance(found, ChangesResult)
+    return found
+
+
+def versions(result: ChangesResult) -> list[int]:
+    return [publication.version for publication, _ in result.files]
+
+
+def test_versions_without_changed_rows_have_no_file(instance: Instance, services: DownloadServices) -> None:
+    publish(instance, delta(*FULL), None, CONSTANTS, delta(*FULL))
+    found = read(instance, services, 2)
+    assert (found.first_version, versions(found)) == (2, [2, 5])
+    assert versions(read(instance, services, 3, 4)) == []
+    assert versions(read(instance, services, 2, 4)) == [2]
+    assert versions(read(instance, services, 3, 99)) == [5]
+    for publication, file in read(instance, services, 2).files:
+        assert f"/{ALPHA}/{publication.snapshot_id}/members.delta.parquet?" in file.url
+
+
+def test_times_select_publications(instance: Instance, services: DownloadServices) -> None:
+    times = publish(instance, delta(*FULL), delta(*FULL), delta(*FULL))
+    assert versions(read(instance, services, times[2])) == [3, 4]
+    assert versions(read(instance, services, times[1], times[2])) == [2, 3]
+    with pytest.raises(InvalidRequest) as missing:
+        read(instance, services, times[0])
+    assert "from version 1 are not kept. The oldest version with changes is 2" in missing.value.message
+
+
+@pytest.mark.parametrize("gap", [LARGE, UNSHARED])
+def test_gap_is_an_error_that_names_the_versions_after_it(
+    instance: Instance, services: DownloadServices, gap: ResourceDelta
+) -> None:
+    publish(instance, delta(*FULL), gap, delta(*FULL), None)
+    assert versions(read(instance, services, 2, 2)) == [2]
+    assert versions(read(instance, services, 4)) == [4]
+    for first in (0, 1, 2, 3):
+        with pytest.raises(InvalidRequest) as missing:
+            read(instance, services, first)
+        assert missing.value.code == "version_not_kept"
+        message = f"The changes from version {first} are not kept. "
+        assert missing.value.message == message + "The oldest version with changes is 4, the current one is 5."
+    with pytest.raises(InvalidRequest) as last:
+        read(instance, services, 2, 3)
+    assert "The changes of version 3 are not kept." in last.value.message
+
+
+def test_new_chain_has_no_changes(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    with pytest.raises(InvalidRequest) as missing:
+        read(instance, services, 1)
+    assert "The changes of version 1 are not kept." in missing.value.message
+    with pytest.raises(InvalidRequest) as after:
+        read(instance, services, 2)
+    assert after.value.message == "The changes begin after the current version, which is 1."
+
+
+def test_accounts_without_files_and_foreign_ones_are_refused(instance: Instance, services: DownloadServices) -> None:
+    with pytest.raises(NotFound) as not_ready:
+        read(instance, services, 1)
+    assert not_ready.value.code == "snapshot_not_ready"
+    publish(instance, delta(*FULL))
+    with pytest.raises(NotFound):
+        read(instance, services, 2, name=TableName(BRAVO, "daybreak", "members"))
+    results = [(event.result, event.client_id) for event in instance.audit("table.queried")]
+    assert results == [("snapshot_not_ready", ALPHA), ("not_found", ALPHA)]
+
+
+def test_requests_count_as_links(instance: Instance) -> None:
+    publish(instance, delta(*FULL))
+    services = services_of(instance, Rate(2, DEFAULTS.access.link_rate.window))
+    principal = principal_of(instance)
+
+    async def scenario() -> None:
+        for _ in range(3):
+            await table_changes.changes(services, principal, MEMBERS, VersionRange(2), CALLER)
+
+    with pytest.raises(RateLimited):
+        instance.run(audited(services, scenario()))
+    events = instance.audit("table.queried")
+    assert sorted(event.result for event in events) == ["ok", "ok", "rate_limited"]
+    assert next(dict(event.details) for event in events if event.result == "ok") == {
+        "table": "members", "from_version": 2, "version": 2, "files": 1,
+    }  # fmt: skip
