@@ -164,13 +164,17 @@ def _names() -> list[Row]:
 
 
 def _dashboard() -> list[Row]:
+    from daybreak.insight.campaigns import MAXIMUM_LINKS
+    from daybreak.insight.published_tables import MEMORY_BYTES
     from daybreak.web.dashboard.activity.export import BATCH_EVENTS, MAXIMUM_BATCHES
     from daybreak.web.dashboard.files.readers import PREVIEW_ROWS
-    from daybreak.web.dashboard.insight.queries import MAXIMUM_MEMBERS
+    from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS
 
     return [
         ("Rows of a preview", str(PREVIEW_ROWS), FIXED),
-        ("Members that Insight counts", f"{MAXIMUM_MEMBERS:,}", FIXED),
+        ("Campaigns in a file of Insight, largest first", f"{MAXIMUM_CAMPAIGNS:,}", FIXED),
+        ("Links, home states and communities in a file of Insight; the rest is one row", f"{MAXIMUM_LINKS:,}", FIXED),
+        ("Memory of a computation for Insight, besides one line of a file", f"{MEMORY_BYTES // 10**6} MB", FIXED),
         ("Events in a downloaded audit trail", f"{BATCH_EVENTS * MAXIMUM_BATCHES:,}", FIXED),
     ]
 

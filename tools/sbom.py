@@ -45,8 +45,6 @@ class BundledFile:
 
 BUNDLED = (
     BundledFile("web/dashboard/static/vendor/htmx-4.0.1.min.js", "htmx.org", "4.0.1", "0BSD"),
-    BundledFile("web/dashboard/static/vendor/uplot-1.6.32.iife.min.js", "uplot", "1.6.32", "MIT"),
-    BundledFile("web/dashboard/static/vendor/uplot-1.6.32.min.css", "uplot", "1.6.32", "MIT"),
     BundledFile("credentials/common_passwords/django.txt.gz", "django", "", "BSD-3-Clause", "pypi"),
     BundledFile("credentials/common_passwords/zxcvbn.txt", "zxcvbn", "", "MIT"),
 )

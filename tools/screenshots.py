@@ -155,7 +155,7 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     open_page("activity")
     capture(page, "activity")
     open_page("insight")
-    page.locator(".chart canvas").first.wait_for()
+    page.locator(".chart path").first.wait_for()
     capture(page, "insight")
     open_page("files")
     capture(page, "files")

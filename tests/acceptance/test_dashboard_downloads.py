@@ -1,4 +1,4 @@
-"""Files that the dashboard generates: the spreadsheet-safe copy and the activity."""
+"""Files that the dashboard generates: the spreadsheet-safe copy, tables of Insight, and the activity."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.acceptance.test_dashboard_posts import Browser
 from tests.parts.waiting import wait_until
 
 SAFE = f"/dashboard/{NORTH}/files/members/spreadsheet-safe.csv"
+BLOCK = f"/dashboard/{NORTH}/insight/messages.csv"
 
 
 @pytest.fixture
@@ -38,17 +39,18 @@ def test_head_has_the_headers_of_get_without_length(maya: Browser, path: str) ->
     assert "Content-Length" not in head.headers
 
 
-def test_get_is_audited_and_head_is_not(service: Service, maya: Browser) -> None:
+@pytest.mark.parametrize("path", [SAFE, BLOCK])
+def test_get_is_audited_and_head_is_not(service: Service, maya: Browser, path: str) -> None:
     token = service.token(MAYA, NORTH)
 
     def fetches() -> set[str]:
         found = service.get(f"/download/v1/audit/{NORTH}?action=file.fetched", token=token)
         return {json.loads(line)["request_id"] for line in found.text.splitlines()}
 
-    checked = maya.head(SAFE).headers["X-Request-Id"]
+    checked = maya.head(path).headers["X-Request-Id"]
     # Both requests use one connection, so one worker records them in order.
-    sent = maya.get(SAFE).headers["X-Request-Id"]
-    wait_until(lambda: sent in fetches(), what="the audit event of the copy")
+    sent = maya.get(path).headers["X-Request-Id"]
+    wait_until(lambda: sent in fetches(), what="the audit event of the file")
     assert checked not in fetches()
 
 
@@ -68,6 +70,8 @@ def test_rows_are_hidden_without_data_export(service: Service, maya: Browser) ->
             page = f"/dashboard/{NORTH}/files/members/{path}"
             assert maya.get(page).status_code in {200, 302, 303}, path
             assert other.get(page).status_code == 403, path
+        assert maya.get(BLOCK).status_code == 200
+        assert other.get(BLOCK).status_code == 403
         for page in ("files", "insight"):
             found = other.get(f"/dashboard/{NORTH}/{page}")
             assert "Ask your operator for Data Export" in found.text, page

@@ -337,7 +337,7 @@ def test_unusual_dashboard_queries_cause_no_server_error(service: Service) -> No
             "activity?until=9999-12-31", "activity.csv?until=9999-12-31", "activity?since=0001-01-01&until=0001-01-01",
             "activity?since=soon", "activity?action=x", "activity?actor=%ff&before=" + "9" * 40,
             "activity?before=%D9%A3",
-            "files?snapshot=x&section=x&q=%ff", "files/campaigns/csv?snapshot=%ff", "insight?days=" + "9" * 40,
+            "files?snapshot=x&section=x&q=%ff", "files/campaigns/csv?snapshot=%ff", "insight?range=" + "9" * 40,
         ):  # fmt: skip
             path = f"{service.address}/dashboard/{NORTH}/{query}"
             found = browser.get(path, allow_redirects=False, timeout=PATIENCE_SECONDS)

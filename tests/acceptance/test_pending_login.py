@@ -38,7 +38,10 @@ def browser_with_pending_login(
 
 def paths_of(service: Service) -> list[str]:
     """Return the pages of accounts and of operators."""
-    account = ("files", "insight", "activity", "activity.jsonl", "settings/tokens", "settings/security", "accounts")
+    account = (
+        "files", "insight", "insight/messages.csv", "activity", "activity.jsonl", "accounts", "settings/tokens",
+        "settings/security",
+    )  # fmt: skip
     operator = ("", "runs", "freshness", "people", "nodes")
     return [
         "/dashboard/",

@@ -17,7 +17,7 @@ from tests.acceptance.dashboard.sample import directory, snapshots
 
 MAXIMUM_BYTES = 100_000
 ACCOUNT_PAGES = (
-    "files", "files/members/preview", "insight", "activity", "accounts?q=a", "settings/tokens",
+    "files", "files/members/preview", "insight", "insight?range=12m", "activity", "accounts?q=a", "settings/tokens",
     "settings/tokens/new", "settings/security", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = ("runs", "freshness", "people", "seats", "nodes")
@@ -160,7 +160,7 @@ def test_first_load_is_under_100_kb(sign_in_as: Callable[..., Page], service: Se
         loaded.append(response)
 
     page.on("response", record)
-    for path in ("files", "insight?days=365"):
+    for path in ("files", "insight?range=12m"):
         loaded.clear()
         page.goto(service.account(directory.NORTHLIGHT, path), wait_until="networkidle")
         assert any("htmx" in response.url for response in loaded)

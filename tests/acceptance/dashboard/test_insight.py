@@ -1,60 +1,130 @@
-"""Insight: charts, tables and figures."""
+"""Insight: ranges, comparison, charts and CSV files."""
 
+import csv
+import io
 import re
 from collections.abc import Callable
-from datetime import date
 
+import pytest
 from playwright.sync_api import Page, expect
 
+from tests.acceptance.dashboard.axe import PHONE
 from tests.acceptance.dashboard.conftest import Service
 from tests.acceptance.dashboard.sample import directory
 
 
-def test_chart_legend_follows_the_pointer(sign_in_as: Callable[..., Page], service: Service) -> None:
+@pytest.fixture
+def insight(sign_in_as: Callable[..., Page], service: Service) -> Page:
+    """The Insight page of the largest account."""
     page = sign_in_as()
     page.goto(service.account(directory.NORTHLIGHT, "insight"))
-    summary = page.get_by_text("Show table").first
-    # Open the table with the keyboard.
-    summary.focus()
+    return page
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _figure(page: Page, label: str) -> str:
+    return page.locator(".number-card", has=page.get_by_text(label, exact=True)).locator("b").inner_text()
+
+
+def _download(page: Page, title: str) -> list[dict[str, str]]:
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name=f"Download {title} as CSV").click()
+    return list(csv.DictReader(io.StringIO(downloading.value.path().read_text("utf-8-sig"))))
+
+
+def test_legend_follows_pointer_and_arrow_keys(insight: Page) -> None:
+    page = insight
+    page.get_by_text("Show table").first.focus()
     page.keyboard.press("Enter")
-    rows = page.locator("#messages-table tbody tr")
-    days = sorted(rows.evaluate_all("rows => rows.map(row => [...row.cells].map(cell => cell.dataset.value))"))
+    rows = page.locator("#messages-table tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    chart = page.get_by_role("img", name="Chart of Messages by channel")
+    shown = chart.locator(".legend-bucket, [data-cell]")
+    totals = shown.all_inner_texts()
 
     def legend_of(row: list[str]) -> list[str]:
-        day = date.fromisoformat(row[0])
-        return [f"{day:%a}, {day.day} {day:%b %Y}", *(f"{int(count):,}" for count in row[1:])]
+        # The legend has no total of the channels.
+        return [*row[:4], row[5]]
 
-    values = page.locator(".chart").first.locator(".u-legend .u-value")
-    expect(values).to_have_text(legend_of(days[-1]))
-    plot = page.locator(".chart").first.locator(".u-over")
-    plot.scroll_into_view_if_needed()
-    plot.hover(position={"x": 2, "y": 40})
-    expect(values).to_have_text(legend_of(days[0]))
-    summary.hover()
-    expect(values).to_have_text(legend_of(days[-1]))
+    box = chart.locator(".chart-values").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 2, box["y"] + 40)
+    expect(shown).to_have_text(legend_of(rows[-1]))
+    page.mouse.move(box["x"] + box["width"] - 2, box["y"] + 40)
+    expect(shown).to_have_text(legend_of(rows[0]))
+    page.mouse.move(0, 0)
+    expect(shown).to_have_text(totals)
+    chart.focus()
+    for key, row in (("ArrowLeft", rows[0]), ("ArrowLeft", rows[1]), ("Home", rows[-1]), ("ArrowRight", rows[-2])):
+        page.keyboard.press(key)
+        expect(shown).to_have_text(legend_of(row))
+    expect(page.locator("#status")).to_contain_text(rows[-2][0])
+    page.keyboard.press("Escape")
+    expect(shown).to_have_text(totals)
 
 
-def test_figures_match_the_tables(sign_in_as: Callable[..., Page], service: Service) -> None:
-    page = sign_in_as()
-    page.goto(service.account(directory.NORTHLIGHT, "insight"))
-    expect(page.locator(".chart canvas")).to_have_count(3)
-    page.get_by_text("Show table").first.click()
-    table = page.locator("#messages-table")
-    expect(table.locator("tbody tr")).to_have_count(30)
-    figure = page.locator(".number-card", has_text="Messages").locator("b").inner_text()
-    sums = table.locator("tbody td").evaluate_all(
-        "cells => cells.reduce((sum, cell) => sum + Number(cell.dataset.value), 0)"
-    )
-    assert int(figure.replace(",", "")) == sums
+def test_figures_tables_and_files_agree(insight: Page) -> None:
+    page = insight
+    for name, title in (("messages", "Messages"), ("segments", "Segments")):
+        table = page.locator(f"#{name}-table")
+        expect(table.locator("tbody tr")).to_have_count(30)
+        total = table.locator("tfoot td").nth(3).text_content() or ""
+        rows = _download(page, f"{title} by channel")
+        assert _number(_figure(page, title)) == _number(total) == sum(int(row["Total"]) for row in rows)
+        shown = [_number(cell) for cell in table.locator("tbody td:nth-child(5)").all_text_contents()]
+        assert shown == [int(row["Total"]) for row in reversed(rows)]
+    growth = _download(page, "Member growth")
+    assert _number(_figure(page, "New Members")) == sum(int(row["Joined"]) for row in growth)
+    live = _number(_figure(page, "Live Members"))
+    subscriptions = _download(page, "Members by subscription")
+    assert {row["Subscription"]: int(row["Members"]) for row in subscriptions}["Live"] == live
+    assert sum(int(row["Members"]) for row in subscriptions) == 400
+    homes = _download(page, "Members by home state")
+    deleted = {row["Subscription"]: int(row["Members"]) for row in subscriptions}["Deleted"]
+    assert sum(int(row["Members"]) for row in homes) == 400 - deleted
+    page.get_by_role("link", name="All", exact=True).click()
+    growth = _download(page, "Member growth")
+    assert int(growth[-1]["Live at end"]) == live
+
+
+def test_range_and_comparison_are_in_the_url(insight: Page) -> None:
+    page = insight
+    expect(page.get_by_text(re.compile(r"^Compared with"))).to_be_visible()
+    page.get_by_role("link", name="7 days").click()
+    expect(page).to_have_url(re.compile(r"insight\?range=7d$"))
+    expect(page.locator("#messages-table tbody tr")).to_have_count(7)
+    expect(page.locator("#messages-table thead")).to_contain_text("Previous period")
+    page.get_by_role("link", name="Hide comparison").click()
+    expect(page).to_have_url(re.compile(r"insight\?range=7d&compare=none$"))
+    expect(page.locator("#messages-table thead")).not_to_contain_text("Previous period")
+    expect(page.locator(".change")).to_have_count(0)
     page.get_by_role("link", name="90 days").click()
     expect(page.locator("#messages-table tbody tr")).to_have_count(90)
-    homes = (
-        page.get_by_role("region", name="Members by state", exact=True)
-        .locator("tbody td.number:nth-child(3)")
-        .all_inner_texts()
-    )
-    deleted = page.get_by_role("row", name=re.compile("deleted")).locator("td.number").first.inner_text()
-    assert sum(int(cell.replace(",", "")) for cell in homes) == 400 - int(deleted)
-    expect(page.get_by_role("region", name="Communities by size", exact=True)).to_contain_text(
-        "<img src=x onerror=alert(1)>"
-    )
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.locator("#messages-table thead")).to_contain_text("Previous period")
+    page.get_by_role("link", name="12 months").click()
+    expect(page.get_by_text(re.compile("are not compared: their data begins on"))).to_be_visible()
+    expect(page.locator("#messages-table tbody tr").nth(1)).to_contain_text("\N{EN DASH}")
+    page.go_back()
+    expect(page.locator("#messages-table tbody tr")).to_have_count(90)
+
+
+def test_hostile_names_are_text(insight: Page) -> None:
+    expect(insight.get_by_role("region", name="Table of Communities")).to_contain_text("<img src=x onerror=alert(1)>")
+
+
+def test_charts_need_no_script(sign_in_as: Callable[..., Page], service: Service) -> None:
+    page = sign_in_as(java_script_enabled=False, viewport=PHONE)
+    page.goto(service.account(directory.NORTHLIGHT, "insight?range=12m"))
+    bars = page.get_by_role("img", name="Chart of Messages by channel").locator("path.bars")
+    expect(bars).to_have_count(3)
+    box = bars.first.bounding_box()
+    assert box is not None
+    assert box["width"] > 200
+    assert box["height"] > 50
+    expect(page.locator("#messages-table")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -25,8 +25,6 @@ _FILES = {
     "passkeys.js": ("passkeys.js", "text/javascript; charset=utf-8"),
     "favicon.svg": ("favicon.svg", "image/svg+xml"),
     "htmx.js": ("vendor/htmx-4.0.1.min.js", "text/javascript; charset=utf-8"),
-    "uplot.js": ("vendor/uplot-1.6.32.iife.min.js", "text/javascript; charset=utf-8"),
-    "uplot.css": ("vendor/uplot-1.6.32.min.css", "text/css; charset=utf-8"),
 }
 
 _STATE_COLORS = {

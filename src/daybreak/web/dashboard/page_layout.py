@@ -43,7 +43,6 @@ def render_page(
         "operator_url": lambda path: dashboard.root + operator_path(page, path),
         "current": lambda name: Markup(' aria-current="page"') if name == section else Markup(""),
         "csrf_field": lambda: csrf_field(dashboard, page.session.sid),
-        "uses_charts": False,
         "uses_webhooks": dashboard.services.settings.events.webhooks,
         "fresh": None,
         "status": None,

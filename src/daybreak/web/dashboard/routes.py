@@ -198,10 +198,12 @@ def _event_routes(dashboard: DashboardContext) -> list[Route]:
 
 def _account_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(account_page, dashboard)
+    figures = FigureCache()
     return [
         Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
         Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
-        Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, FigureCache()))),
+        Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, figures))),
+        Route(f"{_ACCOUNT}/insight/{{block}}.csv", page(partial(insight.download_block, figures))),
         Route(f"{_ACCOUNT}/activity", page(activity.show_activity)),
         Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),
         Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),

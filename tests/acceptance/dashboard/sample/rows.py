@@ -83,8 +83,8 @@ class _RowBuilder:
                     sizes[community] += 1
                     self._rows["member_communities"].append([*community, self._leader_id, member_id, self._due])
         self._rows["communities"] = sorted([*community, self._leader_id, sizes[community]] for community in communities)
-        for days_ago in range(90):
-            self._add_usage(self._due.date() - timedelta(days=days_ago), members * (1.3 - days_ago / 180))
+        for days_ago in range(400):
+            self._add_usage(self._due.date() - timedelta(days=days_ago), members * max(0.3, 1.3 - days_ago / 180))
         self._rows["outbound_message_type_usage"].sort(key=lambda row: (row[2], row[3], row[4]))
         for number in range(max(2, min(64, members // 20))):
             self._add_campaign(number, members)
@@ -104,6 +104,9 @@ class _RowBuilder:
             person = [None] * len(person)
         self._rows["members"].append([member_id, leader_id, person[0], state, *person[1:], changed_at])
         self._rows["member_state_changes"].append([member_id, leader_id, "live", changed_at])
+        if state != "live":
+            left_at = changed_at + (due - changed_at) * rng.random()
+            self._rows["member_state_changes"].append([member_id, leader_id, state, left_at])
         seat = None if state == "deleted" else rng.choice(("stalls", "circle", "box"))
         self._rows["custom_member_data"].append([member_id, leader_id, "favourite_seat", seat])
         if number % 3 == 0:
@@ -145,7 +148,8 @@ class _RowBuilder:
 
     def _add_campaign(self, number: int, members: int) -> None:
         rng, leader_id, campaign_id = self._random, self._leader_id, self._uuid()
-        sent_at = self._due - timedelta(days=rng.randrange(0, 88), hours=rng.randrange(24))
+        days_ago = rng.randrange(2, 88) if number % 4 else rng.randrange(2, 380)
+        sent_at = self._due - timedelta(days=days_ago, hours=rng.randrange(24))
         recipients = rng.randrange(members // 3 + 1, members + 2)
         name = rng.choice(_CAMPAIGNS) if number else HOSTILE
         replied, stopped = int(recipients * rng.uniform(0.04, 0.22)), int(recipients * rng.uniform(0.001, 0.012))

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from daybreak.web.dashboard.insight.figures import CampaignFigures, CommunityFigures, MemberFigures, Usage
+from daybreak.insight.figures import (
+    Campaign,
+    CampaignFigures,
+    CommunityFigures,
+    GrowthFigures,
+    LinkFigures,
+    MemberFigures,
+    UsageFigures,
+)
 
 T = TypeVar("T")
 
-_MAXIMUM_ENTRIES = 16
+_MAXIMUM_ENTRIES = 32
 
 
-class DigestCache(Generic[T]):
-    """Up to 16 values by the SHA-256 of the content they were computed from. The oldest is dropped first."""
+class ValueCache(Generic[T]):
+    """Up to 32 values by the content and the period that they were computed from. The oldest is dropped first.
+
+    Requests for the same value wait for one computation, which continues when a request is canceled.
+    """
 
     def __init__(self) -> None:
-        self._values: dict[str, T] = {}
+        self._tasks: dict[Hashable, asyncio.Future[T]] = {}
 
-    async def get(self, digest: str, compute: Callable[[], Awaitable[T]]) -> T:
-        """Return the cached value, or compute and cache it."""
-        if digest not in self._values:
-            value = await compute()
-            if len(self._values) >= _MAXIMUM_ENTRIES:
-                del self._values[next(iter(self._values))]
-            self._values[digest] = value
-        return self._values[digest]
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
+        """Return the cached value, or compute and cache it. A failed computation is not cached."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = asyncio.ensure_future(compute())
+            if len(self._tasks) >= _MAXIMUM_ENTRIES:
+                del self._tasks[next(iter(self._tasks))]
+            self._tasks[key] = task
+        try:
+            return await asyncio.shield(task)
+        finally:
+            if task.done() and (task.cancelled() or task.exception() is not None) and self._tasks.get(key) is task:
+                del self._tasks[key]
 
 
 @dataclass(frozen=True, slots=True)
 class FigureCache:
     """One cache per kind of figure."""
 
-    usage: DigestCache[Usage] = field(default_factory=DigestCache)
-    campaigns: DigestCache[list[CampaignFigures]] = field(default_factory=DigestCache)
-    members: DigestCache[MemberFigures] = field(default_factory=DigestCache)
-    communities: DigestCache[list[CommunityFigures]] = field(default_factory=DigestCache)
+    usage: ValueCache[UsageFigures] = field(default_factory=ValueCache)
+    members: ValueCache[MemberFigures] = field(default_factory=ValueCache)
+    growth: ValueCache[GrowthFigures] = field(default_factory=ValueCache)
+    communities: ValueCache[CommunityFigures] = field(default_factory=ValueCache)
+    campaigns: ValueCache[CampaignFigures] = field(default_factory=ValueCache)
+    largest_campaigns: ValueCache[tuple[Campaign, ...]] = field(default_factory=ValueCache)
+    links: ValueCache[LinkFigures] = field(default_factory=ValueCache)

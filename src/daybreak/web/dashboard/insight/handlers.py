@@ -1,46 +1,86 @@
-"""Handler of the Insight page."""
+"""Handlers of the Insight page and of its CSV files."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
 
 from starlette.responses import Response
 
 from daybreak.access.authorization import require
-from daybreak.domain.errors import Forbidden
+from daybreak.domain.errors import Forbidden, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
+from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
+from daybreak.web.dashboard.insight.blocks import block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
-from daybreak.web.dashboard.insight.queries import load_figures, load_published_entries
-from daybreak.web.dashboard.insight.view import DEFAULT_PERIOD, PERIODS, Period, insight_context
+from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
+from daybreak.web.dashboard.insight.selection import Selection, select
+from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Insight:
+    """The figures of a request, the snapshot that they are from, and its instant."""
+
+    view: InsightView
+    selection: Selection
+    snapshot_id: str
+    as_of: datetime
+
+
 async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
-    """Show the figures of the published snapshot for the period that the query names."""
+    """Show the figures of the published snapshot for the range that the query names."""
     try:
         require(page.principal, "see_files", page.client_id)
     except Forbidden as error:
         return await _empty_page(page, error_state(error))
-    snapshot, entries = await load_published_entries(page)
-    if snapshot is None or not entries:
+    found = await _load(cache, page, complete=False)
+    if found is None:
         return await _empty_page(page, _NOT_PUBLISHED)
-    figures = await load_figures(cache, page, entries)
-    requested = page.request.query_params.get("days", DEFAULT_PERIOD)
-    days = requested if requested in PERIODS else DEFAULT_PERIOD
     context: dict[str, object] = {
-        **insight_context(figures, Period.ending(snapshot.as_of.date(), days)),
+        **selection_context(page, found.selection, "insight"),
+        "view": found.view,
         "status": await load_status(page),
         "empty_state": None,
-        "as_of": snapshot.as_of,
-        "periods": [
-            {"label": label, "url": page.url(f"insight?days={value}"), "selected": value == days}
-            for value, label in PERIODS.items()
-        ],
-        "uses_charts": True,
+        "as_of": found.as_of,
     }
     return render_page(page, "insight/page.html", "insight", context)
+
+
+async def download_block(cache: FigureCache, page: PageRequest) -> Response:
+    """Download the table of one block as CSV, with all of its rows, and record it in the audit trail."""
+    require(page.principal, "see_files", page.client_id)
+    name = page.request.path_params["block"]
+    if name not in BLOCK_NAMES:
+        raise NotFound("No such table.", code="unknown_file")
+    found = await _load(cache, page, complete=True)
+    if found is None:
+        raise no_files()
+    file_name = f"insight-{name}-{found.selection.period.last:%Y-%m-%d}.csv"
+    if page.request.method == "GET":
+        details = {"file": file_name, "snapshot_id": found.snapshot_id, "range": found.selection.range_name}
+        await page.record("file.fetched", details)
+    headers = {"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"}
+    content = block_csv(found.view.blocks[name])
+    return Response(content, headers=headers, media_type="text/csv; charset=utf-8; header=present")
+
+
+async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _Insight | None:
+    """Return the figures, None without published files."""
+    snapshot, entries = await load_published_entries(page)
+    if snapshot is None or not entries:
+        return None
+    account = await load_account_figures(cache, page, entries)
+    first_days = account.first_days(snapshot.as_of.date())
+    selection = select(page.request.query_params, snapshot.as_of, first_days)
+    period = await load_period_figures(cache, page, entries, selection.period)
+    view = insight_view(account, period, selection, lambda _: "", complete=complete)
+    return _Insight(view, selection, snapshot.snapshot_id, snapshot.as_of)
 
 
 async def _empty_page(page: PageRequest, empty_state: EmptyState) -> Response:

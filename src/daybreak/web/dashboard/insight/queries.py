@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from datetime import date
+from typing import Generic, TypeVar
 
-from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.ports.files import FileStore
+from daybreak.insight import campaigns as campaign_queries
+from daybreak.insight.figures import (
+    Campaign,
+    CampaignFigures,
+    CommunityFigures,
+    GrowthFigures,
+    LinkFigures,
+    MemberFigures,
+    UsageFigures,
+)
+from daybreak.insight.members import community_figures, growth_figures, member_figures
+from daybreak.insight.messages import usage_figures
+from daybreak.insight.periods import Period
+from daybreak.insight.published_tables import PublishedTables
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.web.dashboard.files.queries import files_unavailable
-from daybreak.web.dashboard.files.readers import cell_text, csv_rows, json_records
-from daybreak.web.dashboard.insight.cache import DigestCache, FigureCache
-from daybreak.web.dashboard.insight.figures import (
-    CampaignFigures,
-    CommunityFigures,
-    MemberFigures,
-    Usage,
-    campaign_figures,
-    community_figures,
-    member_figures,
-    usage_figures,
-)
+from daybreak.web.dashboard.insight.cache import FigureCache, ValueCache
+from daybreak.web.dashboard.insight.selection import FirstDays
 from daybreak.web.dashboard.page_request import PageRequest
 
 T = TypeVar("T")
-Compute = Callable[[Sequence[str], Iterable[Sequence[str]]], T]
 
-_MAXIMUM_BYTES = 256 << 20
-MAXIMUM_MEMBERS = 300_000
+MAXIMUM_CAMPAIGNS = 1000
+_CAMPAIGN_FILES = ("campaigns", "campaign_links")
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """Figures of one account."""
+    """Figures of one account for every day."""
 
-    usage: Usage
-    campaigns: list[CampaignFigures]
+    usage: UsageFigures
     members: MemberFigures
-    communities: list[CommunityFigures]
+    growth: GrowthFigures
+    communities: CommunityFigures
+    campaigns: CampaignFigures
+
+    def first_days(self, default: date) -> FirstDays:
+        """Return the first days with data."""
+        messages = {day for day, _, _ in self.usage.counts}.union(self.campaigns.by_day)
+        return FirstDays(min(messages, default=default), min(self.growth.by_day, default=default))
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodFigures:
+    """The largest campaigns and links of a period."""
+
+    campaigns: tuple[Campaign, ...]
+    links: LinkFigures
 
 
 async def load_published_entries(page: PageRequest) -> tuple[Snapshot | None, dict[str, ManifestEntry]]:
@@ -59,31 +73,77 @@ async def load_published_entries(page: PageRequest) -> tuple[Snapshot | None, di
     return await page.dashboard.services.state.aread(read)
 
 
-async def load_figures(cache: FigureCache, page: PageRequest, entries: dict[str, ManifestEntry]) -> AccountFigures:
+async def load_account_figures(
+    cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry]
+) -> AccountFigures:
     """Compute the figures that the cache does not have. Raises Unavailable if a file cannot be read."""
+    files = _Files(page, entries)
 
-    async def load(figures: DigestCache[T], resource: str, compute: Compute[T]) -> T:
-        entry, files = entries[resource], page.dashboard.services.files
-        stored = entry.formats.get("csv") or next(iter(entry.formats.values()))
-        task = partial(_read_figures, files, entry, compute)
-        return await figures.get(stored.content_sha256, lambda: page.dashboard.run_file_task(task))
+    def campaign_figures(tables: PublishedTables) -> CampaignFigures:
+        return campaign_queries.campaign_figures(tables, *(entries[name] for name in _CAMPAIGN_FILES))
 
-    count_members = partial(member_figures, total_rows=entries["members"].rows, maximum_rows=MAXIMUM_MEMBERS)
-    try:
-        return AccountFigures(
-            usage=await load(cache.usage, "outbound_message_type_usage", usage_figures),
-            campaigns=await load(cache.campaigns, "campaigns", campaign_figures),
-            members=await load(cache.members, "members", count_members),
-            communities=await load(cache.communities, "communities", community_figures),
-        )
-    except (FileStoreError, csv.Error, ValueError):
-        raise files_unavailable() from None
+    def of_file(
+        values: ValueCache[T], resource: str, compute: Callable[[PublishedTables, ManifestEntry], T]
+    ) -> _Wanted[T]:
+        return _Wanted(values, (resource,), lambda tables: compute(tables, entries[resource]))
+
+    return AccountFigures(
+        usage=await files.load(of_file(cache.usage, "outbound_message_type_usage", usage_figures)),
+        members=await files.load(of_file(cache.members, "members", member_figures)),
+        growth=await files.load(of_file(cache.growth, "member_state_changes", growth_figures)),
+        communities=await files.load(of_file(cache.communities, "communities", community_figures)),
+        campaigns=await files.load(_Wanted(cache.campaigns, _CAMPAIGN_FILES, campaign_figures)),
+    )
 
 
-def _read_figures(store: FileStore, entry: ManifestEntry, compute: Compute[T]) -> T:
-    columns = resource_named(entry.resource).column_names
-    if "csv" in entry.formats:
-        rows: Iterable[Sequence[str]] = csv_rows(store, entry.formats["csv"].key, maximum_bytes=_MAXIMUM_BYTES)
-        return compute(columns, (row for row in rows if len(row) == len(columns)))
-    records = json_records(store, entry.formats["json"].key, maximum_bytes=_MAXIMUM_BYTES)
-    return compute(columns, ([cell_text(record.get(name)) or "" for name in columns] for record in records))
+async def load_period_figures(
+    cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry], period: Period
+) -> PeriodFigures:
+    """Compute the figures of a period that the cache does not have. Raises Unavailable if a file cannot be read."""
+    files = _Files(page, entries)
+
+    def largest(tables: PublishedTables) -> tuple[Campaign, ...]:
+        return campaign_queries.largest_campaigns(tables, period, limit=MAXIMUM_CAMPAIGNS)
+
+    def links(tables: PublishedTables) -> LinkFigures:
+        return campaign_queries.link_figures(tables, period)
+
+    return PeriodFigures(
+        campaigns=await files.load(_Wanted(cache.largest_campaigns, _CAMPAIGN_FILES, largest), period),
+        links=await files.load(_Wanted(cache.links, _CAMPAIGN_FILES, links), period),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted(Generic[T]):
+    """Figures, the resources that they are computed from, and their cache."""
+
+    values: ValueCache[T]
+    resources: tuple[str, ...]
+    compute: Callable[[PublishedTables], T]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    page: PageRequest
+    entries: Mapping[str, ManifestEntry]
+
+    async def load(self, wanted: _Wanted[T], *parameters: Hashable) -> T:
+        """Return figures from the cache, or compute them in a thread. Raises Unavailable."""
+        found = [self.entries[name] for name in wanted.resources]
+        store, dashboard = self.page.dashboard.services.files, self.page.dashboard
+
+        def task() -> T:
+            with PublishedTables.open(store, found) as tables:
+                return wanted.compute(tables)
+
+        try:
+            key = (*(_content(entry) for entry in found), *parameters)
+            return await wanted.values.get(key, lambda: dashboard.run_file_task(task))
+        except FileStoreError:
+            raise files_unavailable() from None
+
+
+def _content(entry: ManifestEntry) -> str:
+    """Return the digest of a file's content. The row count of a file is part of its content."""
+    return next(iter(entry.formats.values())).content_sha256

@@ -1,166 +1,108 @@
-"""Template variables of the Insight page: figures, charts and tables of one period."""
+"""Template variables of the Insight page: the selection, key figures and blocks."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 
-from daybreak.web.dashboard.formatting import format_number, format_percentage
-from daybreak.web.dashboard.insight.figures import (
-    CampaignFigures,
-    CommunityFigures,
-    CountsByDay,
-    MemberFigures,
-    channels_by_volume,
+from daybreak.insight.periods import RANGES
+from daybreak.web.dashboard.formatting import format_date
+from daybreak.web.dashboard.insight.blocks import Block
+from daybreak.web.dashboard.insight.campaign_blocks import (
+    campaign_total,
+    campaigns_block,
+    links_block,
+    rates_block,
 )
-from daybreak.web.dashboard.insight.queries import AccountFigures
+from daybreak.web.dashboard.insight.charts import Chart, draw_chart
+from daybreak.web.dashboard.insight.member_blocks import (
+    communities_block,
+    growth_block,
+    homes_block,
+    subscriptions_block,
+)
+from daybreak.web.dashboard.insight.message_blocks import message_blocks
+from daybreak.web.dashboard.insight.queries import MAXIMUM_CAMPAIGNS, AccountFigures, PeriodFigures
+from daybreak.web.dashboard.insight.selection import Selection
+from daybreak.web.dashboard.insight.summary import Figure, summary_block, summary_figures
+from daybreak.web.dashboard.page_request import PageRequest
 
-DEFAULT_PERIOD = "30"
-PERIODS = {"30": "30 days", "90": "90 days", "365": "1 year"}
-"""Label of each period by its number of days."""
-
-_CHART_CHANNELS = 4
-_TABLE_ROWS = 12
-_CAMPAIGN_ROWS = 10
+BLOCK_NAMES = (
+    "summary", "messages", "segments", "message-types", "growth", "rates", "campaigns", "links", "subscriptions",
+    "homes", "communities",
+)  # fmt: skip
+_PAGE_ROWS = 10
+_FILE_ROWS = MAXIMUM_CAMPAIGNS
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
-    """UTC days from `first` to `last`, both included."""
+class InsightView:
+    """Everything that the Insight page shows of one selection. Blocks are by name."""
 
-    first: date
-    last: date
+    figures: list[Figure]
+    blocks: Mapping[str, Block]
 
-    @classmethod
-    def ending(cls, last: date, days: str) -> Period:
-        """Return the period of `days` days that ends on `last`."""
-        return cls(last - timedelta(days=int(days) - 1), last)
-
-    @property
-    def days(self) -> list[date]:
-        """Every day, newest first."""
-        return [self.last - timedelta(days=back) for back in range((self.last - self.first).days + 1)]
-
-    def __contains__(self, day: date) -> bool:
-        return self.first <= day <= self.last
+    def chart(self, name: str) -> Chart | None:
+        """Return the chart of a block."""
+        return draw_chart(self.blocks[name])
 
 
-def insight_context(figures: AccountFigures, period: Period) -> dict[str, object]:
-    """Return the variables of the page."""
-    campaigns = [campaign for campaign in figures.campaigns if campaign.sent_at.date() in period]
-    messages = _in_period(figures.usage.messages, period)
-    segments = _in_period(figures.usage.segments, period)
-    return {
-        "figures": _summary(messages, segments, campaigns, figures.members),
-        "charts": [
-            _day_chart("messages", "Messages by day and channel", messages, period),
-            _day_chart("segments", "Segments by day and channel", segments, period),
-            _rate_chart(campaigns),
-        ],
-        "breakdowns": [*_member_breakdowns(figures.members), _community_breakdown(figures)],
-        "campaigns": sorted(campaigns, key=lambda campaign: -campaign.recipients)[:_CAMPAIGN_ROWS],
-    }
-
-
-def _summary(
-    messages: CountsByDay, segments: CountsByDay, campaigns: list[CampaignFigures], members: MemberFigures
-) -> list[dict[str, str]]:
-    recipients = sum(campaign.recipients for campaign in campaigns)
-    replied = sum(campaign.replied for campaign in campaigns)
-    stopped = sum(campaign.stopped for campaign in campaigns)
-    values = {
-        "Messages": format_number(_total(messages)),
-        "Segments": format_number(_total(segments)),
-        "Campaigns": format_number(len(campaigns)),
-        "Response rate": format_percentage(replied, recipients),
-        "Stop rate": format_percentage(stopped, recipients),
-        "Members": format_number(members.total_rows),
-    }
-    return [{"label": label, "value": value} for label, value in values.items()]
-
-
-def _in_period(counts: CountsByDay, period: Period) -> CountsByDay:
-    return {day: by_channel for day, by_channel in counts.items() if day in period}
-
-
-def _total(counts: CountsByDay) -> int:
-    return sum(sum(by_channel.values()) for by_channel in counts.values())
-
-
-def _day_chart(chart_id: str, title: str, counts: CountsByDay, period: Period) -> dict[str, object]:
-    channels = channels_by_volume(counts)[:_CHART_CHANNELS]
-    # Days without messages are zeros, not gaps.
-    days = period.days if counts else []
-    return {
-        "id": chart_id,
-        "title": title,
-        "note": "UTC days",
-        "columns": channels,
-        "rows": [{"day": day, "values": [counts.get(day, {}).get(channel, 0) for channel in channels]} for day in days],
-        "kind": "bars",
-        "unit": "count",
-    }
-
-
-def _rate_chart(campaigns: list[CampaignFigures]) -> dict[str, object]:
-    by_day: dict[date, list[CampaignFigures]] = {}
-    for campaign in campaigns:
-        by_day.setdefault(campaign.sent_at.date(), []).append(campaign)
-    rows = []
-    for day, sent in sorted(by_day.items(), reverse=True):
-        recipients = sum(campaign.recipients for campaign in sent)
-        if recipients:
-            replied, stopped = sum(each.replied for each in sent), sum(each.stopped for each in sent)
-            rows.append({"day": day, "values": [round(100 * count / recipients, 2) for count in (replied, stopped)]})
-    return {
-        "id": "rates",
-        "title": "Response and stop rates",
-        "note": "Share of recipients by day sent",
-        "columns": ["Replied", "Stopped"],
-        "rows": rows,
-        "kind": "line",
-        "unit": "percent",
-    }
-
-
-def _member_breakdowns(members: MemberFigures) -> list[dict[str, object]]:
-    sample = ""
-    if members.rows_read != members.total_rows:
-        sample = f"Sample of {members.rows_read:,} of {members.total_rows:,}"
-    homes = _largest(members.by_home, other="Other", unknown="Unknown")
-    states = members.by_subscription.most_common()
-    return [
-        _breakdown("homes", "Members by state", "State", homes, sample or "Without deleted Members"),
-        _breakdown("subscriptions", "Members by subscription", "Subscription", states, sample),
+def insight_view(
+    account: AccountFigures,
+    period: PeriodFigures,
+    selection: Selection,
+    campaign_url: Callable[[str], str],
+    *,
+    complete: bool,
+) -> InsightView:
+    """Return figures and blocks. The page has the first rows of long blocks, a CSV file (`complete`) all of them."""
+    limit = _FILE_ROWS if complete else _PAGE_ROWS
+    figures = summary_figures(account, selection)
+    sent = campaign_total(account.campaigns, selection.period)
+    blocks = [
+        summary_block(figures),
+        *message_blocks(account.usage, selection),
+        growth_block(account.growth, account.members, selection),
+        rates_block(account.campaigns, selection),
+        campaigns_block(period.campaigns, sent.campaigns, campaign_url, limit=limit),
+        links_block(period.links, limit=limit),
+        subscriptions_block(account.members),
+        homes_block(account.members, limit=limit),
+        communities_block(account.communities, account.members, limit=limit),
     ]
+    return InsightView(figures, {block.name: block for block in blocks})
 
 
-def _community_breakdown(figures: AccountFigures) -> dict[str, object]:
-    communities: list[CommunityFigures] = figures.communities
-    shown = [(community.name, community.members) for community in communities[:_TABLE_ROWS]]
-    note = f"Largest {len(shown)} of {len(communities)}" if len(communities) > len(shown) else ""
-    block = _breakdown("communities", "Communities by size", "Community", shown, note)
-    # Members can be in several communities: shares are of all Members.
-    return {**block, "total": figures.members.total_rows}
-
-
-def _breakdown(block_id: str, title: str, column: str, rows: Sequence[tuple[str, int]], note: str) -> dict[str, object]:
-    counts = [count for _, count in rows]
+def selection_context(page: PageRequest, selection: Selection, path: str) -> dict[str, object]:
+    """Return the links that select another range, and the description of the period."""
+    ranges = [
+        {
+            "label": label,
+            "url": page.url_with(path, **{**selection.query, "range": name}),
+            "selected": name == selection.range_name,
+        }
+        for name, label in RANGES.items()
+    ]
     return {
-        "id": block_id,
-        "title": title,
-        "column": column,
-        "note": note,
-        "rows": [{"name": name, "count": count} for name, count in rows],
-        "maximum": max(counts, default=0),
-        "total": sum(counts),
+        "ranges": ranges,
+        "selection": selection,
+        "period_text": _period_text(selection),
+        "comparison_text": _comparison_text(selection),
+        "comparison_url": page.url_with(path, range=selection.range_name, compare="none" if selection.compares else ""),
+        "block_url": lambda name: page.url_with(f"insight/{name}.csv", **selection.query),
     }
 
 
-def _largest(counts: Counter[str], *, other: str, unknown: str) -> list[tuple[str, int]]:
-    """Return the largest counts; the rest are summed as `other`. The empty name is called `unknown`."""
-    ranked = [(name or unknown, count) for name, count in counts.most_common()]
-    shown, rest = ranked[:_TABLE_ROWS], ranked[_TABLE_ROWS:]
-    return [*shown, (other, sum(count for _, count in rest))] if rest else shown
+def _period_text(selection: Selection) -> str:
+    period = selection.period
+    return f"{format_date(period.first)} to {format_date(period.last)}, UTC"
+
+
+def _comparison_text(selection: Selection) -> str:
+    previous = selection.messages_before
+    if previous is not None:
+        return f"Compared with {format_date(previous.first)} to {format_date(previous.last)}"
+    if selection.range_name == "all" or not selection.compares:
+        return ""
+    first_day = format_date(selection.first_days.messages)
+    return f"Messages and campaigns are not compared: their data begins on {first_day}"

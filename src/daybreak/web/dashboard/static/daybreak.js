@@ -1,4 +1,4 @@
-// Enhancements: copy buttons, protection against double submission, local times, charts.
+// Enhancements: copy buttons, protection against double submission, local times, values of charts.
 // Every page works without this script.
 (() => {
   "use strict";
@@ -115,82 +115,42 @@
   addEventListener("DOMContentLoaded", showLocalTimes);
   document.addEventListener("htmx:after:swap", showLocalTimes);
 
-  // --- Charts, drawn from the table below them ------------------------------------------------
-  // The first column of the table holds days, each further column one series.
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-  const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
-
-  const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-  const fullDay = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-  const dayLabel = (stamp) => (stamp % 86400 === 0 ? shortDay.format(new Date(stamp * 1000)) : "");
-
-  function readTable(table) {
-    const names = [...table.tHead.rows[0].cells].slice(1).map((cell) => cell.textContent.trim());
-    const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent));
-    rows.sort((a, b) => (a[0] < b[0] ? -1 : 1));
-    const days = rows.map((row) => Date.parse(row[0]) / 1000);
-    const series = names.map((_, index) => rows.map((row) => (row[index + 1] === "" ? null : Number(row[index + 1]))));
-    return { names, days, series };
-  }
-
-  function drawChart(element) {
-    const table = document.getElementById(element.dataset.table);
-    if (!table || typeof uPlot === "undefined") { element.dataset.failed = ""; return; }
-    const { names, days, series } = readTable(table);
-    if (days.length === 0) { element.dataset.failed = ""; return; }
-    const percent = element.dataset.unit === "percent";
-    const bars = element.dataset.kind === "bars";
-    const width = Math.max(220, element.clientWidth);
-    const drawn = bars ? stack(series) : series;
-    const axis = { stroke: color("--text-soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
-    const formatTick = (value) => (value == null ? "" : percent ? `${exact.format(value)} %` : compact.format(value));
-    // While the pointer is elsewhere, the legend shows the newest day.
-    const showNewest = (u) => { if (u.legend.idx == null) u.setLegend({ idx: days.length - 1 }, false); };
-    element.replaceChildren();
-    new uPlot({
-      width,
-      height: 240,
-      cursor: { y: false, points: { size: 7 } },
-      legend: { show: true, live: true },
-      hooks: { ready: [showNewest], setLegend: [showNewest] },
-      tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "UTC"),
-      scales: { x: { time: true, range: (u, low, high) => (bars ? [low - 43200, high + 43200] : [low, high]) }, y: { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
-      axes: [{ ...axis, values: (u, ticks) => ticks.map(dayLabel), space: 64 }, { ...axis, size: 56, values: (u, ticks) => ticks.map(formatTick) }],
-      series: [
-        { label: "Day", value: (u, stamp) => (stamp == null ? "" : fullDay.format(new Date(stamp * 1000))) },
-        ...names.map((name, index) => ({
-          label: name,
-          stroke: color(`--chart-${(index % 4) + 1}`),
-          fill: bars ? color(`--chart-${(index % 4) + 1}`) : undefined,
-          width: bars ? 0 : 2,
-          points: { show: !bars && days.length < 40, size: 5 },
-          paths: bars ? uPlot.paths.bars({ size: [0.72, 40] }) : undefined,
-          spanGaps: true,
-          value: (u, value, seriesIndex, at) => (at == null ? "" : percent ? formatTick(series[index][at]) || "–" : exact.format(series[index][at] ?? 0)),
-        })),
-      ],
-    }, [days, ...drawn], element);
-  }
-
-  // Return cumulative series, tallest first: each bar is drawn over the one before and leaves its own part visible.
-  function stack(series) {
-    const stacked = series.map((values) => values.slice());
-    for (let index = stacked.length - 2; index >= 0; index -= 1) {
-      for (let at = 0; at < stacked[index].length; at += 1) stacked[index][at] = (stacked[index][at] ?? 0) + (stacked[index + 1][at] ?? 0);
+  // --- Charts: show the values of the bar under the pointer, or of the one that the arrow keys select ------
+  // The rows of the table below a chart are its bars, newest first.
+  function showBucket(chart, index) {
+    const rows = document.getElementById(chart.dataset.table).tBodies[0].rows;
+    const shown = index == null ? null : rows[rows.length - 1 - index];
+    for (const element of chart.querySelectorAll(".legend-bucket, [data-cell]")) {
+      element.dataset.total ??= element.textContent;
+      element.textContent = shown ? shown.cells[element.dataset.cell ?? 0].textContent : element.dataset.total;
     }
-    return stacked;
+    const cursor = chart.querySelector(".chart-cursor");
+    cursor.setAttribute("width", shown ? 1000 / rows.length : 0);
+    cursor.setAttribute("x", shown ? (1000 / rows.length) * index : 0);
+    chart.dataset.index = index ?? "";
   }
-
-  function drawAll() { for (const element of document.querySelectorAll(".chart[data-table]")) drawChart(element); }
-  addEventListener("DOMContentLoaded", drawAll);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  let lastWidth = innerWidth;
-  let redrawTimer = 0;
-  addEventListener("resize", () => {
-    if (innerWidth === lastWidth) return;
-    lastWidth = innerWidth;
-    clearTimeout(redrawTimer);
-    redrawTimer = setTimeout(drawAll, 150);
+  document.addEventListener("pointermove", (event) => {
+    const chart = event.target.closest?.(".chart[data-table]");
+    for (const other of document.querySelectorAll(".chart[data-index]:not([data-index=''])")) {
+      if (other !== chart && other !== document.activeElement) showBucket(other, null);
+    }
+    if (!chart) return;
+    const box = chart.querySelector(".chart-values").getBoundingClientRect();
+    const share = (event.clientX - box.left) / box.width;
+    showBucket(chart, share < 0 || share >= 1 ? null : Math.floor(share * chart.dataset.buckets));
+  });
+  document.addEventListener("keydown", (event) => {
+    const chart = event.target;
+    if (!chart.matches?.(".chart[data-table]")) return;
+    const last = chart.dataset.buckets - 1;
+    const now = chart.dataset.index ? Number(chart.dataset.index) : null;
+    const next = { ArrowLeft: now == null ? last : Math.max(0, now - 1), ArrowRight: now == null ? 0 : Math.min(last, now + 1), Home: 0, End: last, Escape: null }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    showBucket(chart, next);
+    document.getElementById("status").textContent = chart.querySelector(".legend").textContent.replace(/\s+/g, " ").trim();
+  });
+  document.addEventListener("focusout", (event) => {
+    if (event.target.matches?.(".chart[data-index]")) showBucket(event.target, null);
   });
 })();

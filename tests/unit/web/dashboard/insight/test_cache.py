@@ -2,24 +2,64 @@
 
 import asyncio
 
-from daybreak.web.dashboard.insight.cache import DigestCache
+import pytest
+
+from daybreak.web.dashboard.insight.cache import ValueCache
 
 
 def test_value_is_computed_once_until_it_is_dropped() -> None:
-    computed: list[str] = []
-    cache: DigestCache[str] = DigestCache()
+    computed: list[int] = []
+    cache: ValueCache[str] = ValueCache()
 
-    async def get(digest: str) -> str:
+    async def get(key: int) -> str:
         async def compute() -> str:
-            computed.append(digest)
-            return f"figures of {digest}"
+            computed.append(key)
+            return f"figures of {key}"
 
-        return await cache.get(digest, compute)
+        return await cache.get(key, compute)
 
     async def use() -> None:
-        for digest in [*map(str, range(16)), "0", "16", "1", "0"]:
-            assert await get(digest) == f"figures of {digest}"
+        for key in [*range(32), 0, 32, 1, 0]:
+            assert await get(key) == f"figures of {key}"
 
     asyncio.run(use())
-    # The 17th digest drops the first one.
-    assert computed == [*map(str, range(17)), "0"]
+    # The 33rd key drops the first one.
+    assert computed == [*range(33), 0]
+
+
+def test_requests_at_the_same_time_wait_for_one_computation() -> None:
+    computed: list[str] = []
+    cache: ValueCache[str] = ValueCache()
+
+    async def compute() -> str:
+        computed.append("one")
+        await asyncio.sleep(0)
+        return "figures"
+
+    async def use() -> list[str]:
+        first = asyncio.create_task(cache.get("key", compute))
+        others = [asyncio.create_task(cache.get("key", compute)) for _ in range(2)]
+        await asyncio.sleep(0)
+        # A browser that goes away does not end the computation of the others.
+        first.cancel()
+        return list(await asyncio.gather(*others))
+
+    assert asyncio.run(use()) == ["figures", "figures"]
+    assert computed == ["one"]
+
+
+def test_failed_computation_is_repeated() -> None:
+    cache: ValueCache[str] = ValueCache()
+
+    async def fail() -> str:
+        raise ValueError("damaged")
+
+    async def succeed() -> str:
+        return "figures"
+
+    async def use() -> str:
+        with pytest.raises(ValueError, match="damaged"):
+            await cache.get("key", fail)
+        return await cache.get("key", succeed)
+
+    assert asyncio.run(use()) == "figures"

@@ -1,0 +1,1 @@
+"""Insight: figures of an account, computed from every row of its published files."""

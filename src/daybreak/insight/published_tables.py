@@ -1,0 +1,117 @@
+"""Published files of one account as tables of an embedded engine with bounded memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.engine import first_line, lock_engine, open_engine
+from daybreak.export.sql import identifier, literal
+from daybreak.ports.files import FileStore
+
+MEMORY_BYTES = 128_000_000
+# Longest line of a file. The engine buffers one line, so that memory does not depend on the file.
+_MAXIMUM_LINE_BYTES = 16 << 20
+_COPY_BYTES = 1 << 20
+# The fastest format first.
+_FORMATS = ("parquet", "csv", "ndjson", "json")
+# Timestamps that Python can represent. PostgreSQL has others, such as `infinity` and years BC.
+_FIRST_INSTANT, _LAST_INSTANT = "TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
+_READERS = {
+    "csv": "read_csv({path}, columns = {columns}, header = true, auto_detect = false, delim = ',', quote = '\"', "
+    f"escape = '\"', compression = 'gzip', max_line_size = {_MAXIMUM_LINE_BYTES}, "
+    f"buffer_size = {_MAXIMUM_LINE_BYTES})",
+    "json": "read_json({path}, columns = {columns}, format = 'array', compression = 'gzip', "
+    f"maximum_object_size = {_MAXIMUM_LINE_BYTES})",
+    "ndjson": "read_json({path}, columns = {columns}, format = 'newline_delimited', compression = 'gzip', "
+    f"maximum_object_size = {_MAXIMUM_LINE_BYTES})",
+    "parquet": "read_parquet({path})",
+}
+
+
+class PublishedTables:
+    """Queries over the published files of one account. Each resource is a table with the file's rows in their order.
+
+    Texts are never NULL. A number or time that cannot be read is NULL. One instance for one thread.
+    """
+
+    def __init__(self, engine: duckdb.DuckDBPyConnection) -> None:
+        self._engine = engine
+
+    @classmethod
+    @contextmanager
+    def open(cls, store: FileStore, entries: Sequence[ManifestEntry]) -> Iterator[Self]:
+        """Open the files of these entries, in the format that is the fastest to read. Raises FileStoreError."""
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-insight-")))
+            engine = stack.enter_context(
+                closing(open_engine(memory_bytes=MEMORY_BYTES, threads=1, temp_dir=folder / "spill"))
+            )
+            # Queries rely on the order of the rows in the files.
+            engine.execute("SET preserve_insertion_order = true")
+            paths = []
+            for entry in entries:
+                name = next(name for name in _FORMATS if name in entry.formats)
+                path = _local_file(stack, store, entry.formats[name].key, folder / f"{entry.resource}.{name}")
+                _create_view(engine, resource_named(entry.resource), name, path)
+                paths.append(path)
+            lock_engine(engine, paths)
+            yield cls(engine)
+
+    def rows(self, query: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
+        """Return the rows of a query. Raises FileStoreError if a file cannot be read."""
+        try:
+            return self._engine.execute(query, parameters or {}).fetchall()
+        except duckdb.Error as error:
+            raise FileStoreError(f"Published files cannot be read: {first_line(error)}") from error
+
+
+def check_rows(entry: ManifestEntry, rows: int) -> None:
+    """Raise FileDamaged unless the file has as many rows as its manifest entry says."""
+    if rows != entry.rows:
+        raise FileDamaged(f"The file of {entry.resource} has {rows} rows instead of {entry.rows}.")
+
+
+def _create_view(engine: duckdb.DuckDBPyConnection, resource: Resource, format_name: str, path: Path) -> None:
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in resource.column_names)
+    reader = _READERS[format_name].format(path=literal(str(path)), columns=f"{{{columns}}}")
+    values = ", ".join(f"{_value(column)} AS {identifier(column.name)}" for column in resource.columns)
+    try:
+        engine.execute(f"CREATE VIEW {identifier(resource.name)} AS SELECT {values} FROM {reader}")
+    except duckdb.Error as error:
+        raise FileStoreError(f"The file of {resource.name} cannot be read: {first_line(error)}") from error
+
+
+def _value(column: Column) -> str:
+    """Return SQL for the value of a column. Formats other than Parquet have texts in every column."""
+    name = identifier(column.name)
+    match column.type:
+        case ColumnType.BIGINT:
+            return f"coalesce(TRY_CAST({name} AS BIGINT), 0)"
+        case ColumnType.BOOLEAN:
+            return f"coalesce(TRY_CAST({name} AS BOOLEAN), false)"
+        case ColumnType.DATE | ColumnType.TIMESTAMP:
+            instant = f"TRY_CAST({name} AS TIMESTAMP)"
+            return f"CASE WHEN {instant} BETWEEN {_FIRST_INSTANT} AND {_LAST_INSTANT} THEN {instant} END"
+        case _:
+            return f"coalesce(CAST({name} AS VARCHAR), '')"
+
+
+def _local_file(stack: ExitStack, store: FileStore, key: str, copy: Path) -> Path:
+    """Return the path of a stored file: its own on local disk, else that of a temporary copy."""
+    opened = store.open_local(key)
+    if opened is not None:
+        stack.enter_context(opened)
+        return Path(str(opened.name))
+    with copy.open("wb", buffering=_COPY_BYTES) as file:
+        file.writelines(store.read(key))
+    return copy

@@ -1,0 +1,97 @@
+"""Blocks of the Insight page: tables of figures, which the page and the CSV files show alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from daybreak.insight.periods import Bucket
+from daybreak.web.dashboard.formulas import escape_formulas
+
+ColumnKind = Literal["text", "count", "share", "date"]
+Cell = str | int | float | Bucket | None
+"""Value of a cell. A share is a number from 0 to 1, None without a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a block."""
+
+    label: str
+    kind: ColumnKind = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a block: the name in the first column, then the other cells. `url` is the page of the name."""
+
+    name: str | Bucket
+    cells: tuple[Cell, ...]
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A table of figures.
+
+    `name` is part of ids and of the CSV file's name. `series` are the indexes of the cells that a chart shows, as lines
+    if `line` is set. Bars of the cells in `below` extend below zero. `previous` are the sums that the chart compares
+    with each bucket. `total` is the last row of the table.
+    """
+
+    name: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    total: tuple[Cell, ...] | None = None
+    series: tuple[int, ...] = ()
+    line: bool = False
+    below: frozenset[int] = frozenset()
+    previous: tuple[float, ...] = ()
+    empty: str = "No data in this period."
+
+    @property
+    def by_period(self) -> bool:
+        """Whether each row is a bucket of the period."""
+        return bool(self.rows) and isinstance(self.rows[0].name, Bucket)
+
+    @property
+    def bar_maximum(self) -> int:
+        """Largest value of the first column of numbers."""
+        return max((cell for row in self.rows if isinstance(cell := row.cells[0], int)), default=0)
+
+
+def share(part: float, whole: float) -> float | None:
+    """Return a part as a number from 0 to 1, None without a whole."""
+    return part / whole if whole else None
+
+
+def block_csv(block: Block) -> bytes:
+    """Return the rows of a block for spreadsheets, with formulas escaped. Buckets are their first and last day."""
+    first, *others = (column.label for column in block.columns)
+    header = ["From", "To", *others] if block.by_period else [first, *others]
+    return csv_text([header, *(_csv_row(row) for row in block.rows)]).encode()
+
+
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as a CSV file that starts with a byte-order mark, with formulas escaped."""
+    text = io.StringIO()
+    text.write("\ufeff")
+    writer = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([escape_formulas(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _csv_row(row: Row) -> list[str]:
+    names = [row.name] if isinstance(row.name, str) else [row.name.first.isoformat(), row.name.last.isoformat()]
+    return [*names, *map(_csv_cell, row.cells)]
+
+
+def _csv_cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.6f}" if isinstance(cell, float) else str(cell)

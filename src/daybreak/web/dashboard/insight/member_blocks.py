@@ -1,0 +1,128 @@
+"""Blocks of Members: growth, subscriptions, home states and communities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from daybreak.insight.figures import CommunityFigures, GrowthDay, GrowthFigures, MemberFigures
+from daybreak.insight.periods import Period
+from daybreak.web.dashboard.insight.blocks import Block, Column, Row, share
+from daybreak.web.dashboard.insight.labels import subscription_label
+from daybreak.web.dashboard.insight.selection import BucketFinder, Selection
+
+_GAINS = {"joined": "Joined", "returned": "Returned"}
+_LOSSES = {"opted_out": "Opted out", "blocked": "Blocked", "deleted": "Deleted", "other": "Other"}
+_UNKNOWN = "Unknown"
+
+
+def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selection) -> Block:
+    """Return joined and lost Members by bucket, and the number of live Members at its end."""
+    finder = BucketFinder.of(selection.period)
+    sums = [dict.fromkeys((*_GAINS, *_LOSSES), 0) for _ in finder.buckets]
+    live = 0
+    for day, change in growth.by_day.items():
+        at = finder.find(day)
+        if at is not None:
+            for name in sums[at]:
+                sums[at][name] += getattr(change, name)
+        elif day < selection.period.first:
+            live += change.net
+    has_other = any(counts["other"] for counts in sums)
+    names = [name for name in (*_GAINS, *_LOSSES) if name != "other" or has_other]
+    rows = []
+    for bucket, counts in zip(finder.buckets, sums, strict=True):
+        net = GrowthDay(**counts).net
+        live += net
+        rows.append(Row(bucket, (*(counts[name] for name in names), net, live)))
+    labels = {**_GAINS, **_LOSSES}
+    totals = [sum(counts[name] for counts in sums) for name in names]
+    return Block(
+        name="growth",
+        title="Member growth",
+        note=_growth_note(growth, members),
+        columns=(
+            Column("Period", "text"),
+            *(Column(labels[name]) for name in names),
+            Column("Net"),
+            Column("Live at end"),
+        ),
+        rows=tuple(rows) if growth.by_day else (),
+        total=(*totals, sum(GrowthDay(**counts).net for counts in sums), live),
+        series=tuple(range(len(names))),
+        below=frozenset(range(len(_GAINS), len(names))),
+        empty="No changes of subscription states yet.",
+    )
+
+
+def growth_since(growth: GrowthFigures, first: date) -> int:
+    """Return the change of the number of live Members since the start of a day."""
+    return sum(change.net for day, change in growth.by_day.items() if day >= first)
+
+
+def joined_in(growth: GrowthFigures, period: Period) -> int:
+    """Return the number of Members who became live for the first time in a period."""
+    return sum(change.joined for day, change in growth.by_day.items() if day in period)
+
+
+def subscriptions_block(members: MemberFigures) -> Block:
+    """Return the current Members by subscription state."""
+    ranked = sorted(members.by_subscription.items(), key=lambda item: (-item[1], item[0]))
+    named = [(subscription_label(state), count) for state, count in ranked]
+    return _breakdown("subscriptions", "Members by subscription", "Subscription", named, "All Members")
+
+
+def homes_block(members: MemberFigures, *, limit: int) -> Block:
+    """Return the current Members by home state, without deleted ones. The rest is one row."""
+    named = [(home or _UNKNOWN, count) for home, count in members.by_home]
+    rest = [("Other", members.other_homes)] if members.other_homes else []
+    deleted = members.by_subscription.get("deleted", 0)
+    note = f"Without {deleted:,} deleted Members" if deleted else "All Members"
+    return _breakdown("homes", "Members by home state", "State", _folded(named, rest, limit), note)
+
+
+def communities_block(communities: CommunityFigures, members: MemberFigures, *, limit: int) -> Block:
+    """Return the largest communities. Members can be in several of them, so shares are of all Members."""
+    shown = communities.largest[:limit]
+    hidden = communities.largest[limit:]
+    rows = [Row(each.name, (each.members, share(each.members, members.total))) for each in shown]
+    rest = len(hidden) + communities.other_communities
+    count = len(shown) + rest
+    if rest:
+        other = communities.other_members + sum(each.members for each in hidden)
+        rows.append(Row(f"{rest:,} more communities", (other, None)))
+    return Block(
+        name="communities",
+        title="Communities",
+        note=f"{count:,} communities; a Member can be in several" if count > 1 else "",
+        columns=(Column("Community", "text"), Column("Members"), Column("Share of all", "share")),
+        rows=tuple(rows),
+        empty="No communities.",
+    )
+
+
+def _growth_note(growth: GrowthFigures, members: MemberFigures) -> str:
+    recorded = sum(change.net for change in growth.by_day.values())
+    if recorded == members.live:
+        return "From the history of subscription states"
+    return f"The history ends with {recorded:,} live Members, the member list has {members.live:,}"
+
+
+def _folded(named: Sequence[tuple[str, int]], rest: Sequence[tuple[str, int]], limit: int) -> list[tuple[str, int]]:
+    """Return the first rows, and one row with the sum of the others."""
+    hidden = [*named[limit:], *rest]
+    other = [("Other", sum(count for _, count in hidden))] if hidden else []
+    return [*named[:limit], *other]
+
+
+def _breakdown(name: str, title: str, column: str, named: Sequence[tuple[str, int]], note: str) -> Block:
+    total = sum(count for _, count in named)
+    return Block(
+        name=name,
+        title=title,
+        note=note,
+        columns=(Column(column, "text"), Column("Members"), Column("Share", "share")),
+        rows=tuple(Row(label, (count, share(count, total))) for label, count in named),
+        total=(total, share(total, total)) if named else None,
+        empty="No Members.",
+    )
