@@ -146,6 +146,7 @@ def _events() -> list[Row]:
 
 
 def _names() -> list[Row]:
+    from daybreak.access.allowed_networks import MAX_NETWORKS
     from daybreak.access.api_tokens import MAX_LIVE_TOKENS
     from daybreak.access.names import MAX_NAME_LENGTH
     from daybreak.access.passkeys import MAX_PASSKEYS
@@ -158,6 +159,7 @@ def _names() -> list[Row]:
         ("Email address", f"{MAX_EMAIL_LENGTH} characters", FIXED),
         ("Name of an API token or passkey", f"{MAX_NAME_LENGTH} characters", FIXED),
         ("Live API tokens of one seat on one account", str(MAX_LIVE_TOKENS), FIXED),
+        ("Allowed addresses of an API token", str(MAX_NETWORKS), FIXED),
         ("Recovery codes", str(RECOVERY_CODES), FIXED),
         ("Passkeys of one seat", str(MAX_PASSKEYS), FIXED),
     ]

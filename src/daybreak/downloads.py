@@ -189,7 +189,7 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     """Return the file of a link after checking its signature, its expiry, and that its credential is still valid.
 
     Refusals of correctly signed links are recorded in the audit trail. Raises Forbidden (`invalid_link`,
-    `link_expired`, `link_revoked`), NotFound (`unknown_file`, `file_gone`), RateLimited.
+    `link_expired`, `link_revoked`, `address_not_allowed`), NotFound (`unknown_file`, `file_gone`), RateLimited.
     """
     now = services.clock()
     named = file_named(request.file_name, services.settings.snapshot.formats)
@@ -198,9 +198,9 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     issued_before = datetime.fromtimestamp(target.expires + 1, UTC) - services.settings.access.link_lifetime
 
     def read(stores: Stores) -> tuple[_Issuer, CurrentFile | RequestError]:
-        issuer = _issuer_of(services, stores, target, now)
-        if not issuer.valid:
-            return issuer, _revoked()
+        issuer = _issuer_of(services, stores, target, now, caller)
+        if issuer.fault is not None:
+            return issuer, issuer.fault
         file = _stored_file(stores, request.snapshot_id, request.client_id, named)
         if file is not None and file.replaced_at is not None and issued_before <= file.replaced_at:
             return issuer, Forbidden("This file has been replaced. Request the file again.", code="link_revoked")
@@ -325,19 +325,21 @@ def _verified_target(services: DownloadServices, request: LinkRequest, named: Na
 
 
 class _Issuer(msgspec.Struct, frozen=True):
-    """The credential that issued a link: whether it still gives access to the account, its seat and its choice."""
+    """The credential that issued a link: why the link is refused (None if it is not), its seat and its choice."""
 
     seat: Seat | None
-    valid: bool
+    fault: RequestError | None
     serve_gzip_as: ServeGzipAs | None = None
 
 
-def _issuer_of(services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime) -> _Issuer:
+def _issuer_of(
+    services: DownloadServices, stores: Stores, target: LinkTarget, now: datetime, caller: Caller
+) -> _Issuer:
     kind, _, credential_id = target.subject.partition(":")
     if kind == "session":
         session = stores.sessions.resolve(credential_id, target.client_id)
         if session is None:
-            return _Issuer(None, valid=False)
+            return _Issuer(None, _revoked())
         settings = services.settings.access
         fault = session_fault(session, now, dashboard_idle=settings.dashboard_idle) or account_fault(
             session.account,
@@ -346,12 +348,14 @@ def _issuer_of(services: DownloadServices, stores: Stores, target: LinkTarget, n
             settings.require_second_factor,
             REQUIREMENTS["download"],
         )
-        return _Issuer(session.seat, valid=fault is None)
+        return _Issuer(session.seat, None if fault is None else _revoked())
     resolved = stores.api_tokens.resolve_by_id(credential_id)
     if resolved is None:
-        return _Issuer(None, valid=False)
-    valid = token_fault(resolved, now) is None and resolved.token.client_id == target.client_id
-    return _Issuer(resolved.seat, valid, resolved.token.serve_gzip_as)
+        return _Issuer(None, _revoked())
+    fault = token_fault(resolved, now, caller.address)
+    if resolved.token.client_id != target.client_id or (fault is not None and fault.code != "address_not_allowed"):
+        fault = _revoked()
+    return _Issuer(resolved.seat, fault, resolved.token.serve_gzip_as)
 
 
 def _revoked() -> Forbidden:

@@ -15,6 +15,7 @@ from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import DREW, FREYA, MAYA, NORTH, PASSWORD, TWIN, Installation, seat_id
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, run_in_parallel, serving
 from tests.acceptance.test_dashboard_posts import cookie_lines
+from tests.acceptance.test_link_tools import new_token
 from tests.acceptance.test_pending_login import form_token
 from tests.parts.waiting import wait_until
 
@@ -122,6 +123,24 @@ def test_forwarded_https_is_trusted_from_the_proxy_only(proxied: Service) -> Non
     assert status == 403
     assert '"code":"https_required"' in body
     assert "front-0123456789" not in body
+
+
+def test_allowed_addresses_of_tokens_are_those_behind_the_proxy(proxied: Service) -> None:
+    token = new_token(proxied, "--allow", "203.0.113.0/24")
+    allowed, other = ({**HTTPS, "X-Forwarded-For": address} for address in ("203.0.113.5", "198.51.100.7"))
+    found = proxied.request_file(token, NORTH, headers=allowed)
+    assert found.status_code == 302
+    path = found.headers["Location"].removeprefix(BASE_URL)
+    assert proxied.get(path, headers=allowed).status_code == 200
+    forged = {**HTTPS, "X-Forwarded-For": "203.0.113.5, 198.51.100.7"}
+    for headers in (other, forged, HTTPS):
+        for refused in (proxied.request_file(token, NORTH, headers=headers), proxied.get(path, headers=headers)):
+            assert (refused.status_code, refused.json()["code"]) == (403, "address_not_allowed")
+    assert "198.51.100.7" in proxied.request_file(token, NORTH, headers=other).json()["detail"]
+    query = AuditQuery(client_id=NORTH, action="token.refused")
+    with contextlib.closing(proxied.installation.state()) as state:
+        events = state.read(lambda stores: stores.audit.read(query))
+    assert {event.address for event in events} == {"198.51.100.7", "127.0.0.1"}
 
 
 def test_cookies_are_limited_to_https_and_this_host(proxied: Service) -> None:

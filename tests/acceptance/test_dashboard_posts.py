@@ -37,7 +37,7 @@ OSKAR = "oskar@example.org"  # has a second factor; one test changes the passwor
 CODES = [f"{number:04d}-aaaa-bbbb-cccc" for number in range(2, 6)]
 SIGN_IN = "/dashboard/sign-in"
 SECOND_FACTOR = "/dashboard/second-factor"
-# Their own tests cover these: a link in a mail is the permission, or the form has a cookie of its own.
+# Their own tests cover these: a link in a mail is the permission, or the form has a separate cookie.
 WITHOUT_SESSION = ("/dashboard/unsubscribe", "/dashboard/forgot-password", "/dashboard/reset-password")
 FORMS = "application/x-www-form-urlencoded"
 

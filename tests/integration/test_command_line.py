@@ -317,6 +317,30 @@ def test_tokens_are_created_listed_and_revoked(
     assert "--leaked" in command("token", "revoke", code=2)
 
 
+def test_allowed_addresses_of_a_token_are_changed(installation: tuple[Path, DemoDirectory], command: Command) -> None:
+    owner = installation[1].seat(OWNER_EMAIL)
+    account = ("--seat", owner.email, "--account", owner.client_ids[2])
+
+    def listed() -> tuple[str, list[str]]:
+        (found,) = json.loads(command("token", "list", *account, "--json"))
+        return found["name"], found["allowed_networks"]
+
+    command("token", "create", *account, "--name", "one", "--allow", "203.0.113.7", "--allow", "2001:db8::/32")
+    assert listed() == ("one", ["203.0.113.7/32", "2001:db8::/32"])
+    (token,) = json.loads(command("token", "list", *account, "--json"))
+    change = ("token", "change", token["token_id"])
+    command(*change, "--name", "two")
+    assert listed() == ("two", ["203.0.113.7/32", "2001:db8::/32"])
+    command(*change, "--allow", "10.0.0.0/8")
+    assert listed() == ("two", ["10.0.0.0/8"])
+    command(*change, "--allow-any")
+    assert listed() == ("two", [])
+    assert "Use 10.0.0.0/8" in command(*change, "--allow", "10.0.0.5/8", code=1)
+    assert "--allow-any" in command(*change, code=2)
+    assert "--allow-any" in command(*change, "--allow", "10.0.0.0/8", "--allow-any", code=2)
+    assert "Unknown token" in command("token", "change", str(uuid.uuid4()), "--name", "three", code=1)
+
+
 def test_expiring_tokens_are_listed_soonest_first(installation: tuple[Path, DemoDirectory], command: Command) -> None:
     folder, directory = installation
     owner = directory.seat(OWNER_EMAIL)

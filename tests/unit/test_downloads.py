@@ -19,7 +19,7 @@ from daybreak.access.link_rate import LinkRate
 from daybreak.credentials import keyring, signed_link
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
-from daybreak.domain.identity import Grant, Principal, ServeGzipAs
+from daybreak.domain.identity import Caller, Grant, Principal, ServeGzipAs
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import (
     DownloadServices,
@@ -107,7 +107,7 @@ def link(
     return instance.run(scenario())
 
 
-def follow(instance: Instance, services: DownloadServices, url: str) -> OpenedFile:
+def follow(instance: Instance, services: DownloadServices, url: str, caller: Caller = CALLER) -> OpenedFile:
     parts = urlsplit(url)
     *_, client_id, snapshot_id, file_name = parts.path.split("/")
 
@@ -115,8 +115,8 @@ def follow(instance: Instance, services: DownloadServices, url: str) -> OpenedFi
         try:
             parameters = parse_qsl(parts.query, keep_blank_values=True)
             request = downloads.LinkRequest(client_id, snapshot_id, file_name, parameters)
-            opened = await downloads.open_link(services, request, CALLER)
-            await downloads.record_fetch(services, opened, CALLER)
+            opened = await downloads.open_link(services, request, caller)
+            await downloads.record_fetch(services, opened, caller)
             return opened
         finally:
             await services.audit_buffer.flush()
@@ -167,7 +167,7 @@ def test_own_account_needs_the_context_of_the_session(instance: Instance, servic
         created = await api_tokens.create(
             instance.services, await principal(instance), name="job", expires_at=None, caller=CALLER
         )
-        return await api_tokens.authenticate(instance.services, created.secret)
+        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
     with pytest.raises(Forbidden) as caught:
         link(instance, services, instance.run(api_token()), client_id=BRAVO)
@@ -280,7 +280,7 @@ def test_link_of_an_api_token_ends_with_the_token(instance: Instance, services: 
     async def scenario() -> tuple[Principal, Principal]:
         user = await principal(instance)
         created = await api_tokens.create(instance.services, user, name="job", expires_at=None, caller=CALLER)
-        return user, await api_tokens.authenticate(instance.services, created.secret)
+        return user, await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
     user, credential = instance.run(scenario())
     url = link(instance, services, credential).url
@@ -354,15 +354,37 @@ def test_api_token_decides_how_its_files_are_sent(instance: Instance, services: 
             name="job",
             expires_at=None,
             caller=CALLER,
-            serve_gzip_as=serve_gzip_as,
+            options=api_tokens.TokenOptions(serve_gzip_as),
         )
-        return await api_tokens.authenticate(instance.services, created.secret)
+        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
 
     choices: tuple[ServeGzipAs | None, ...] = (None, "file", "encoding")
     for choice in choices:
         url = link(instance, services, instance.run(token(choice))).url
         assert follow(instance, services, url).serve_gzip_as == choice
     assert follow(instance, services, link(instance, services).url).serve_gzip_as is None
+
+
+def test_link_of_a_token_works_from_its_allowed_addresses(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+
+    async def token() -> Principal:
+        created = await api_tokens.create(
+            instance.services,
+            await principal(instance),
+            name="job",
+            expires_at=None,
+            caller=CALLER,
+            options=api_tokens.TokenOptions(allowed_networks=(f"{CALLER.address}/32",)),
+        )
+        return await api_tokens.authenticate(instance.services, created.secret, CALLER)
+
+    url = link(instance, services, instance.run(token())).url
+    follow(instance, services, url)
+    with pytest.raises(Forbidden) as caught:
+        follow(instance, services, url, Caller("198.51.100.7"))
+    assert caught.value.code == "address_not_allowed"
+    assert instance.audit("file.fetched")[-1].result == "address_not_allowed"
 
 
 def test_link_to_a_deleted_snapshot_reports_file_gone(instance: Instance, services: DownloadServices) -> None:

@@ -85,7 +85,7 @@ def principal_of(instance: Instance) -> Principal:
         instance.seat(ROSA), ALPHA, now=instance.now[0], random=secrets.token_bytes, name="sharing", expires_at=None
     )
     instance.write(lambda stores: stores.api_tokens.add(created.token))
-    return instance.run(api_tokens.authenticate(instance.services, created.secret))
+    return instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
 
 def audited(services: DownloadServices, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,6 +11,7 @@ from daybreak.access.authorization import require, token_fault
 from daybreak.access.names import normalize_name
 from daybreak.access.security_events import token_leaked
 from daybreak.access.services import AccessServices, new_id
+from daybreak.access.throttle import address_group
 from daybreak.credentials import api_token
 from daybreak.credentials.redaction import redact
 from daybreak.domain.audit import AuditEvent
@@ -22,11 +23,13 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import ApiToken, Caller, Principal, Seat, ServeGzipAs, is_id
+from daybreak.domain.identity import ApiToken, Caller, Principal, ResolvedToken, Seat, ServeGzipAs, is_id
+from daybreak.ports.access_stores import ThrottleRule
 from daybreak.ports.state import Stores
 
 MAX_LIVE_TOKENS = 20
 _LAST_USED_INTERVAL = timedelta(minutes=1)
+_REFUSAL_INTERVAL_SECONDS = 60
 _NAME_SUBJECT = "A token name"
 
 
@@ -38,18 +41,32 @@ class NewToken:
     token: ApiToken
 
 
-async def authenticate(services: AccessServices, secret: str) -> Principal:
+@dataclass(frozen=True, slots=True)
+class TokenOptions:
+    """Properties of a new token that have a default. See `ApiToken`."""
+
+    serve_gzip_as: ServeGzipAs | None = None
+    allowed_networks: tuple[str, ...] = ()
+
+
+_DEFAULT_OPTIONS = TokenOptions()
+
+
+async def authenticate(services: AccessServices, secret: str, caller: Caller) -> Principal:
     """Return the principal of an API token. A wrong checksum is refused without a database query.
 
-    Raises Unauthenticated, or Forbidden when the account is inactive or a permission is missing.
+    Raises Unauthenticated, or Forbidden when the account is inactive, a permission is missing, or the token excludes
+    the address of the client. The last one is recorded in the audit trail.
     """
     if not api_token.is_well_formed(secret):
         raise Unauthenticated("Invalid token.", code="invalid_token")
     now = services.clock()
     digest = api_token.digest(secret)
     resolved = await services.state.aread(lambda stores: stores.api_tokens.resolve(digest))
-    fault = token_fault(resolved, now)
+    fault = token_fault(resolved, now, caller.address)
     if fault is not None:
+        if resolved is not None and fault.code == "address_not_allowed":
+            await _record_refusal(services, resolved, now, caller, fault.code)
         raise fault
     assert resolved is not None
     assert resolved.account is not None
@@ -74,7 +91,7 @@ async def create(
     name: str,
     expires_at: datetime | None,
     caller: Caller,
-    serve_gzip_as: ServeGzipAs | None = None,
+    options: TokenOptions = _DEFAULT_OPTIONS,
 ) -> NewToken:
     """Create a token of the principal's seat on its account. The caller must have verified the password recently.
 
@@ -90,7 +107,7 @@ async def create(
         random=services.random,
         name=name,
         expires_at=expires_at,
-        serve_gzip_as=serve_gzip_as,
+        options=options,
     )
 
     def write(stores: Stores) -> bool:
@@ -135,19 +152,31 @@ async def revoke(services: AccessServices, principal: Principal, token_id: str, 
         raise _unknown_token()
 
 
-async def rename(services: AccessServices, principal: Principal, token_id: str, name: str, caller: Caller) -> None:
-    """Rename a token that `list_of_account` returns. Raises InvalidRequest, and NotFound for other tokens."""
+async def change(
+    services: AccessServices,
+    principal: Principal,
+    token_id: str,
+    *,
+    name: str,
+    allowed_networks: tuple[str, ...],
+    caller: Caller,
+) -> None:
+    """Set the name and the allowed networks of a token that `list_of_account` returns.
+
+    The caller must have verified the password recently if the networks change. Raises InvalidRequest, and NotFound for
+    other tokens.
+    """
     require(principal, "manage_api_tokens", principal.account.client_id)
-    now, renamed = services.clock(), normalize_name(name, subject=_NAME_SUBJECT)
+    now, normalized_name = services.clock(), normalize_name(name, subject=_NAME_SUBJECT)
 
     def write(stores: Stores) -> bool:
         token = _managed_token(stores, principal, token_id)
         if token is None:
             return False
-        if token.name != renamed:
-            stores.api_tokens.rename(token_id, renamed)
-            details = {"name": renamed, "previous_name": token.name, "last_four": token.last_four}
-            stores.audit.append(EventOrigin.of(principal, now, caller).event("token.renamed", "ok", details))
+        events = _changed(stores, token, normalized_name, allowed_networks)
+        origin = EventOrigin.of(principal, now, caller)
+        for action, details in events:
+            stores.audit.append(origin.event(action, "ok", details))
         return True
 
     if not await services.state.awrite(write):
@@ -162,7 +191,7 @@ def new_token(
     random: Callable[[int], bytes],
     name: str,
     expires_at: datetime | None,
-    serve_gzip_as: ServeGzipAs | None = None,
+    options: TokenOptions = _DEFAULT_OPTIONS,
 ) -> NewToken:
     """Create a secret and its row, without storing it. Raises InvalidRequest."""
     normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
@@ -182,7 +211,8 @@ def new_token(
         created_at=now,
         expires_at=expires_at,
         created_by_email=seat.email,
-        serve_gzip_as=serve_gzip_as,
+        serve_gzip_as=options.serve_gzip_as,
+        allowed_networks=options.allowed_networks,
     )
     return NewToken(secret, token)
 
@@ -196,7 +226,9 @@ def revoke_leaked(stores: Stores, report: str, now: datetime, *, actor: str) -> 
     for secret in api_token.find_all(report):
         resolved = stores.api_tokens.resolve(api_token.digest(secret))
         if resolved is not None and stores.api_tokens.revoke(resolved.token.token_id, now, "found in public"):
-            stores.audit.append(_operator_event(resolved.token, "token.revoked", now, actor, reason="found in public"))
+            stores.audit.append(
+                _operator_event(resolved.token, "token.revoked", now, actor, details={"reason": "found in public"})
+            )
             stores.outbox.add(token_leaked(resolved.token, now))
             revoked.append(resolved.token)
     return revoked
@@ -209,13 +241,43 @@ def add_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: st
     stores.audit.append(_operator_event(token, "token.created", now, actor))
 
 
+def change_by_operator(
+    stores: Stores,
+    token: ApiToken,
+    now: datetime,
+    *,
+    name: str,
+    allowed_networks: tuple[str, ...],
+    actor: str,
+) -> None:
+    """Set the name and the allowed networks of a token. Raises InvalidRequest."""
+    normalized_name = normalize_name(name, subject=_NAME_SUBJECT)
+    for action, details in _changed(stores, token, normalized_name, allowed_networks):
+        stores.audit.append(_operator_event(token, action, now, actor, details=details))
+
+
 def revoke_by_operator(stores: Stores, token: ApiToken, now: datetime, *, actor: str, reason: str) -> bool:
     """Revoke a token. Returns False when it was revoked already."""
     reason = redact(reason)
     revoked = stores.api_tokens.revoke(token.token_id, now, reason)
     if revoked:
-        stores.audit.append(_operator_event(token, "token.revoked", now, actor, reason=reason))
+        stores.audit.append(_operator_event(token, "token.revoked", now, actor, details={"reason": reason}))
     return revoked
+
+
+def _changed(
+    stores: Stores, token: ApiToken, name: str, allowed_networks: tuple[str, ...]
+) -> list[tuple[str, dict[str, object]]]:
+    """Change a token, and return action and details of an audit event for each change."""
+    events: list[tuple[str, dict[str, object]]] = []
+    if token.name != name:
+        stores.api_tokens.rename(token.token_id, name)
+        events.append(("token.renamed", {"previous_name": token.name}))
+    if token.allowed_networks != allowed_networks:
+        stores.api_tokens.set_allowed_networks(token.token_id, allowed_networks)
+        before, after = list(token.allowed_networks), list(allowed_networks)
+        events.append(("token.networks_changed", {"before": before, "after": after}))
+    return [(action, {"name": name, "last_four": token.last_four, **details}) for action, details in events]
 
 
 def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiToken | None:
@@ -225,6 +287,26 @@ def _managed_token(stores: Stores, principal: Principal, token_id: str) -> ApiTo
         return None
     managed = resolved.token.seat_id == principal.seat.seat_id or principal.grant.manages_account
     return resolved.token if managed else None
+
+
+async def _record_refusal(
+    services: AccessServices, resolved: ResolvedToken, now: datetime, caller: Caller, code: str
+) -> None:
+    """Record a refused request in the audit trail, once a minute for each token and address."""
+    token = resolved.token
+    subject = f"token:{token.token_id}"
+    rule = ThrottleRule(f"refused:{subject}:{address_group(caller.address)}", 1, _REFUSAL_INTERVAL_SECONDS)
+    origin = EventOrigin(now, caller, resolved.seat, token.client_id, subject)
+
+    def write(stores: Stores) -> None:
+        if stores.throttle.count([rule], now) is None:
+            stores.audit.append(origin.event("token.refused", code, _details(token)))
+
+    try:
+        await services.state.awrite(write)
+    except Unavailable:
+        # The request is refused anyway.
+        return
 
 
 async def _record_use(services: AccessServices, token_id: str, now: datetime) -> None:
@@ -251,9 +333,10 @@ def _add(stores: Stores, token: ApiToken, now: datetime) -> bool:
     return True
 
 
-def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, reason: str = "") -> AuditEvent:
+def _operator_event(
+    token: ApiToken, action: str, now: datetime, actor: str, *, details: Mapping[str, object] | None = None
+) -> AuditEvent:
     """Create the event of an operator's action on a token, in the audit trail of its account."""
-    details = _details(token) | ({"reason": reason} if reason else {})
     return AuditEvent(
         at=now,
         action=action,
@@ -262,7 +345,7 @@ def _operator_event(token: ApiToken, action: str, now: datetime, actor: str, *, 
         seat_id=token.seat_id,
         client_id=token.client_id,
         subject=f"token:{token.token_id}",
-        details=details,
+        details={**_details(token), **(details or {})},
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from daybreak.access.allowed_networks import allows
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated
 from daybreak.domain.identity import (
     AccountStatus,
@@ -139,8 +140,11 @@ def account_fault(
     return _permission_fault(account, grant, requirement)
 
 
-def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError | None:
-    """Return why an API token is invalid, None if the token, its seat, account and permissions are valid."""
+def token_fault(resolved: ResolvedToken | None, now: datetime, address: str) -> RequestError | None:
+    """Return why an API token is refused, None if the token, its seat, account and permissions are valid.
+
+    `address` is that of the client, which the token may exclude.
+    """
     if resolved is None:
         return Unauthenticated("Invalid token.", code="invalid_token")
     token = resolved.token
@@ -148,6 +152,12 @@ def token_fault(resolved: ResolvedToken | None, now: datetime) -> RequestError |
         return Unauthenticated("This token was revoked.", code="token_revoked")
     if token.expires_at is not None and token.expires_at <= now:
         return Unauthenticated("This token has expired.", code="token_expired")
+    if not allows(token.allowed_networks, address):
+        used_from = address or "an unknown address"
+        return Forbidden(
+            f"This token cannot be used from {used_from}. Add the address to those that the token allows.",
+            code="address_not_allowed",
+        )
     return account_fault(resolved.account, resolved.grant, None, "account", API_TOKEN_REQUIREMENT)
 
 

@@ -62,6 +62,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
         ("List the tokens of a seat, with their last use", "daybreakd token list --seat ana@example.org"),
         ("List the tokens that expire within two weeks", "daybreakd token list --expiring 14d"),
+        (
+            "Accept a token from one network only",
+            "daybreakd token change 1d9b0c7e-52f4-4d0a-9e3b-7a1c8f60d2b5 \\\n    --allow 203.0.113.0/24",
+        ),
         ("Revoke tokens in a file that became public", "daybreakd token revoke --leaked public.log"),
     ),
     "events": (

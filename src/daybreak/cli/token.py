@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
     from daybreak.domain.identity import ApiToken, GrantedAccount, Seat
 
+AllowedNetworks = Annotated[
+    tuple[str, ...],
+    Parameter(
+        negative="",
+        help="Address or network in CIDR form, such as 203.0.113.0/24, that its requests must come from. Repeat it for "
+        "more. Default: any address.",
+    ),
+]
 app = App(name="token", help="Manage API tokens.", help_epilogue=examples_of("token"))
 
 
@@ -34,16 +42,19 @@ def create(
             "does not decompress files. Default: files.serve_gzip_as."
         ),
     ] = None,
+    allow: AllowedNetworks = (),
     config: Config = None,
 ) -> None:
     """Create an API token and print it. It cannot be shown again."""
     from daybreak.access import api_tokens
+    from daybreak.access.allowed_networks import parse_networks
     from daybreak.access.operators import find_seat
     from daybreak.bootstrap import now_utc, open_state
 
     settings = settings_of(config)
     now = now_utc()
     expires_at = parse_expiry(expires, "--expires", now) if expires is not None else None
+    networks = parse_networks(allow)
     with closing(open_state(settings)) as state:
         owner = state.read(lambda stores: find_seat(stores, seat))
         accounts = {
@@ -61,11 +72,46 @@ def create(
             random=os.urandom,
             name=name,
             expires_at=expires_at,
-            serve_gzip_as=serve_gzip_as,
+            options=api_tokens.TokenOptions(serve_gzip_as, networks),
         )
         state.write(lambda stores: api_tokens.add_by_operator(stores, created.token, now, actor="operator"))
     print_note(f"{created.token.token_id} for {granted.account.name}. You won't be able to see the token again:")
     print_text(created.secret)
+
+
+@app.command
+def change(
+    token_id: Annotated[str, Parameter(help="Id of the token, as in `token list`.")],
+    *,
+    name: Annotated[str | None, Parameter(help="New name.")] = None,
+    allow: AllowedNetworks = (),
+    allow_any: Annotated[bool, Parameter(negative="", help="Allow requests from every address.")] = False,
+    config: Config = None,
+) -> None:
+    """Rename a token, or replace the addresses that its requests must come from. Its secret stays valid."""
+    from daybreak.access import api_tokens
+    from daybreak.access.allowed_networks import parse_networks
+    from daybreak.bootstrap import now_utc, open_state
+
+    if (allow and allow_any) or not (allow or allow_any or name is not None):
+        raise OperatorError("Specify --name, and either --allow or --allow-any.", code="wrong_use")
+    networks = parse_networks(allow)
+    with closing(open_state(settings_of(config))) as state:
+        resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower()))
+        if resolved is None:
+            raise _unknown(token_id)
+        token = resolved.token
+        state.write(
+            lambda stores: api_tokens.change_by_operator(
+                stores,
+                token,
+                now_utc(),
+                name=token.name if name is None else name,
+                allowed_networks=networks if allow or allow_any else token.allowed_networks,
+                actor="operator",
+            )
+        )
+    print_text(f"{token_id} is changed.")
 
 
 @app.command(name="list")
@@ -133,13 +179,17 @@ def revoke(
             return
         resolved = state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id.lower() if token_id else ""))
         if resolved is None:
-            raise OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
+            raise _unknown(str(token_id))
         was_live = state.write(
             lambda stores: api_tokens.revoke_by_operator(
                 stores, resolved.token, now_utc(), actor="operator", reason=reason
             )
         )
     print_text(f"{token_id} is revoked." if was_live else f"{token_id} was already revoked.")
+
+
+def _unknown(token_id: str) -> OperatorError:
+    return OperatorError(f"Unknown token {token_id}. See `daybreakd token list`.")
 
 
 def _require_usable(granted: "GrantedAccount", owner: "Seat") -> None:
@@ -188,6 +238,7 @@ def _as_json(token: "ApiToken", now: "datetime") -> dict[str, object]:
         "revoked_at": token.revoked_at,
         "revoke_reason": token.revoke_reason,
         "serve_gzip_as": token.serve_gzip_as,
+        "allowed_networks": token.allowed_networks,
     }
 
 

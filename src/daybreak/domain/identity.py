@@ -221,6 +221,7 @@ class ApiToken(msgspec.Struct, frozen=True):
     """A stored API token. `digest` is the SHA-256 of its secret in hex; the secret is not stored.
 
     `serve_gzip_as` is how links of the token send gzip files, None for the setting `files.serve_gzip_as`.
+    `allowed_networks` are the networks that its requests must come from, in CIDR form; empty for any address.
     """
 
     token_id: str
@@ -236,6 +237,7 @@ class ApiToken(msgspec.Struct, frozen=True):
     revoke_reason: str | None = None
     created_by_email: str = ""
     serve_gzip_as: ServeGzipAs | None = None
+    allowed_networks: tuple[str, ...] = ()
 
 
 class ResolvedToken(msgspec.Struct, frozen=True):

@@ -202,6 +202,9 @@ class ApiTokenStore(Protocol):
 
     def rename(self, token_id: str, name: str) -> None: ...
 
+    def set_allowed_networks(self, token_id: str, networks: Sequence[str]) -> None:
+        """Replace the networks that requests must come from. Without networks, every address is allowed."""
+
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool: ...
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:

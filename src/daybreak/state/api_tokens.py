@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,6 +53,7 @@ class SqlApiTokens:
                 revoke_reason=token.revoke_reason,
                 created_by_email=token.created_by_email,
                 serve_gzip_as=token.serve_gzip_as,
+                allowed_networks=token.allowed_networks or None,
             )
         )
 
@@ -102,6 +103,11 @@ class SqlApiTokens:
 
     def rename(self, token_id: str, name: str) -> None:
         self._connection.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
+
+    def set_allowed_networks(self, token_id: str, networks: Sequence[str]) -> None:
+        self._connection.execute(
+            sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(allowed_networks=networks or None)
+        )
 
     def revoke(self, token_id: str, now: datetime, reason: str) -> bool:
         return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1

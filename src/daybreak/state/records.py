@@ -117,7 +117,7 @@ def passkey_of(row: Sequence[Any]) -> Passkey:
 def token_of(row: Sequence[Any]) -> ApiToken:
     """Return the API token of a row of TOKEN_COLUMNS."""
     token_id, digest, seat_id, client_id, name, last_four, *rest = row
-    created, expires, used, revoked, reason, email, serve_gzip_as = rest
+    created, expires, used, revoked, reason, email, serve_gzip_as, allowed_networks = rest
     return ApiToken(
         token_id=token_id,
         digest=digest,
@@ -132,4 +132,5 @@ def token_of(row: Sequence[Any]) -> ApiToken:
         revoke_reason=reason,
         created_by_email=email,
         serve_gzip_as=serve_gzip_as,
+        allowed_networks=() if allowed_networks is None else strings_of(allowed_networks),
     )

@@ -143,6 +143,8 @@ api_tokens = sa.Table(
     sa.Column("created_by_email", sa.Text, nullable=False),
     # NULL: the setting files.serve_gzip_as.
     sa.Column("serve_gzip_as", sa.Text),
+    # NULL: requests may come from any address.
+    sa.Column("allowed_networks", Json),
 )
 
 throttle = sa.Table(

@@ -6,6 +6,8 @@ import shutil
 import stat
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -216,6 +218,57 @@ def test_token_can_be_renamed(sign_in_as: Callable[..., Page], service: Service,
     expect(page.get_by_role("heading", name=after)).to_be_visible()
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
     expect(page.get_by_role("row", name=re.compile(f"API token renamed.*{after}")).first).to_be_visible()
+
+
+def test_addresses_of_a_token_are_limited(
+    sign_in_as: Callable[..., Page], service: Service, shell: Shell, console_messages: list[str]
+) -> None:
+    page = sign_in_as()
+    name = unique("Office")
+    page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Allowed addresses").fill("203.0.113.9/24")
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_text("203.0.113.9/24 is an address within a network. Use 203.0.113.0/24.")).to_be_visible()
+    page.get_by_label("Allowed addresses").fill("203.0.113.0/24, 2001:db8::/32")
+    page.get_by_role("button", name="Create token").click()
+    secret = page.locator("#token-value").inner_text().strip()
+    address = re.search(r"http://\S+", page.locator("#curl-3").inner_text())
+    assert address is not None
+    request = urllib.request.Request(address[0], headers={"Authorization": f"Bearer {secret}"})
+    with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+        urllib.request.urlopen(request, timeout=PATIENCE_SECONDS)
+    assert '"address_not_allowed"' in refused.value.read().decode()
+    page.get_by_role("link", name="Done").click()
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_text("203.0.113.0/24, 2001:db8::/32")).to_be_visible()
+    expect(page.get_by_text("Your address is 127.0.0.1.")).to_be_visible()
+    _age_password_checks(service)
+    page.get_by_label("Allowed addresses").fill("127.0.0.0/8\n::1")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="Confirm your password")).to_be_visible()
+    page.get_by_label("Password").fill(directory.PASSWORD)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("Nothing was saved yet.")).to_be_visible()
+    expect(page.get_by_label("Allowed addresses")).to_have_value("127.0.0.0/8\n::1")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Token changed.")).to_be_visible()
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as found:
+        assert found.read(2) == b"\x1f\x8b"
+    page.goto(service.account(directory.NORTHLIGHT, "activity"))
+    for text in (f"Allowed addresses of an API token changed.*{name}", f"API token refused.*{name}"):
+        expect(page.get_by_role("row", name=re.compile(text)).first).to_be_visible()
+    ignore_failed_loads(console_messages, 400)
+
+
+def _age_password_checks(service: Service) -> None:
+    earlier = datetime.now(UTC) - timedelta(minutes=11)
+
+    def age(stores: Stores) -> None:
+        for session, _ in stores.sessions.list_open(directory.id_of(directory.OWNER), datetime.now(UTC)):
+            stores.sessions.mark_reauthenticated(session.sid, earlier)
+
+    service.state.write(age)
 
 
 def test_badges_name_the_days_until_expiry(sign_in_as: Callable[..., Page], service: Service) -> None:

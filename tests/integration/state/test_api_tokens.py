@@ -13,6 +13,7 @@ from daybreak.state.database import Database
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
 
 TOKEN = token(1, SEAT.seat_id, ANN.client_id, expires_at=NOW + 60 * MINUTE, serve_gzip_as="encoding")
+TOKEN = replace(TOKEN, allowed_networks=("203.0.113.0/24", "2001:db8::/32"))
 
 
 def one_token(stores: Stores) -> None:
@@ -33,6 +34,20 @@ def test_resolved_token_has_seat_account_and_grant(state: Database) -> None:
     without = state.read(lambda stores: stores.api_tokens.resolve(TOKEN.digest))
     assert without is not None
     assert (without.account, without.grant) == (None, None)
+
+
+def test_name_and_networks_are_replaced(state: Database) -> None:
+    state.write(one_token)
+    state.write(lambda stores: stores.api_tokens.rename(TOKEN.token_id, "renamed"))
+    choices: tuple[tuple[str, ...], ...] = (("198.51.100.0/24",), ())
+    for networks in choices:
+
+        def replace_networks(stores: Stores, networks: tuple[str, ...] = networks) -> None:
+            stores.api_tokens.set_allowed_networks(TOKEN.token_id, networks)
+
+        state.write(replace_networks)
+        (found,) = state.read(lambda stores: stores.api_tokens.list_for())
+        assert found == replace(TOKEN, name="renamed", allowed_networks=networks)
 
 
 def test_last_use_is_written_at_most_once_per_interval(state: Database) -> None:

@@ -22,7 +22,7 @@ from daybreak.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
-from daybreak.domain.identity import ApiToken, Grant, Principal
+from daybreak.domain.identity import ApiToken, Caller, Grant, Principal
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, OMAR, ROSA, Instance
 
 
@@ -41,6 +41,10 @@ def create_token(instance: Instance, email: str = "rosa@example.org", **more: An
     return instance.run(scenario())
 
 
+def caller_from(address: str) -> Caller:
+    return Caller(address, CALLER.user_agent, CALLER.request_id)
+
+
 def stored(instance: Instance, token_id: str) -> ApiToken:
     resolved = instance.state.read(lambda stores: stores.api_tokens.resolve_by_id(token_id))
     assert resolved is not None
@@ -49,21 +53,21 @@ def stored(instance: Instance, token_id: str) -> ApiToken:
 
 def error_code(instance: Instance, secret: str) -> str:
     with pytest.raises(RequestError) as caught:
-        instance.run(api_tokens.authenticate(instance.services, secret))
+        instance.run(api_tokens.authenticate(instance.services, secret, CALLER))
     return caught.value.code
 
 
 def test_each_request_takes_one_query(instance: Instance) -> None:
     secret = create_token(instance).secret
     for _ in range(2):
-        assert len(instance.statements_of(api_tokens.authenticate(instance.services, secret))) == 1
+        assert len(instance.statements_of(api_tokens.authenticate(instance.services, secret, CALLER))) == 1
 
 
 def test_token_authenticates_and_its_secret_is_not_stored(
     instance: Instance,
 ) -> None:
     created = create_token(instance)
-    user = instance.run(api_tokens.authenticate(instance.services, created.secret))
+    user = instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
     assert (user.kind, user.seat.seat_id, user.account.client_id) == ("api_token", ROSA, ALPHA)
     assert user.subject == f"token:{created.token.token_id}"
     assert created.token.last_four == created.secret[-4:]
@@ -79,7 +83,7 @@ def test_wrong_checksum_is_refused_without_a_query(instance: Instance) -> None:
     without_state = replace(instance.services, state=None)  # type: ignore[arg-type]
     for text in (changed, "service_api_", "service_api_" + "A" * 38, "service_api_\ud800"):
         with pytest.raises(Unauthenticated):
-            instance.run(api_tokens.authenticate(without_state, text))
+            instance.run(api_tokens.authenticate(without_state, text, CALLER))
 
 
 def test_unknown_token_is_refused(instance: Instance) -> None:
@@ -108,7 +112,7 @@ def test_revoked_permission_takes_effect_immediately(
     instance: Instance, revoke: Callable[[Instance], object], code: str
 ) -> None:
     created = create_token(instance, expires_at=instance.now[0] + timedelta(days=90))
-    instance.run(api_tokens.authenticate(instance.services, created.secret))
+    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
     revoke(instance)
     assert error_code(instance, created.secret) == code
 
@@ -134,7 +138,7 @@ def test_api_token_cannot_create_api_tokens(instance: Instance) -> None:
     created = create_token(instance)
 
     async def scenario() -> None:
-        user = await api_tokens.authenticate(instance.services, created.secret)
+        user = await api_tokens.authenticate(instance.services, created.secret, CALLER)
         await api_tokens.create(instance.services, user, name="another", expires_at=None, caller=CALLER)
 
     with pytest.raises(Forbidden) as caught:
@@ -162,7 +166,7 @@ def test_expiry_in_the_past_is_refused(instance: Instance) -> None:
 def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
     first, second = create_token(instance), create_token(instance)
     for created in (first, second):
-        instance.run(api_tokens.authenticate(instance.services, created.secret))
+        instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
     async def scenario() -> None:
         user = await principal(instance)
@@ -174,14 +178,14 @@ def test_up_to_20_tokens_are_valid_at_the_same_time(instance: Instance) -> None:
 
     instance.run(scenario())
     assert error_code(instance, first.secret) == "token_revoked"
-    instance.run(api_tokens.authenticate(instance.services, second.secret))
+    instance.run(api_tokens.authenticate(instance.services, second.secret, CALLER))
 
 
 def test_last_use_is_stored_once_a_minute_and_may_fail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     created = create_token(instance)
 
     def use() -> object:
-        instance.run(api_tokens.authenticate(instance.services, created.secret))
+        instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
         return stored(instance, created.token.token_id).last_used_at
 
     first = instance.now[0]
@@ -222,27 +226,69 @@ def test_users_see_their_tokens_and_admins_see_all(instance: Instance) -> None:
     assert error_code(instance, theirs.secret) == "token_revoked"
 
 
-def test_token_is_renamed_by_its_owner_and_by_admins(instance: Instance) -> None:
+def test_token_is_changed_by_its_owner_and_by_admins(instance: Instance) -> None:
     created = create_token(instance, "omar@example.org")
 
-    async def rename(email: str, name: str) -> None:
+    async def change(email: str, name: str, *networks: str) -> None:
         user = await principal(instance, email)
-        await api_tokens.rename(instance.services, user, created.token.token_id, name, CALLER)
+        await api_tokens.change(
+            instance.services, user, created.token.token_id, name=name, allowed_networks=networks, caller=CALLER
+        )
 
     with pytest.raises(NotFound):
-        instance.run(rename("rosa@example.org", "mine now"))
+        instance.run(change("rosa@example.org", "mine now"))
     with pytest.raises(InvalidRequest):
-        instance.run(rename("omar@example.org", " "))
-    instance.run(rename("omar@example.org", " weekly job "))
-    instance.run(rename("omar@example.org", "weekly job"))
+        instance.run(change("omar@example.org", " "))
+    instance.run(change("omar@example.org", " weekly job "))
+    instance.run(change("omar@example.org", "weekly job"))
     instance.put_grant(ROSA, ALPHA, async_rest_api=True, roles=("admin",))
-    instance.run(rename("rosa@example.org", "archive"))
-    assert stored(instance, created.token.token_id).name == "archive"
+    instance.run(change("rosa@example.org", "archive", "203.0.113.0/24"))
+    token = stored(instance, created.token.token_id)
+    assert (token.name, token.allowed_networks) == ("archive", ("203.0.113.0/24",))
     assert [(event.details["previous_name"], event.details["name"]) for event in instance.audit("token.renamed")] == [
         ("nightly job", "weekly job"),
         ("weekly job", "archive"),
     ]
-    instance.run(api_tokens.authenticate(instance.services, created.secret))
+    (changed,) = instance.audit("token.networks_changed")
+    assert (changed.details["before"], changed.details["after"]) == ([], ["203.0.113.0/24"])
+    instance.run(change("rosa@example.org", "archive"))
+    assert stored(instance, created.token.token_id).allowed_networks == ()
+
+
+def test_token_is_refused_from_other_addresses(instance: Instance) -> None:
+    options = api_tokens.TokenOptions(allowed_networks=("203.0.113.0/24", "2001:db8::/32"))
+    created = create_token(instance, options=options)
+
+    def authenticate(address: str) -> None:
+        instance.run(api_tokens.authenticate(instance.services, created.secret, caller_from(address)))
+
+    authenticate("203.0.113.9")
+    authenticate("2001:db8::1")
+    last_use = stored(instance, created.token.token_id).last_used_at
+    for address in ("198.51.100.7", "198.51.100.7", "2001:db9::1", ""):
+        with pytest.raises(Forbidden) as caught:
+            authenticate(address)
+        assert caught.value.code == "address_not_allowed"
+    events = instance.audit("token.refused")
+    assert [event.address for event in events] == ["198.51.100.7", "2001:db9::1", ""], "one event a minute"
+    assert {(event.result, event.subject, event.client_id) for event in events} == {
+        ("address_not_allowed", f"token:{created.token.token_id}", ALPHA)
+    }
+    assert stored(instance, created.token.token_id).last_used_at == last_use
+    instance.now[0] += timedelta(minutes=1, seconds=1)
+    with pytest.raises(Forbidden):
+        authenticate("198.51.100.7")
+    assert len(instance.audit("token.refused")) == 4
+
+
+def test_refusal_does_not_depend_on_the_audit_trail(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    created = create_token(instance, options=api_tokens.TokenOptions(allowed_networks=("203.0.113.9/32",)))
+
+    async def unavailable(work: object) -> None:
+        raise Unavailable("unavailable", code="state_unavailable")
+
+    monkeypatch.setattr(instance.state, "awrite", unavailable)
+    assert error_code(instance, created.secret) == "address_not_allowed"
 
 
 def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
@@ -261,7 +307,7 @@ def test_token_of_another_account_cannot_be_revoked(instance: Instance) -> None:
     for token_id in (created.token.token_id, "nonsense", "\x00"):
         with pytest.raises(NotFound):
             instance.run(scenario(token_id))
-    instance.run(api_tokens.authenticate(instance.services, created.secret))
+    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
 
 def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -> None:
@@ -276,7 +322,7 @@ def test_leaked_tokens_are_revoked_and_their_owners_listed(instance: Instance) -
     assert [token.created_by_email for token in revoke()] == ["rosa@example.org"]
     assert revoke() == []
     assert error_code(instance, leaked.secret) == "token_revoked"
-    instance.run(api_tokens.authenticate(instance.services, kept.secret))
+    instance.run(api_tokens.authenticate(instance.services, kept.secret, CALLER))
     assert instance.audit("token.revoked")[0].details["reason"] == "found in public"
 
 
@@ -290,7 +336,7 @@ def test_operator_creates_and_revokes_tokens(instance: Instance) -> None:
         expires_at=None,
     )
     instance.write(lambda stores: api_tokens.add_by_operator(stores, created.token, instance.now[0], actor="operator"))
-    instance.run(api_tokens.authenticate(instance.services, created.secret))
+    instance.run(api_tokens.authenticate(instance.services, created.secret, CALLER))
 
     def revoke() -> bool:
         return instance.write(

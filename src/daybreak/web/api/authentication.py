@@ -10,7 +10,7 @@ from daybreak.credentials.api_token import PREFIX
 from daybreak.domain.errors import Forbidden, Unauthenticated
 from daybreak.domain.identity import Principal
 from daybreak.web.api.operation import Credential
-from daybreak.web.request_state import record_subject
+from daybreak.web.request_state import caller_of, record_subject
 from daybreak.web.services import Services
 
 _MAX_CREDENTIAL_CHARACTERS = 4096
@@ -30,6 +30,7 @@ SESSION_OR_API_TOKEN = Credential(
         "data_export_required",
         "async_rest_api_required",
         "api_tokens_disabled",
+        "address_not_allowed",
     ),
 )
 
@@ -60,7 +61,7 @@ async def principal_of(request: Request, services: Services) -> Principal:
     """
     credential = bearer(request)
     if credential.startswith(PREFIX):
-        principal = await api_tokens.authenticate(services.access, credential)
+        principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
     else:
         principal = await sessions.authenticate(services.access, credential)
     record_subject(request, principal.subject, principal.account.client_id)

@@ -60,6 +60,7 @@ _PROBLEMS = (
     "invalid_link",
     "link_expired",
     "link_revoked",
+    "address_not_allowed",
     "unknown_file",
     "file_gone",
     "rate_limited",

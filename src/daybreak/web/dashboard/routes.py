@@ -122,8 +122,8 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
 
 def _token_routes(dashboard: DashboardContext) -> list[Route]:
     page = partial(account_page, dashboard)
-    create = page(tokens.create_token, return_to="settings/tokens/new", kept_fields=("name", "expiry"))
-    change = page(tokens.change_token, return_to="settings/tokens/{token_id}", kept_fields=("name",))
+    create = page(tokens.create_token, return_to="settings/tokens/new", kept_fields=("name", "expiry", "networks"))
+    change = page(tokens.change_token, return_to="settings/tokens/{token_id}", kept_fields=("name", "networks"))
     revoke = page(tokens.revoke_token, return_to="settings/tokens/{token_id}/revoke")
     token = f"{_TOKENS}/{{token_id}}"
     return [

@@ -55,6 +55,7 @@ PROBLEMS: Mapping[str, tuple[int, str]] = {
     "async_rest_api_required": (403, "No Async REST API access"),
     "session_required": (403, "Session token required"),
     "api_tokens_disabled": (403, "API tokens disabled"),
+    "address_not_allowed": (403, "Address not allowed"),
     "invalid_link": (403, "Invalid link"),
     "link_expired": (403, "Link expired"),
     "link_revoked": (403, "Link revoked"),

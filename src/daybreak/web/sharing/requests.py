@@ -20,7 +20,7 @@ from daybreak.sharing import Query, TableName
 from daybreak.table_changes import VersionRange
 from daybreak.web.api.authentication import bearer
 from daybreak.web.http.bodies import read_json
-from daybreak.web.request_state import record_subject
+from daybreak.web.request_state import caller_of, record_subject
 from daybreak.web.services import Services
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ async def token_principal(request: Request, services: Services) -> Principal:
     credential = bearer(request)
     if not credential.startswith(PREFIX):
         raise Unauthenticated("Send an API token of Daybreak. Session tokens are not accepted here.")
-    principal = await api_tokens.authenticate(services.access, credential)
+    principal = await api_tokens.authenticate(services.access, credential, caller_of(request))
     record_subject(request, principal.subject, principal.account.client_id)
     return principal
 

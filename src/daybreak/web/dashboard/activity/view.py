@@ -24,6 +24,8 @@ ACTION_LABELS: Mapping[str, str] = {
     "session.ended_others": "Other sessions ended",
     "token.created": "API token created",
     "token.renamed": "API token renamed",
+    "token.networks_changed": "Allowed addresses of an API token changed",
+    "token.refused": "API token refused",
     "token.revoked": "API token revoked",
     "password.reset_requested": "Password reset requested",
     "password.reset": "Password reset",

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from daybreak.access import api_tokens
+from daybreak.access.allowed_networks import parse_networks
+from daybreak.access.api_tokens import TokenOptions
 from daybreak.access.authorization import require
 from daybreak.access.sessions import require_recent_password
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -18,7 +20,7 @@ from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
-from daybreak.web.dashboard.password_prompt.handlers import redirect_to_password_prompt
+from daybreak.web.dashboard.password_prompt.handlers import prompt_or_raise, redirect_to_password_prompt
 from daybreak.web.dashboard.rendering import redirect, render_template
 from daybreak.web.dashboard.tokens.view import (
     DEFAULT_EXPIRY,
@@ -33,6 +35,7 @@ from daybreak.web.dashboard.tokens.view import (
 
 _PATH = "settings/tokens"
 _MAXIMUM_NAME_LENGTH = 100
+_MAXIMUM_NETWORKS_LENGTH = 3000
 
 
 async def list_tokens(page: PageRequest) -> Response:
@@ -59,6 +62,7 @@ async def show_new_token_form(page: PageRequest) -> Response:
         "name": parameters.get("name", "")[:_MAXIMUM_NAME_LENGTH],
         "expiry": parameters.get("expiry", DEFAULT_EXPIRY),
         "delivery": parameters.get("delivery", ""),
+        "networks": parameters.get("networks", "")[:_MAXIMUM_NETWORKS_LENGTH],
     }
     return _prompt_if_needed(page, values) or _form_page(page, values)
 
@@ -70,6 +74,7 @@ async def create_token(page: PageRequest) -> Response:
         "name": form.get("name", "")[:_MAXIMUM_NAME_LENGTH],
         "expiry": form.get("expiry", ""),
         "delivery": form.get("delivery", ""),
+        "networks": form.get("networks", "")[:_MAXIMUM_NETWORKS_LENGTH],
     }
     prompt = _prompt_if_needed(page, values)
     if prompt is not None:
@@ -90,17 +95,17 @@ async def create_token(page: PageRequest) -> Response:
             name=values["name"],
             expires_at=page.now + lifetime if lifetime is not None else None,
             caller=page.caller,
-            serve_gzip_as=serve_gzip_as,
+            options=TokenOptions(serve_gzip_as, _networks(values)),
         )
     except (InvalidRequest, Conflict) as error:
         await release_form(page, form_id)
-        return _form_page(page, values, rejected(error, "name"))
+        return _form_page(page, values, rejected(error, _field_of(error)))
     return render_page(page, "tokens/created.html", "tokens", created_context(page, created))
 
 
 async def show_token(page: PageRequest) -> Response:
     """Show a token: its use and expiry, its name, and examples that use it."""
-    return _token_page(page, await _requested_token(page), page.request.query_params.get("name"))
+    return _token_page(page, await _requested_token(page), page.request.query_params)
 
 
 async def show_first_use(page: PageRequest) -> Response:
@@ -114,14 +119,28 @@ async def show_first_use(page: PageRequest) -> Response:
 
 
 async def change_token(page: PageRequest) -> Response:
-    """Rename a token."""
+    """Change the name and the allowed addresses of a token. The latter requires a recent password."""
     form = await read_page_form(page)
-    token, name = await _requested_token(page), form.get("name", "")[:_MAXIMUM_NAME_LENGTH]
+    token, access = await _requested_token(page), page.dashboard.services.access
+    values = {"name": form.get("name", ""), "networks": form.get("networks", "")[:_MAXIMUM_NETWORKS_LENGTH]}
+    path = f"{_PATH}/{token.token_id}"
     try:
-        await api_tokens.rename(page.dashboard.services.access, page.principal, token.token_id, name, page.caller)
+        networks = _networks(values)
+        if networks != token.allowed_networks:
+            require_recent_password(access, page.session)
+        await api_tokens.change(
+            access,
+            page.principal,
+            token.token_id,
+            name=values["name"][:_MAXIMUM_NAME_LENGTH],
+            allowed_networks=networks,
+            caller=page.caller,
+        )
     except InvalidRequest as error:
-        return _token_page(page, token, name, rejected(error, "name"))
-    return redirect(page.dashboard, page.path(f"{_PATH}/{token.token_id}?done=token-changed"))
+        return _token_page(page, token, values, rejected(error, _field_of(error)))
+    except Forbidden as error:
+        return prompt_or_raise(page, error, f"{path}?{urlencode({**values, 'done': 'confirm-again'})}")
+    return redirect(page.dashboard, page.path(f"{path}?done=token-changed"))
 
 
 async def show_revoke_form(page: PageRequest) -> Response:
@@ -154,19 +173,35 @@ def _form_page(page: PageRequest, values: Mapping[str, str], outcome: PageOutcom
         "values": values,
         "expiries": [(key, label) for key, (label, _) in EXPIRIES.items()],
         "deliveries": [(key, label) for key, (label, _) in DELIVERIES.items()],
+        "address": page.caller.address,
         "form_id": new_form_id(page),
     }
     return render_page(page, "tokens/new.html", "tokens", context, outcome)
 
 
-def _token_page(page: PageRequest, token: ApiToken, name: str | None, outcome: PageOutcome = SUCCESS) -> Response:
-    """Return the page of a token. `name` is what the form contains, None for the name of the token."""
+def _token_page(
+    page: PageRequest, token: ApiToken, values: Mapping[str, str], outcome: PageOutcome = SUCCESS
+) -> Response:
+    """Return the page of a token. `values` are those of a form that was not saved."""
     context: dict[str, object] = {
         "token": token_view(token, page.now),
-        "name": token.name if name is None else name[:_MAXIMUM_NAME_LENGTH],
+        "name": values.get("name", token.name)[:_MAXIMUM_NAME_LENGTH],
+        "networks": values.get("networks", "\n".join(token.allowed_networks))[:_MAXIMUM_NETWORKS_LENGTH],
+        "address": page.caller.address,
         "examples": first_request(page).examples(),
     }
     return render_page(page, "tokens/show.html", "tokens", context, outcome)
+
+
+def _networks(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the networks of a form, separated by spaces, commas or line breaks. Raises InvalidRequest."""
+    return parse_networks(values["networks"].replace(",", " ").split())
+
+
+def _field_of(error: InvalidRequest | Conflict) -> str:
+    """Return the form field that an error is about."""
+    faults = error.faults if isinstance(error, InvalidRequest) else ()
+    return "networks" if any(fault.pointer == "/allowed_networks" for fault in faults) else "name"
 
 
 def _with_contact(page: PageRequest, empty_state: EmptyState) -> EmptyState:

@@ -51,6 +51,7 @@ def token_view(token: ApiToken, now: datetime) -> dict[str, object]:
         "last_used_at": token.last_used_at,
         "expires_at": token.expires_at,
         "state": token_state(token, now),
+        "allowed_networks": token.allowed_networks,
         "badge": badge,
         "badge_kind": badge_kind,
     }
