@@ -5,6 +5,9 @@ Each function reads the files of campaigns and campaign links.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.insight.figures import Campaign, CampaignDay, CampaignFigures, Link, LinkFigures
 from daybreak.insight.periods import Period
@@ -12,13 +15,19 @@ from daybreak.insight.published_tables import PublishedTables, check_rows
 
 MAXIMUM_LINKS = 500
 _MAXIMUM_NAME_LENGTH = 200
-_MAXIMUM_URL_LENGTH = 2000
+MAXIMUM_URL_LENGTH = 2000
 
-_BY_CAMPAIGN = """
+LINKS_BY_CAMPAIGN = """
     SELECT CAMPAIGN_ID, COUNT(*) AS links, SUM(HIT_COUNT) AS clicks
     FROM campaign_links
     GROUP BY CAMPAIGN_ID
 """
+CAMPAIGN_COLUMNS = f"""
+    CAMPAIGN_ID, left(CAMPAIGN_NAME, {_MAXIMUM_NAME_LENGTH}), CHANNEL, SENT_AT, RECIPIENT_COUNT, RESPONSE_COUNT,
+    REPLIED_COUNT, STOP_COUNT, SEGMENT_COUNT, UNIT_COUNT, coalesce(links, 0), coalesce(clicks, 0)
+"""
+"""Columns that `campaign_of` reads, from campaigns and LINKS_BY_CAMPAIGN."""
+
 _BY_DAY = f"""
     SELECT
         CAST(SENT_AT AS DATE),
@@ -28,16 +37,14 @@ _BY_DAY = f"""
         coalesce(SUM(RECIPIENT_COUNT) FILTER (links IS NOT NULL), 0),
         coalesce(SUM(clicks), 0)
     FROM campaigns
-    LEFT JOIN ({_BY_CAMPAIGN}) USING (CAMPAIGN_ID)
+    LEFT JOIN ({LINKS_BY_CAMPAIGN}) USING (CAMPAIGN_ID)
     WHERE NOT TEST_CAMPAIGN AND SENT_AT IS NOT NULL
     GROUP BY 1
 """
 _CAMPAIGNS = f"""
-    SELECT
-        CAMPAIGN_ID, left(CAMPAIGN_NAME, {_MAXIMUM_NAME_LENGTH}), CHANNEL, SENT_AT, RECIPIENT_COUNT, RESPONSE_COUNT,
-        REPLIED_COUNT, STOP_COUNT, SEGMENT_COUNT, UNIT_COUNT, coalesce(links, 0), coalesce(clicks, 0)
+    SELECT {CAMPAIGN_COLUMNS}
     FROM campaigns
-    LEFT JOIN ({_BY_CAMPAIGN}) USING (CAMPAIGN_ID)
+    LEFT JOIN ({LINKS_BY_CAMPAIGN}) USING (CAMPAIGN_ID)
     WHERE NOT TEST_CAMPAIGN AND SENT_AT BETWEEN $start AND $last
     ORDER BY RECIPIENT_COUNT DESC, SENT_AT DESC, CAMPAIGN_ID
     LIMIT $limit
@@ -46,7 +53,7 @@ _LINKS = f"""
     SELECT url, LINK_TYPE, campaigns, recipients, clicks, COUNT(*) OVER (), SUM(clicks) OVER ()
     FROM (
         SELECT
-            left(LINK_URL, {_MAXIMUM_URL_LENGTH}) AS url, LINK_TYPE, COUNT(*) AS campaigns,
+            left(LINK_URL, {MAXIMUM_URL_LENGTH}) AS url, LINK_TYPE, COUNT(*) AS campaigns,
             SUM(l.RECIPIENT_COUNT) AS recipients, SUM(HIT_COUNT) AS clicks
         FROM campaign_links AS l
         JOIN campaigns AS c USING (CAMPAIGN_ID)
@@ -71,8 +78,13 @@ def campaign_figures(
 
 def largest_campaigns(tables: PublishedTables, period: Period, *, limit: int) -> tuple[Campaign, ...]:
     """Return the campaigns of this period with the most recipients. Raises FileStoreError."""
-    rows = tables.rows(_CAMPAIGNS, {**period.parameters, "limit": limit})
-    return tuple(Campaign(*row[:4], *map(int, row[4:])) for row in rows)
+    return tuple(campaign_of(row) for row in tables.rows(_CAMPAIGNS, {**period.parameters, "limit": limit}))
+
+
+def campaign_of(row: Sequence[Any]) -> Campaign:
+    """Return the campaign of a row of CAMPAIGN_COLUMNS."""
+    campaign_id, name, channel, sent_at, *counts = row
+    return Campaign(campaign_id, name, channel, sent_at, *map(int, counts))
 
 
 def link_figures(tables: PublishedTables, period: Period) -> LinkFigures:

@@ -138,3 +138,17 @@ class LinkFigures:
     largest: tuple[Link, ...]
     other_links: int
     other_clicks: int
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignDetails:
+    """One campaign with its message, settings and links, those with the most clicks first."""
+
+    campaign: Campaign
+    text: str
+    media_url: str
+    usage_channel: str
+    is_test: bool
+    is_scheduled: bool
+    is_filtered: bool
+    links: tuple[Link, ...]

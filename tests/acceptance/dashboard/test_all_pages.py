@@ -17,7 +17,8 @@ from tests.acceptance.dashboard.sample import directory, snapshots
 
 MAXIMUM_BYTES = 100_000
 ACCOUNT_PAGES = (
-    "files", "files/members/preview", "insight", "insight?range=12m", "activity", "accounts?q=a", "settings/tokens",
+    "files", "files/members/preview", "insight", "insight?range=12m", "insight/campaigns",
+    "activity", "accounts?q=a", "settings/tokens",
     "settings/tokens/new", "settings/security", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = ("runs", "freshness", "people", "seats", "nodes")

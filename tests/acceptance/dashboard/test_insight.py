@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.dashboard.axe import PHONE
-from tests.acceptance.dashboard.conftest import Service
+from tests.acceptance.dashboard.axe import PHONE, axe_violations
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 
 
@@ -111,6 +111,49 @@ def test_range_and_comparison_are_in_the_url(insight: Page) -> None:
     expect(page.locator("#messages-table tbody tr").nth(1)).to_contain_text("\N{EN DASH}")
     page.go_back()
     expect(page.locator("#messages-table tbody tr")).to_have_count(90)
+
+
+def test_campaign_is_found_and_opened(open_with_axe: Callable[[], Page], service: Service) -> None:
+    page = open_with_axe()
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
+    page.goto(service.account(directory.NORTHLIGHT, "insight?range=90d"))
+    campaigns = _download(page, "Campaigns")
+    page.get_by_role("link", name="Show all").click()
+    expect(page.get_by_role("heading", name="All campaigns")).to_be_visible()
+    shown = page.locator("tbody tr")
+    expect(shown).to_have_count(len(campaigns))
+    page.get_by_label("Order").select_option("Recipients")
+    page.get_by_role("button", name="Apply").click()
+    expect(shown.first).to_contain_text(f"{int(campaigns[0]['Recipients']):,}")
+    linked = next(row for row in campaigns if row["Clicks"])
+    row = shown.filter(has_text=f"{int(linked['Clicks']):,}").filter(has_text=f"{int(linked['Recipients']):,}")
+    name = row.get_by_role("link").inner_text()
+    page.get_by_label("Name or message").fill(name[1:8].upper())
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("heading", name="Matching campaigns")).to_be_visible()
+    expect(page.get_by_label("Sent in")).to_have_value("90d")
+    row.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    expect(page.get_by_text("Reply STOP to opt out")).to_be_visible()
+    assert _number(_figure(page, "Recipients")) == int(linked["Recipients"])
+    assert _number(_figure(page, "Clicks")) == int(linked["Clicks"])
+    expect(page.get_by_text(re.compile(r"^Average: campaigns from"))).to_be_visible()
+    links = _download(page, "Links")
+    assert sum(int(link["Clicks"]) for link in links) == int(linked["Clicks"])
+    usage = {row["Figure"]: int(row["Total"]) for row in _download(page, "Message usage")}
+    assert usage["Segments sent"] == int(linked["Segments"])
+    assert axe_violations(page, "campaign") == []
+    page.get_by_role("link", name="All campaigns").click()
+    page.get_by_role("link", name="Back to Insight").click()
+    expect(page).to_have_url(re.compile(r"insight\?range=90d$"))
+
+
+def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_messages: list[str]) -> None:
+    for campaign in ("x", directory.NORTHLIGHT):
+        insight.goto(service.account(directory.NORTHLIGHT, f"insight/campaigns/{campaign}"))
+        expect(insight.get_by_role("heading", level=1)).to_have_text(re.compile("not found", re.IGNORECASE))
+    ignore_failed_loads(console_messages, 404)
 
 
 def test_hostile_names_are_text(insight: Page) -> None:

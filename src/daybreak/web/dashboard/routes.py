@@ -13,6 +13,7 @@ from daybreak.web.dashboard.activity import handlers as activity
 from daybreak.web.dashboard.assets import asset_response
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.files import handlers as files
+from daybreak.web.dashboard.insight import campaign_handlers as campaigns
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.notifications import handlers as notifications
@@ -203,6 +204,12 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
         Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
         Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, figures))),
+        Route(f"{_ACCOUNT}/insight/campaigns", page(partial(campaigns.list_campaigns, figures))),
+        Route(f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}", page(partial(campaigns.show_campaign, figures))),
+        Route(
+            f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}/{{block}}.csv",
+            page(partial(campaigns.download_campaign_block, figures)),
+        ),
         Route(f"{_ACCOUNT}/insight/{{block}}.csv", page(partial(insight.download_block, figures))),
         Route(f"{_ACCOUNT}/activity", page(activity.show_activity)),
         Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),

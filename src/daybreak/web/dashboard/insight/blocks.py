@@ -11,7 +11,7 @@ from typing import Literal
 from daybreak.insight.periods import Bucket
 from daybreak.web.dashboard.formulas import escape_formulas
 
-ColumnKind = Literal["text", "count", "share", "date"]
+ColumnKind = Literal["text", "count", "share", "ratio", "date"]
 Cell = str | int | float | Bucket | None
 """Value of a cell. A share is a number from 0 to 1, None without a whole."""
 

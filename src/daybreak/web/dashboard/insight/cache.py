@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from daybreak.insight.campaign_list import CampaignPage
 from daybreak.insight.figures import (
     Campaign,
+    CampaignDetails,
     CampaignFigures,
     CommunityFigures,
     GrowthFigures,
@@ -57,3 +59,5 @@ class FigureCache:
     campaigns: ValueCache[CampaignFigures] = field(default_factory=ValueCache)
     largest_campaigns: ValueCache[tuple[Campaign, ...]] = field(default_factory=ValueCache)
     links: ValueCache[LinkFigures] = field(default_factory=ValueCache)
+    pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
+    details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)

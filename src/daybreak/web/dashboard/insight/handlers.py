@@ -12,8 +12,8 @@ from daybreak.domain.errors import Forbidden, NotFound
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
-from daybreak.web.dashboard.insight.blocks import block_csv
 from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.insight.downloads import block_response
 from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
 from daybreak.web.dashboard.insight.selection import Selection, select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context
@@ -45,6 +45,7 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight"),
         "view": found.view,
+        "campaigns_url": page.url_with("insight/campaigns", **found.selection.query),
         "status": await load_status(page),
         "empty_state": None,
         "as_of": found.as_of,
@@ -62,12 +63,8 @@ async def download_block(cache: FigureCache, page: PageRequest) -> Response:
     if found is None:
         raise no_files()
     file_name = f"insight-{name}-{found.selection.period.last:%Y-%m-%d}.csv"
-    if page.request.method == "GET":
-        details = {"file": file_name, "snapshot_id": found.snapshot_id, "range": found.selection.range_name}
-        await page.record("file.fetched", details)
-    headers = {"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"}
-    content = block_csv(found.view.blocks[name])
-    return Response(content, headers=headers, media_type="text/csv; charset=utf-8; header=present")
+    details = {"snapshot_id": found.snapshot_id, "range": found.selection.range_name}
+    return await block_response(page, found.view.blocks[name], file_name, details)
 
 
 async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _Insight | None:
@@ -79,7 +76,11 @@ async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _In
     first_days = account.first_days(snapshot.as_of.date())
     selection = select(page.request.query_params, snapshot.as_of, first_days)
     period = await load_period_figures(cache, page, entries, selection.period)
-    view = insight_view(account, period, selection, lambda _: "", complete=complete)
+
+    def campaign_url(campaign_id: str) -> str:
+        return page.url_with(f"insight/campaigns/{campaign_id}", **selection.query)
+
+    view = insight_view(account, period, selection, campaign_url, complete=complete)
     return _Insight(view, selection, snapshot.snapshot_id, snapshot.as_of)
 
 

@@ -10,8 +10,10 @@ from typing import Generic, TypeVar
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.insight import campaigns as campaign_queries
+from daybreak.insight.campaign_list import CampaignPage, CampaignQuery, campaign_details, campaign_page
 from daybreak.insight.figures import (
     Campaign,
+    CampaignDetails,
     CampaignFigures,
     CommunityFigures,
     GrowthFigures,
@@ -79,9 +81,6 @@ async def load_account_figures(
     """Compute the figures that the cache does not have. Raises Unavailable if a file cannot be read."""
     files = _Files(page, entries)
 
-    def campaign_figures(tables: PublishedTables) -> CampaignFigures:
-        return campaign_queries.campaign_figures(tables, *(entries[name] for name in _CAMPAIGN_FILES))
-
     def of_file(
         values: ValueCache[T], resource: str, compute: Callable[[PublishedTables, ManifestEntry], T]
     ) -> _Wanted[T]:
@@ -92,8 +91,41 @@ async def load_account_figures(
         members=await files.load(of_file(cache.members, "members", member_figures)),
         growth=await files.load(of_file(cache.growth, "member_state_changes", growth_figures)),
         communities=await files.load(of_file(cache.communities, "communities", community_figures)),
-        campaigns=await files.load(_Wanted(cache.campaigns, _CAMPAIGN_FILES, campaign_figures)),
+        campaigns=await load_campaign_figures(cache, page, entries),
     )
+
+
+async def load_campaign_figures(
+    cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry]
+) -> CampaignFigures:
+    """Return the sums of campaigns by day. Raises Unavailable if a file cannot be read."""
+
+    def compute(tables: PublishedTables) -> CampaignFigures:
+        return campaign_queries.campaign_figures(tables, *(entries[name] for name in _CAMPAIGN_FILES))
+
+    return await _Files(page, entries).load(_Wanted(cache.campaigns, _CAMPAIGN_FILES, compute))
+
+
+async def load_campaign_page(
+    cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry], query: CampaignQuery, number: int
+) -> CampaignPage:
+    """Return a page of campaigns. Raises Unavailable if a file cannot be read."""
+
+    def compute(tables: PublishedTables) -> CampaignPage:
+        return campaign_page(tables, query, number=number)
+
+    return await _Files(page, entries).load(_Wanted(cache.pages, _CAMPAIGN_FILES, compute), query, number)
+
+
+async def load_campaign(
+    cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry], campaign_id: str
+) -> CampaignDetails | None:
+    """Return one campaign, None if there is none of that id. Raises Unavailable if a file cannot be read."""
+
+    def compute(tables: PublishedTables) -> CampaignDetails | None:
+        return campaign_details(tables, campaign_id)
+
+    return await _Files(page, entries).load(_Wanted(cache.details, _CAMPAIGN_FILES, compute), campaign_id)
 
 
 async def load_period_figures(

@@ -86,14 +86,15 @@ def selection_context(page: PageRequest, selection: Selection, path: str) -> dic
     return {
         "ranges": ranges,
         "selection": selection,
-        "period_text": _period_text(selection),
+        "period_text": period_text(selection),
         "comparison_text": _comparison_text(selection),
         "comparison_url": page.url_with(path, range=selection.range_name, compare="none" if selection.compares else ""),
         "block_url": lambda name: page.url_with(f"insight/{name}.csv", **selection.query),
     }
 
 
-def _period_text(selection: Selection) -> str:
+def period_text(selection: Selection) -> str:
+    """Return the first and the last day of a selection as text."""
     period = selection.period
     return f"{format_date(period.first)} to {format_date(period.last)}, UTC"
 

@@ -1,0 +1,140 @@
+"""Handlers of the list of campaigns, and of one campaign and its CSV files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from daybreak.access.authorization import require
+from daybreak.domain.errors import NotFound
+from daybreak.domain.identity import is_id
+from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.insight.campaign_list import ORDERS, CampaignQuery
+from daybreak.insight.figures import CampaignDetails, CampaignFigures
+from daybreak.insight.periods import RANGES
+from daybreak.web.dashboard.files.queries import no_files
+from daybreak.web.dashboard.freshness.queries import load_status
+from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.insight.campaign_blocks import campaign_total
+from daybreak.web.dashboard.insight.campaign_view import (
+    ORDER_LABELS,
+    campaign_facts,
+    campaign_figures,
+    campaign_links_block,
+    campaign_slice,
+    campaign_table,
+    campaign_title,
+    campaign_usage_block,
+)
+from daybreak.web.dashboard.insight.downloads import block_response
+from daybreak.web.dashboard.insight.queries import (
+    load_campaign,
+    load_campaign_figures,
+    load_campaign_page,
+    load_published_entries,
+)
+from daybreak.web.dashboard.insight.selection import FirstDays, Selection, select
+from daybreak.web.dashboard.insight.view import period_text, selection_context
+from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_request import PageRequest, parse_integer
+
+_MAXIMUM_TEXT_LENGTH = 200
+_MAXIMUM_PAGE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Requested:
+    """The published files of a request, the sums of its campaigns, and its selection."""
+
+    snapshot: Snapshot
+    entries: Mapping[str, ManifestEntry]
+    sums: CampaignFigures
+    selection: Selection
+
+
+async def list_campaigns(cache: FigureCache, page: PageRequest) -> Response:
+    """List the campaigns of a range, 50 on a page, with search and order."""
+    found = await _load(cache, page)
+    parameters = page.request.query_params
+    text = parameters.get("q", "").strip()[:_MAXIMUM_TEXT_LENGTH]
+    order = parameters.get("order", "sent") if parameters.get("order") in ORDERS else "sent"
+    number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
+    wanted = CampaignQuery(found.selection.period, text, order)
+    shown = await load_campaign_page(cache, page, found.entries, wanted, number)
+
+    def page_url(other: int) -> str:
+        query = {**found.selection.query, "q": text, "order": "" if order == "sent" else order}
+        return page.url_with("insight/campaigns", **query, page=str(other))
+
+    context: dict[str, object] = {
+        **selection_context(page, found.selection, "insight/campaigns"),
+        "block": campaign_table(shown, lambda campaign_id: _campaign_url(page, found.selection, campaign_id)),
+        "slice": campaign_slice(shown, page_url),
+        "orders": ORDER_LABELS,
+        "order": order,
+        "text": text,
+        "ranges": RANGES,
+        "back_url": page.url_with("insight", **found.selection.query),
+        "status": await load_status(page),
+    }
+    return render_page(page, "insight/campaigns.html", "insight", context)
+
+
+async def show_campaign(cache: FigureCache, page: PageRequest) -> Response:
+    """Show one campaign: its figures compared with the average of a range, message, usage and links."""
+    found = await _load(cache, page)
+    details = await _load_details(cache, page, found)
+    path = f"insight/campaigns/{details.campaign.campaign_id}"
+    context: dict[str, object] = {
+        "details": details,
+        "title": campaign_title(details),
+        "figures": campaign_figures(details, campaign_total(found.sums, found.selection.period)),
+        "facts": campaign_facts(details),
+        "usage": campaign_usage_block(details),
+        "links": campaign_links_block(details),
+        "average_text": f"Average: campaigns from {period_text(found.selection)}",
+        "block_url": lambda name: page.url(f"{path}/{name}.csv"),
+        "back_url": page.url_with("insight/campaigns", **found.selection.query),
+        "as_of": found.snapshot.as_of,
+        "status": await load_status(page),
+    }
+    return render_page(page, "insight/campaign.html", "insight", context)
+
+
+async def download_campaign_block(cache: FigureCache, page: PageRequest) -> Response:
+    """Download usage or links of one campaign as CSV, and record it in the audit trail."""
+    found = await _load(cache, page)
+    details = await _load_details(cache, page, found)
+    blocks = {block.name: block for block in (campaign_usage_block(details), campaign_links_block(details))}
+    name = page.request.path_params["block"]
+    if name not in blocks:
+        raise NotFound("No such table.", code="unknown_file")
+    file_name = f"campaign-{details.campaign.campaign_id}-{name}.csv"
+    return await block_response(page, blocks[name], file_name, {"snapshot_id": found.snapshot.snapshot_id})
+
+
+async def _load(cache: FigureCache, page: PageRequest) -> _Requested:
+    """Read the published files. Raises Forbidden or NotFound."""
+    require(page.principal, "see_files", page.client_id)
+    snapshot, entries = await load_published_entries(page)
+    if snapshot is None or not entries:
+        raise no_files()
+    sums = await load_campaign_figures(cache, page, entries)
+    first_day = min(sums.by_day, default=snapshot.as_of.date())
+    selection = select(page.request.query_params, snapshot.as_of, FirstDays(first_day, first_day))
+    return _Requested(snapshot, entries, sums, selection)
+
+
+async def _load_details(cache: FigureCache, page: PageRequest, found: _Requested) -> CampaignDetails:
+    """Read the campaign in the path. Raises NotFound."""
+    campaign_id = page.request.path_params["campaign_id"]
+    details = await load_campaign(cache, page, found.entries, campaign_id) if is_id(campaign_id) else None
+    if details is None:
+        raise NotFound("No such campaign in the published files.", code="not_found")
+    return details
+
+
+def _campaign_url(page: PageRequest, selection: Selection, campaign_id: str) -> str:
+    return page.url_with(f"insight/campaigns/{campaign_id}", **selection.query)
