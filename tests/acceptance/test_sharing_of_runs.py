@@ -104,6 +104,7 @@ def test_tables_equal_the_csv_files_of_each_version(reader: Reader, resource: Re
             frame = delta_sharing.load_as_pandas(url, version=version)
             expected = _csv_rows(reader.contents[account, version, resource.name])
             assert _as_text(resource, frame) == expected, (account, version)
+            assert delta_sharing.load_as_pandas(url, timestamp=_published_at(profile, account, version)).equals(frame)
         assert delta_sharing.load_as_pandas(url).equals(delta_sharing.load_as_pandas(url, version=2))
 
 
@@ -114,6 +115,19 @@ def test_versions_have_different_rows(reader: Reader) -> None:
         for number in (1, 2)
     )
     assert first != second
+
+
+def _published_at(profile: Path, account: str, version: int) -> str:
+    """Return when a version was published, as the responses have it."""
+    credentials = json.loads(profile.read_text())
+    found = requests.post(
+        f"{credentials['endpoint']}/shares/{account}/schemas/daybreak/tables/members/query",
+        headers={"Authorization": f"Bearer {credentials['bearerToken']}"},
+        json={"version": version},
+        timeout=PATIENCE_SECONDS,
+    )
+    milliseconds = json.loads(found.text.splitlines()[2])["file"]["timestamp"]
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _csv_rows(content: bytes) -> list[list[str]]:

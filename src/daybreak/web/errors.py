@@ -14,9 +14,10 @@ from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound
 from daybreak.web.api.links import LINK_ROUTE
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
-from daybreak.web.http.problems import MethodNotAllowed, problem_response
-from daybreak.web.request_state import record_refusal, request_id_of
-from daybreak.web.sharing.errors import is_sharing_path, sharing_error
+from daybreak.web.error_responses import error_response
+from daybreak.web.http.problems import MethodNotAllowed
+from daybreak.web.request_state import record_refusal
+from daybreak.web.sharing.errors import is_sharing_path
 
 
 def exception_handlers(dashboard: DashboardContext) -> Mapping[Any, ExceptionHandler]:
@@ -51,20 +52,13 @@ class _ExceptionHandlers:
     def _response(self, request: Request, error: DaybreakError) -> Response:
         record_refusal(request.scope, error.code)
         path: str = request.scope["path"]
-        if is_sharing_path(path):
-            base_url = self._dashboard.services.settings.base_url
-            return sharing_error(error, request_id=request_id_of(request.scope), base_url=base_url)
         if request.method in {"GET", "HEAD"} and path.startswith("/dashboard/"):
             return error_page(self._dashboard, request, error, None)
         route = request.scope.get("route")
         # Users open shared links and mistyped URLs in a browser.
-        if route is None or (isinstance(route, Route) and route.name == LINK_ROUTE):
+        if not is_sharing_path(path) and (route is None or (isinstance(route, Route) and route.name == LINK_ROUTE)):
             return error_page_or_problem(self._dashboard, request, error)
-        return problem_response(
-            error,
-            request_id=request_id_of(request.scope),
-            base_url=self._dashboard.services.settings.base_url,
-        )
+        return error_response(request.scope, error, base_url=self._dashboard.services.settings.base_url)
 
 
 def _allowed_methods(request: Request) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, RequestError
-from daybreak.web.http.problems import problem_response
-from daybreak.web.request_state import record_refusal, request_id_of
+from daybreak.web.error_responses import error_response
+from daybreak.web.request_state import record_refusal
 
 # RFC 9110 §4.1 recommends at least 8,000 octets.
 MAX_TARGET_BYTES = 8 * 1024
@@ -32,12 +32,7 @@ class HeadCheckMiddleware:
             await self._app(scope, receive, send)
             return
         record_refusal(scope, error.code)
-        response = problem_response(
-            error,
-            request_id=request_id_of(scope),
-            base_url=self._base_url,
-            headers={"Connection": "close"},
-        )
+        response = error_response(scope, error, base_url=self._base_url, headers={"Connection": "close"})
         await response(scope, receive, send)
 
 

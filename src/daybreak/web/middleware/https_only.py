@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.domain.errors import Forbidden
-from daybreak.web.http.problems import problem_response
-from daybreak.web.request_state import client_of, record_refusal, request_id_of
+from daybreak.web.error_responses import error_response
+from daybreak.web.request_state import client_of, record_refusal
 
 # Used by health checks on the same machine.
 _PLAIN_HTTP_PATHS = frozenset({"/healthz", "/readyz"})
@@ -32,7 +32,7 @@ class HttpsOnlyMiddleware:
             code="https_required",
         )
         record_refusal(scope, error.code)
-        response = problem_response(error, request_id=request_id_of(scope), base_url=self._base_url)
+        response = error_response(scope, error, base_url=self._base_url)
         await response(scope, receive, send)
 
 

@@ -8,7 +8,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from daybreak.domain.errors import DaybreakError
-from daybreak.web.http.problems import problem_response
+from daybreak.web.error_responses import error_response
 from daybreak.web.middleware.access_log import logged_path
 from daybreak.web.request_state import request_id_of
 
@@ -44,5 +44,5 @@ class UnexpectedErrorMiddleware:
             trace = "".join(traceback.format_exception(error))
             _log.error("request_failed", request_id=request_id_of(scope), path=logged_path(scope), trace=trace)
             if not started:
-                response = problem_response(DaybreakError(""), request_id=request_id_of(scope), base_url=self._base_url)
+                response = error_response(scope, DaybreakError(""), base_url=self._base_url)
                 await response(scope, receive, send)

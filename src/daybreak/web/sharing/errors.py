@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from starlette.responses import Response
 
@@ -22,10 +24,12 @@ def is_sharing_path(path: str) -> bool:
     return path == SHARING_PATH or path.startswith(SHARING_PATH + "/")
 
 
-def sharing_error(error: DaybreakError, *, request_id: str, base_url: str) -> Response:
+def sharing_error(
+    error: DaybreakError, *, request_id: str, base_url: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return the response to an error."""
     problem = problem_of(error, request_id=request_id, base_url=base_url)
     # A field's detail is part of the message of some errors.
     fixes = [field.detail for field in problem.errors if field.detail not in problem.detail]
     body = msgspec.json.encode(SharingError(problem.code, " ".join([problem.detail, *fixes])))
-    return Response(body, problem.status, problem_headers(error), "application/json")
+    return Response(body, problem.status, {**problem_headers(error), **(headers or {})}, "application/json")
