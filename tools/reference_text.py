@@ -67,7 +67,8 @@ COLUMNS = """\
 This page is for consumers. It describes the nine files of an account: their names, their rows and every column.
 
 Paths are relative to `/download/v1/files/{client_id}/`. Types: uuid (lower-case text), text, bigint, boolean, date,
-and timestamp (UTC, `2026-11-20T04:00:00.000000Z`). `?` marks a column that may be NULL.
+and timestamp (UTC, `2026-11-20T04:00:00.000000Z`). `?` marks a column
+that may have no value (NULL).
 
 | Format | Content |
 |---|---|

@@ -116,7 +116,7 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
     expect(table).to_contain_text("<img src=x onerror=alert(1)>")
     assert "\u202e" not in table.inner_text()
     assert files.locator("table.data img").count() == 0
-    expect(row.get_by_role("region", name="Columns of Member Details")).to_contain_text("may be NULL")
+    expect(row.get_by_role("region", name="Columns of Member Details")).to_contain_text("may have no value")
     files.keyboard.press("Escape")
     expect(files.get_by_role("dialog")).to_have_count(0)
     expect(files.get_by_role("link", name="Preview of Member Details")).to_be_focused()

@@ -1,4 +1,4 @@
-"""Descriptions of the service: columns of the files, OpenAPI document and documentation page."""
+"""Descriptions of the service: columns of the files, OpenAPI document and documentation pages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from starlette.responses import Response
 from daybreak.catalogue.resources import resource_named
 from daybreak.catalogue.table_ddl import DIALECTS, create_tables
 from daybreak.catalogue.table_schema import DataPackage, data_package
-from daybreak.domain.errors import FieldFault, InvalidRequest
-from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, render_docs_page
+from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
+from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, PAGES, render_docs_pages
 from daybreak.web.api.openapi import openapi_document
 from daybreak.web.api.operation import SERVICE, ApiRoute, Operation, Parameter, ResponseType
 from daybreak.web.dashboard.context import DashboardContext
@@ -79,6 +79,26 @@ GET_DOCS = Operation(
     body=None,
     response=ResponseType("The page.", str, ("text/html",)),
 )
+_DOCS = "/docs"
+_FURTHER_PAGES = tuple(page.path.removeprefix(f"{_DOCS}/") for page in PAGES if page.path != _DOCS)
+GET_DOCS_PAGE = Operation(
+    operation_id="getDocsPage",
+    summary="Get another documentation page",
+    description="Returns the documentation of the files and their columns, or answers to common questions, as a web "
+    "page.",
+    tag=SERVICE,
+    parameters=(
+        Parameter(
+            "page",
+            "path",
+            "Name of the page.",
+            _FURTHER_PAGES[0],
+            Annotated[str, Meta(extra_json_schema={"enum": list(_FURTHER_PAGES)})],
+        ),
+    ),
+    body=None,
+    response=ResponseType("The page.", str, ("text/html",)),
+)
 
 
 def description_routes(dashboard: DashboardContext, routes: Sequence[ApiRoute]) -> list[ApiRoute]:
@@ -94,12 +114,14 @@ class _DescriptionEndpoints:
         self.routes = [
             ApiRoute("/download/v1/schema", self.schema, GET_SCHEMA),
             ApiRoute("/openapi.json", self.openapi, GET_OPENAPI),
-            ApiRoute("/docs", self.docs, GET_DOCS),
+            ApiRoute(_DOCS, self.docs, GET_DOCS),
+            ApiRoute(f"{_DOCS}/{{page}}", self.docs, GET_DOCS_PAGE),
         ]
         document = openapi_document(settings, [*routes, *self.routes])
         self._schema = _Text.of(msgspec.json.encode(data_package(settings.snapshot.formats)), "application/json")
         self._openapi = _Text.of(msgspec.json.encode(document), "application/json")
-        self._docs = _Text.of(render_docs_page(dashboard, document), "text/html")
+        pages = render_docs_pages(dashboard, document)
+        self._docs = {path: _Text.of(content, "text/html") for path, content in pages.items()}
 
     async def schema(self, request: Request) -> Response:
         dialect = DIALECT.read(request)
@@ -114,7 +136,11 @@ class _DescriptionEndpoints:
         return self._openapi.response(request)
 
     async def docs(self, request: Request) -> Response:
-        return self._docs.response(request, {"Content-Security-Policy": CONTENT_SECURITY_POLICY})
+        name = request.path_params.get("page")
+        page = self._docs.get(_DOCS if name is None else f"{_DOCS}/{name}")
+        if page is None:
+            raise NotFound(f"Unknown page. Use one of {', '.join(_FURTHER_PAGES)}.")
+        return page.response(request, {"Content-Security-Policy": CONTENT_SECURITY_POLICY})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,43 @@
-"""The documentation page."""
+"""The documentation pages."""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import subprocess
+from datetime import date, datetime
 from html import unescape
+from uuid import UUID
 
 import pytest
 
-from daybreak.web.api.docs.page import highlight_json, mark_code
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.resources import RESOURCES, Resource
+from daybreak.web.api.docs.files import csv_sample, json_sample
+from daybreak.web.api.docs.page import CONTENT_SECURITY_POLICY, highlight_json, mark_code
 from daybreak.web.http.problems import PROBLEMS
 from tests.unit.web.api.conftest import DescribedApp
 from tests.unit.web.asgi import call, http_scope
 
+PATHS = ("/docs", "/docs/files", "/docs/help")
+
 
 @pytest.fixture(scope="session")
-def page(described: DescribedApp) -> str:
-    scope = http_scope("/data/docs", headers=(("host", "export.example.org"),), scheme="https")
-    answer = call(described.app, scope)
-    assert answer.status == 200
-    return answer.body.decode()
+def pages(described: DescribedApp) -> dict[str, str]:
+    found = {}
+    for path in PATHS:
+        scope = http_scope(f"/data{path}", headers=(("host", "export.example.org"),), scheme="https")
+        answer = call(described.app, scope)
+        assert answer.status == 200
+        assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        found[path] = answer.body.decode()
+    return found
+
+
+@pytest.fixture(scope="session")
+def page(pages: dict[str, str]) -> str:
+    return pages["/docs"]
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +46,9 @@ def commands(page: str) -> list[str]:
     return [unescape(panel) for panel in panels if panel.startswith("curl ")]
 
 
-def test_page_needs_no_scripts_and_no_other_hosts(page: str) -> None:
+@pytest.mark.parametrize("path", PATHS)
+def test_page_needs_no_scripts_and_no_other_hosts(pages: dict[str, str], path: str) -> None:
+    page = pages[path]
     assert "<script" not in page
     assert " style=" not in page
     urls = re.findall(r'(?:href|src)="([^"]*)"', page)
@@ -36,10 +56,66 @@ def test_page_needs_no_scripts_and_no_other_hosts(page: str) -> None:
     assert [url for url in urls if not url.startswith(("#", "/data/"))] == []
 
 
-def test_every_link_within_the_page_has_a_target(page: str) -> None:
-    ids = re.findall(r' id="([^"]*)"', page)
-    assert len(set(ids)) == len(ids)
-    assert {link[1:] for link in re.findall(r'href="(#[^"]*)"', page)} <= set(ids)
+def test_every_link_to_a_page_has_a_target(pages: dict[str, str]) -> None:
+    ids = {path: re.findall(r' id="([^"]*)"', page) for path, page in pages.items()}
+    for path, page in pages.items():
+        assert len(set(ids[path])) == len(ids[path])
+        for target, anchor in re.findall(r'href="(?:/data(/docs[^"#]*))?(?:#([^"]*))?"', page):
+            assert not anchor or anchor in ids[target or path], (path, target, anchor)
+
+
+def test_pages_link_to_each_other(pages: dict[str, str]) -> None:
+    for path, page in pages.items():
+        assert {f'href="/data{other}"' for other in PATHS} <= set(re.findall(r'href="[^"]*"', page))
+        assert f'href="/data{path}" aria-current="page"' in page
+
+
+def test_unknown_page_is_not_found(described: DescribedApp) -> None:
+    scope = http_scope("/data/docs/other", headers=(("host", "export.example.org"),), scheme="https")
+    assert call(described.app, scope).status == 404
+
+
+def test_every_column_is_documented(pages: dict[str, str]) -> None:
+    page = pages["/docs/files"]
+    for resource in RESOURCES:
+        section = page[page.index(f'id="{resource.name}"') :].partition("</section>")[0]
+        rows = re.findall(r"<tr><th scope=\"row\"><code>(\w+)</code></th>(.*?)</tr>", section, re.DOTALL)
+        assert [name for name, _ in rows] == list(resource.column_names)
+        for column, (_, row) in zip(resource.columns, rows, strict=True):
+            assert column.description in unescape(row)
+            assert ("may have no value" in row) == column.nullable, column.name
+            assert all(f"<code>{value}</code>" in row for value in column.allowed)
+            assert ("key." in row.lower()) == (column.name in resource.key), column.name
+        for reference in resource.references:
+            assert f"Refers to <code>{reference.resource}</code>." in section
+        for ending in (".csv.gz", ".json.gz", ".parquet"):
+            assert f"<code>{resource.name}{ending}</code>" in section
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.name))
+def test_examples_have_the_types_of_their_columns(resource: Resource) -> None:
+    header, row = csv.reader(csv_sample(resource).splitlines())
+    record = json.loads(json_sample(resource))
+    assert header == list(record) == list(resource.column_names)
+    for column, text in zip(resource.columns, row, strict=True):
+        value = record[column.name]
+        assert str(value).lower() == text.lower()
+        assert not column.allowed or text in column.allowed
+        if column.type is ColumnType.UUID:
+            assert str(UUID(text)) == text
+        elif column.type is ColumnType.TIMESTAMP:
+            assert datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z").tzinfo is not None
+            assert len(text) == len("2026-11-20T04:00:00.000000Z")
+        elif column.type is ColumnType.DATE:
+            assert date.fromisoformat(text).isoformat() == text
+        else:
+            assert isinstance(value, {ColumnType.BIGINT: int, ColumnType.BOOLEAN: bool}.get(column.type, str))
+
+
+def test_help_states_the_settings(pages: dict[str, str]) -> None:
+    page = unescape(pages["/docs/help"])
+    for text in ("Every day at 05:30 UTC", "A link works for 5 minutes", "Ask <help@example.org> for it"):
+        assert text in page
 
 
 def test_page_shows_every_operation_and_error(page: str, described: DescribedApp) -> None:

@@ -1,1 +1,1 @@
-"""The documentation page, rendered from the OpenAPI document."""
+"""The documentation pages: the API, rendered from the OpenAPI document, the files and their columns, and help."""
