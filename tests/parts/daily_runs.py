@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from daybreak.catalogue.formats import DEFAULT_FORMATS
 from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.delta import ChainEntry, ResourceDelta
@@ -28,7 +29,11 @@ from tests.small_platform import context_in
 FileKey = tuple[int, str, str]
 """Version, client_id and resource."""
 SETTINGS = configured(
-    DEFAULTS, snapshot={"keep": 400, "keep_deltas": DEFAULTS.audit.keep, "verify_deltas": 1.0}, guard={"enabled": False}
+    DEFAULTS,
+    snapshot={"keep": 400, "keep_deltas": DEFAULTS.audit.keep, "verify_deltas": 1.0},
+    guard={"enabled": False},
+    # With deltas in Parquet.
+    sharing={"enabled": True},
 )
 
 
@@ -83,6 +88,7 @@ class DailyRuns:
                 self.deltas[done.version, client_id, resource] = delta
                 self.states[delta.reason or delta.state] += 1
                 if delta.formats:
+                    assert set(delta.formats) == ({*DEFAULT_FORMATS, "parquet"} if delta.lines else {*DEFAULT_FORMATS})
                     both = (self._content(delta.formats["csv"].key), self._content(delta.formats["json"].key))
                     self.contents[done.version, client_id, resource] = both
         return done

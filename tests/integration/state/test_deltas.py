@@ -186,3 +186,15 @@ def test_deltas_are_read_in_pages(state: Database) -> None:
     assert state.read(lambda stores: list(stores.deltas.of_snapshot(uuid(2)))) == many
     only = state.read(lambda stores: list(stores.deltas.of_snapshot(uuid(2), "b")))
     assert only == [each for each in many if each.resource == "b"]
+
+
+def test_versions_are_found_by_the_time_of_publication(state: Database) -> None:
+    for number in (1, 2, 3):
+        publish(state, number, None, minutes=10 * number)
+    before, after = (
+        [state.read(lambda stores, at=NOW + minutes * MINUTE, name=name: getattr(stores.deltas, name)(at))  # type: ignore[misc]
+         for minutes in (5, 10, 15, 30, 35)]
+        for name in ("version_before", "version_after")
+    )  # fmt: skip
+    assert before == [None, 1, 1, 3, 3]
+    assert after == [1, 1, 2, 3, None]
