@@ -335,8 +335,8 @@ def test_unusual_dashboard_queries_cause_no_server_error(service: Service) -> No
         assert browser.post(sign_in, data=sent, timeout=PATIENCE_SECONDS).status_code == 200
         for query in (
             "activity?until=9999-12-31", "activity.csv?until=9999-12-31", "activity?since=0001-01-01&until=0001-01-01",
-            "activity?since=soon", "activity?action=x", "activity?actor=%ff&before=" + "9" * 40,
-            "activity?before=%D9%A3",
+            "activity?since=soon", "activity?action=x", "activity?actor=%ff&newest=" + "9" * 40,
+            "activity?newest=%D9%A3", "activity?page=" + "9" * 40, "activity?page=2000&newest=1", "activity?result=x",
             "files?snapshot=x&section=x&q=%ff", "files/campaigns/csv?snapshot=%ff", "insight?range=" + "9" * 40,
         ):  # fmt: skip
             path = f"{service.address}/dashboard/{NORTH}/{query}"

@@ -34,7 +34,10 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters and page of a read of the audit trail. Filters that are None match every event.
 
     `action` matches exactly, or by prefix if it ends in `.` or `*`. `since` is inclusive, `until` exclusive.
+    `actor_contains` ignores case. `succeeded` is whether the result is `ok`.
+    `sign_ins` adds the sign-ins of the seats with a grant on `client_id`. A sign-in that fails has no account.
     `after_id` continues after that event: with newer events, or with older ones if `newest_first`.
+    `up_to_id` leaves out newer events, so that pages with an `offset` do not move while events are added.
     """
 
     client_id: str | None = None
@@ -43,6 +46,15 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    actor_contains: str | None = None
+    succeeded: bool | None = None
+    sign_ins: bool = False
     after_id: int | None = None
+    up_to_id: int | None = None
     newest_first: bool = False
+    offset: int = 0
     limit: int = 1000
+
+
+SIGN_INS = ("login", "second_factor", "password.reset_requested", "password.reset")
+"""Actions that `AuditQuery.sign_ins` adds."""

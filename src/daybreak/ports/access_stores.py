@@ -47,6 +47,9 @@ class SeatStore(Protocol):
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
         """Return every account that the seat has a grant on, inactive ones included, by account name."""
 
+    def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
+        """Return the emails of seats with a grant on an account, in alphabetical order."""
+
     def count_granted_accounts(self, seat_id: str) -> int:
         """Return the number of `granted_accounts`."""
 

@@ -48,6 +48,9 @@ class AuditStore(Protocol):
     def read(self, query: AuditQuery) -> list[AuditEvent]:
         """Return the events that match `query`, in the order that it specifies."""
 
+    def count(self, query: AuditQuery, *, at_most: int) -> int:
+        """Return the number of events that match the filters of `query`, or `at_most` if there are more."""
+
     def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
         """Delete events before that instant, oldest first, and return how many.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from daybreak.credentials.redaction import redact, redact_values
-from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.audit import SIGN_INS, AuditEvent, AuditQuery
 from daybreak.state.columns import instant_text, json_text
-from daybreak.state.schema import audit_events, audit_retention
+from daybreak.state.schema import audit_events, audit_retention, grants
 from daybreak.state.statements import BulkInsert
 
 _INSERT = BulkInsert(audit_events)
@@ -52,26 +52,21 @@ class SqlAudit:
         )
 
     def read(self, query: AuditQuery) -> list[AuditEvent]:
-        columns = audit_events.c
-        statement = sa.select(*columns)
-        for column, value in (
-            (columns.client_id, query.client_id),
-            (columns.seat_id, query.seat_id),
-            (columns.actor, query.actor),
-        ):
-            if value is not None:
-                statement = statement.where(column == value)
-        if query.action is not None:
-            statement = statement.where(_matches_action(query.action))
-        if query.since is not None:
-            statement = statement.where(columns.at >= query.since)
-        if query.until is not None:
-            statement = statement.where(columns.at < query.until)
-        order: sa.ColumnElement[Any] = columns.event_id.desc() if query.newest_first else columns.event_id
-        if query.after_id is not None:
-            after = columns.event_id < query.after_id if query.newest_first else columns.event_id > query.after_id
-            statement = statement.where(after)
-        return [_event_of(row) for row in self._connection.execute(statement.order_by(order).limit(query.limit))]
+        order = _order(query)
+        parts = [_ids(part, query).order_by(order).limit(query.offset + query.limit) for part in _parts(query)]
+        # The ids come from one index for each part. A condition with OR would read the whole trail.
+        ids = sa.union_all(*(sa.select(part.subquery().c.event_id) for part in parts)).subquery()
+        statement = sa.select(*audit_events.c).where(audit_events.c.event_id.in_(sa.select(ids.c.event_id)))
+        page = statement.order_by(order).offset(query.offset).limit(query.limit)
+        return [_event_of(row) for row in self._connection.execute(page)]
+
+    def count(self, query: AuditQuery, *, at_most: int) -> int:
+        parts = [_ids(part, query).limit(at_most) for part in _parts(query)]
+        counts = [
+            self._connection.execute(sa.select(sa.func.count()).select_from(part.subquery())).scalar_one()
+            for part in parts
+        ]
+        return min(sum(counts), at_most)
 
     def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
         # The triggers of the audit trail allow deletions only before `keep_from`.
@@ -87,6 +82,40 @@ class SqlAudit:
             .limit(at_most)
         )
         return self._connection.execute(sa.delete(audit_events).where(audit_events.c.event_id.in_(oldest))).rowcount
+
+
+def _parts(query: AuditQuery) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions of the events of an account, and of sign-ins without an account."""
+    columns = audit_events.c
+    if query.client_id is None:
+        return [sa.true()]
+    parts: list[sa.ColumnElement[bool]] = [columns.client_id == query.client_id]
+    if query.sign_ins:
+        seats = sa.select(grants.c.seat_id).where(grants.c.client_id == query.client_id)
+        parts.append(sa.and_(columns.client_id.is_(None), columns.action.in_(SIGN_INS), columns.seat_id.in_(seats)))
+    return parts
+
+
+def _ids(part: sa.ColumnElement[bool], query: AuditQuery) -> sa.Select[tuple[int]]:
+    """Select the ids of the events of one part that match the other filters."""
+    columns = audit_events.c
+    filters: list[tuple[object, Callable[[Any], sa.ColumnElement[bool]]]] = [
+        (query.seat_id, columns.seat_id.__eq__),
+        (query.actor, columns.actor.__eq__),
+        (query.actor_contains, lambda text: columns.actor.icontains(text, autoescape=True)),
+        (query.action, _matches_action),
+        (query.succeeded, lambda succeeded: columns.result == "ok" if succeeded else columns.result != "ok"),
+        (query.since, columns.at.__ge__),
+        (query.until, columns.at.__lt__),
+        (query.up_to_id, columns.event_id.__le__),
+        (query.after_id, columns.event_id.__lt__ if query.newest_first else columns.event_id.__gt__),
+    ]
+    conditions = (condition(value) for value, condition in filters if value is not None)
+    return sa.select(columns.event_id).where(part, *conditions)
+
+
+def _order(query: AuditQuery) -> sa.ColumnElement[Any]:
+    return audit_events.c.event_id.desc() if query.newest_first else audit_events.c.event_id.asc()
 
 
 def _matches_action(action: str) -> sa.ColumnElement[bool]:

@@ -103,6 +103,17 @@ class SqlSeats:
             sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
         ).scalar_one()
 
+    def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
+        return list(
+            self._connection.execute(
+                sa.select(seats.c.email)
+                .join_from(seats, grants, grants.c.seat_id == seats.c.seat_id)
+                .where(grants.c.client_id == client_id)
+                .order_by(seats.c.email)
+                .limit(at_most)
+            ).scalars()
+        )
+
     def initial_account(self, seat: Seat) -> InitialAccount | None:
         row = _INITIAL_ACCOUNT.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
         assert row is not None  # an aggregate always returns a row

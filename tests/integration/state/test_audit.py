@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
@@ -61,6 +63,60 @@ def test_read_filters_orders_and_pages(state: Database) -> None:
     third = state.read(lambda stores: stores.audit.read(AuditQuery()))[2].event_id
     assert ids(after_id=third) == ["r3", "r4", "r5"]
     assert ids(after_id=third, newest_first=True) == ["r1", "r0"]
+
+
+def test_pages_and_counts_follow_the_filters(state: Database) -> None:
+    state.write(events)
+
+    def ids(**filters: object) -> list[str]:
+        query = AuditQuery(newest_first=True, **filters)  # type: ignore[arg-type]
+        return [event.request_id for event in state.read(lambda stores: stores.audit.read(query))]
+
+    def count(at_most: int = 100, **filters: object) -> int:
+        query = AuditQuery(**filters)  # type: ignore[arg-type]
+        return state.read(lambda stores: stores.audit.count(query, at_most=at_most))
+
+    assert ids(offset=2, limit=2) == ["r3", "r2"]
+    newest = state.read(lambda stores: stores.audit.read(AuditQuery(newest_first=True, limit=1)))[0].event_id
+    assert newest is not None
+    assert ids(up_to_id=newest - 1, offset=1, limit=2) == ["r3", "r2"]
+    assert ids(actor_contains="SEAT1@") == ["r5", "r3", "r1"]
+    assert ids(actor_contains="%") == []
+    assert ids(succeeded=False) == ["r0"]
+    assert ids(succeeded=True, limit=2) == ["r5", "r4"]
+    assert (count(), count(at_most=4), count(client_id=uuid(0xA)), count(actor_contains="seat1")) == (6, 4, 4, 3)
+
+
+def test_sign_ins_without_account_belong_to_the_accounts_of_the_seat(state: Database) -> None:
+    def write(stores: Stores) -> None:
+        stores.directory.put_accounts(Account(uuid(0xA), "A", "", "+12125550100", "toll_free"))
+        for number in (0, 1):
+            stores.directory.put_seats(Seat(uuid(number), f"seat{number}@example.org", None))
+        stores.directory.put_grants(Grant(uuid(0), uuid(0xA), ("owner",), data_export=True, async_rest_api=True))
+        for number, (action, seat, client) in enumerate(
+            (
+                ("login", 0, None), ("login", 1, None), ("seat.changed", 0, None), ("file.fetched", 0, uuid(0xA)),
+                ("second_factor", 0, None), ("login", 0, uuid(0xB)),
+            )
+        ):  # fmt: skip
+            stores.audit.append(
+                AuditEvent(
+                    at=NOW, action=action, result="invalid_credentials", actor="a", seat_id=uuid(seat),
+                    client_id=client, request_id=f"r{number}",
+                )
+            )  # fmt: skip
+
+    state.write(write)
+    query = AuditQuery(client_id=uuid(0xA), sign_ins=True, newest_first=True)
+
+    def ids(asked: AuditQuery) -> list[str]:
+        return [event.request_id for event in state.read(lambda stores: stores.audit.read(asked))]
+
+    assert ids(query) == ["r4", "r3", "r0"]
+    assert ids(replace(query, offset=1, limit=1)) == ["r3"]
+    assert ids(replace(query, sign_ins=False)) == ["r3"]
+    assert ids(replace(query, seat_id=uuid(1))) == []
+    assert state.read(lambda stores: stores.audit.count(query, at_most=10)) == 3
 
 
 def test_database_refuses_changes_to_the_audit_trail(state: Database, state_url: str) -> None:

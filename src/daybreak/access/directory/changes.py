@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
@@ -41,6 +42,8 @@ class DirectoryChanges:
     """The present grant of each changed one, by seat_id and client_id."""
     emails: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Email of each seat whose grants change, by seat_id."""
+    previous_accounts: Mapping[str, Account] = field(default_factory=dict, compare=False)
+    """The present state of each changed or deactivated account, by client_id."""
 
     @property
     def is_empty(self) -> bool:
@@ -113,6 +116,7 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
         removed_grants=removed_grants,
         previous_grants={(g.seat_id, g.client_id): grants[g.seat_id, g.client_id] for g in changed_grants},
         emails={s.seat_id: s.email for s in (*current.seats, *wanted.seats) if s.seat_id in concerned},
+        previous_accounts={a.client_id: accounts[a.client_id] for a in other_accounts},
     )
 
 
@@ -151,7 +155,7 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     ):
         directory.put_accounts(*accounts)
         for account in accounts:
-            events.add(action, client_id=account.client_id)
+            events.add_account(action, changes.previous_accounts.get(account.client_id), account)
     for action, seats in (
         ("seat.added", changes.added_seats),
         ("seat.changed", changes.changed_seats),
@@ -204,6 +208,9 @@ def _seat_differs(known: Seat, wanted: Seat) -> bool:
     )
 
 
+_USAGE = ("campaign_messages_monthly_used",)
+
+
 class _EventList:
     """Audit events of one import or sync."""
 
@@ -223,6 +230,20 @@ class _EventList:
                 client_id=client_id,
                 details=details,
             )
+        )
+
+    def add_account(self, action: str, before: Account | None, after: Account) -> None:
+        """Add the event of an account that was added or changed, with the settings that differ."""
+        if before is None:
+            self.add(action, client_id=after.client_id)
+            return
+        old, new = to_builtins(before), to_builtins(after)
+        names = [name for name in new if old[name] != new[name] and name not in _USAGE]
+        self.add(
+            action,
+            client_id=after.client_id,
+            before={name: old[name] for name in names},
+            after={name: new[name] for name in names},
         )
 
     def add_grant(self, action: str, emails: Mapping[str, str], before: Grant | None, after: Grant | None) -> None:

@@ -57,7 +57,8 @@ def set_api_tokens_enabled(stores: Stores, account: Account, now: datetime, *, e
     """Allow or refuse API tokens on an account."""
     if account.api_tokens_enabled != enabled:
         changed = replace(account, api_tokens_enabled=enabled)
-        apply_changes(stores, DirectoryChanges(changed_accounts=(changed,)), now, actor)
+        previous = {account.client_id: account}
+        apply_changes(stores, DirectoryChanges(changed_accounts=(changed,), previous_accounts=previous), now, actor)
 
 
 def _grant_of(stores: Stores, seat: Seat, client_id: str) -> Grant | None:

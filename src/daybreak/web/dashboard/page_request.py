@@ -76,7 +76,8 @@ class PageRequest:
 
     def url_with(self, path: str, /, **query: str) -> str:
         """Return such a path with query parameters; empty ones are left out."""
-        return f"{self.url(path)}?{urlencode({name: value for name, value in query.items() if value})}"
+        text = urlencode({name: value for name, value in query.items() if value})
+        return f"{self.url(path)}?{text}" if text else self.url(path)
 
 
 async def load_page_request(dashboard: DashboardContext, request: Request, client_id: str) -> PageRequest:

@@ -8,9 +8,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.ports.state import Stores
 from daybreak.web.dashboard.activity.filters import ActivityFilter
 from daybreak.web.dashboard.formulas import escape_formulas
 from daybreak.web.dashboard.page_request import PageRequest
@@ -50,8 +52,8 @@ def _stream(
             yield header.encode()
         before_id: int | None = None
         for _ in range(MAXIMUM_BATCHES):
-            read = partial(activity.read, client_id=page.client_id, before_id=before_id, limit=BATCH_EVENTS)
-            events = state.read(read)
+            batch = replace(activity.events_of(page.client_id), after_id=before_id, limit=BATCH_EVENTS)
+            events = state.read(partial(_read, batch))
             yield encode(events).encode()
             if len(events) < BATCH_EVENTS:
                 return
@@ -60,6 +62,10 @@ def _stream(
     name = f"daybreak-activity-{page.now:%Y-%m-%d}.{extension}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return streamed(page.request, content(), media_type=media_type, headers=headers)
+
+
+def _read(query: AuditQuery, stores: Stores) -> list[AuditEvent]:
+    return stores.audit.read(query)
 
 
 def _encode_csv(events: list[AuditEvent]) -> str:

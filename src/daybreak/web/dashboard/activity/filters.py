@@ -6,26 +6,29 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from daybreak.access.authorization import readable_audit_seat
-from daybreak.domain.audit import AuditEvent, AuditQuery
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import MAX_EMAIL_LENGTH
-from daybreak.ports.state import Stores
-from daybreak.web.dashboard.activity.view import ACTION_LABELS
+from daybreak.web.dashboard.activity.labels import ACTION_LABELS
 from daybreak.web.dashboard.page_request import PageRequest
+
+RESULTS = {"ok": "Succeeded", "failed": "Failed"}
+"""Label of each choice of results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityFilter:
-    """Action, actor's email, and first and last UTC day; "" or None for no limit.
+    """Action, part of the actor's email, result, and first and last UTC day; "" or None for no limit.
 
     `seat_id` is the only seat whose events the user may read, None for all seats.
     """
 
     seat_id: str | None
-    action: str
-    actor: str
-    since: date | None
-    until: date | None
+    action: str = ""
+    actor: str = ""
+    result: str = ""
+    since: date | None = None
+    until: date | None = None
 
     @property
     def values(self) -> dict[str, str]:
@@ -33,6 +36,7 @@ class ActivityFilter:
         return {
             "action": self.action,
             "actor": self.actor,
+            "result": self.result,
             "since": self.since.isoformat() if self.since else "",
             "until": self.until.isoformat() if self.until else "",
         }
@@ -49,31 +53,32 @@ class ActivityFilter:
             return None
         return datetime.combine(min(self.until, date.max - timedelta(days=1)) + timedelta(days=1), time(0), UTC)
 
-    def read(self, stores: Stores, client_id: str, *, before_id: int | None, limit: int) -> list[AuditEvent]:
-        """Return the account's matching events, newest first, older than the event `before_id`."""
-        query = AuditQuery(
+    def events_of(self, client_id: str) -> AuditQuery:
+        """Return the query for the account's matching events, newest first."""
+        return AuditQuery(
             client_id=client_id,
             seat_id=self.seat_id,
-            actor=self.actor or None,
+            actor_contains=self.actor or None,
             action=self.action or None,
+            succeeded=self.result == "ok" if self.result else None,
             since=datetime.combine(self.since, time(0), UTC) if self.since else None,
             until=self.end,
-            after_id=before_id,
+            sign_ins=True,
             newest_first=True,
-            limit=limit,
         )
-        return stores.audit.read(query)
 
 
 def parse_filter(page: PageRequest) -> ActivityFilter:
     """Parse the filter of a request, limited to the events that its user may read. Raises InvalidRequest."""
     parameters = page.request.query_params
-    action = parameters.get("action", "")
+    action, result = parameters.get("action", ""), parameters.get("result", "")
     if action and action not in ACTION_LABELS:
         raise InvalidRequest("Unknown action in the URL.")
+    if result and result not in RESULTS:
+        raise InvalidRequest("Unknown result in the URL.")
     actor = parameters.get("actor", "").strip()[:MAX_EMAIL_LENGTH]
     since, until = _parse_day(parameters.get("since")), _parse_day(parameters.get("until"))
-    return ActivityFilter(readable_audit_seat(page.principal), action, actor, since, until)
+    return ActivityFilter(readable_audit_seat(page.principal), action, actor, result, since, until)
 
 
 def _parse_day(text: str | None) -> date | None:

@@ -2,94 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.web.dashboard.formatting import format_user_agent
+from daybreak.web.dashboard.activity.labels import ACTION_LABELS, FACT_LABELS, SETTING_LABELS, label_of
+from daybreak.web.dashboard.formatting import EN_DASH, format_number, format_size, format_user_agent
 from daybreak.web.http.problems import PROBLEMS
 
-ACTION_LABELS: Mapping[str, str] = {
-    "login": "Sign-in",
-    "logout": "Sign-out",
-    "second_factor": "Second factor",
-    "second_factor.enrolled": "Second factor turned on",
-    "second_factor.recovery_codes_replaced": "Recovery codes replaced",
-    "passkey.added": "Passkey added",
-    "passkey.renamed": "Passkey renamed",
-    "passkey.removed": "Passkey removed",
-    "reauthenticated": "Password confirmed",
-    "password.changed": "Password changed",
-    "context.switched": "Account switched",
-    "session.ended": "Session ended",
-    "session.ended_others": "Other sessions ended",
-    "token.created": "API token created",
-    "token.renamed": "API token renamed",
-    "token.networks_changed": "Allowed addresses of an API token changed",
-    "token.refused": "API token refused",
-    "token.revoked": "API token revoked",
-    "password.reset_requested": "Password reset requested",
-    "password.reset": "Password reset",
-    "notifications.changed": "Notifications changed",
-    "webhook.created": "Webhook created",
-    "webhook.tested": "Webhook tested",
-    "webhook.secret_rotated": "Webhook secret rotated",
-    "webhook.retried": "Webhook delivery retried",
-    "webhook.disabled": "Webhook disabled",
-    "webhook.enabled": "Webhook enabled",
-    "webhook.removed": "Webhook removed",
-    "account.added": "Account added",
-    "account.changed": "Account changed",
-    "account.deactivated": "Account deactivated",
-    "grant.changed": "Permissions changed",
-    "grant.removed": "Access removed",
-    "link.issued": "Download link issued",
-    "table.queried": "Table queried",
-    "file.fetched": "File downloaded",
-    "file.previewed": "File previewed",
-    "audit.exported": "Audit trail exported",
-}
-"""Label of each audit action that concerns an account."""
+_LINK, _FETCH = "link.issued", "file.fetched"
+_CHANGE_KEYS = ("before", "after")
 
 
-def event_view(event: AuditEvent) -> dict[str, object]:
-    """Return the variables of one row."""
-    awaits_second_factor = (event.action, event.result) == ("login", "second_factor_required")
-    return {
-        "at": event.at,
-        "label": ACTION_LABELS.get(event.action, event.action),
-        "subject": _subject(event.details),
-        "actor": event.actor,
-        "address": event.address,
-        "agent": format_user_agent(event.user_agent) if event.user_agent else "",
-        "succeeded": event.result == "ok",
-        "outcome": "pending" if awaits_second_factor else "denied",
-        "reason": PROBLEMS[event.result][1] if event.result in PROBLEMS else event.result.replace("_", " "),
-    }
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting that an event changed, with its values before and after."""
+
+    name: str
+    before: str
+    after: str
 
 
-def _subject(details: Mapping[str, object]) -> str:
-    """Return what an event is about: a file, the name of a token, changed permissions or the format of an export."""
-    if "seat" in details:
-        changes = permission_changes(details)
-        return f"{details['seat']}: {changes}" if changes else str(details["seat"])
-    return str(details.get("file") or details.get("name") or details.get("format") or "")
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One row: an event, and the link that it opened if the page has it."""
+
+    event: AuditEvent
+    link: AuditEvent | None = None
+
+    @property
+    def at(self) -> datetime:
+        return self.event.at
+
+    @property
+    def label(self) -> str:
+        """What happened."""
+        return ACTION_LABELS.get(self.event.action, self.event.action)
+
+    @property
+    def subject(self) -> str:
+        """What the event is about: a file, the name of a token, changed permissions or the format of an export."""
+        details = self.event.details
+        if "seat" in details:
+            changes = permission_changes(details)
+            return f"{details['seat']}: {changes}" if changes else str(details["seat"])
+        return str(details.get("file") or details.get("name") or details.get("format") or "")
+
+    @property
+    def agent(self) -> str:
+        """Browser or client."""
+        return format_user_agent(self.event.user_agent) if self.event.user_agent else ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.event.result == "ok"
+
+    @property
+    def outcome(self) -> str:
+        """Result of an event that did not succeed."""
+        return "pending" if (self.event.action, self.event.result) == ("login", "second_factor_required") else "denied"
+
+    @property
+    def reason(self) -> str:
+        """Why an event did not succeed."""
+        result = self.event.result
+        return PROBLEMS[result][1] if result in PROBLEMS else result.replace("_", " ")
+
+    @property
+    def changes(self) -> list[Change]:
+        """Changed settings, with their values before and after."""
+        return setting_changes(self.event)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Details by label, those in `changes` left out, then where the event came from."""
+        hidden = set(_CHANGE_KEYS)
+        if self.event.action == "notifications.changed":
+            hidden |= {name for name, value in self.event.details.items() if isinstance(value, bool)}
+        details = [(name, value) for name, value in self.event.details.items() if name not in hidden]
+        facts = [(label_of(FACT_LABELS, name), _fact(name, value)) for name, value in details]
+        origin = {
+            "Credential": self.event.subject,
+            "User agent": self.event.user_agent,
+            "Request": self.event.request_id,
+            "Request of the link": self.link.request_id if self.link else "",
+        }
+        return facts + [(label, value) for label, value in origin.items() if value]
+
+
+def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[EventRow]:
+    """Return a row for each event, newest first. A download and the link that it opened are one row."""
+    links: dict[tuple[object, ...], AuditEvent] = {}
+    opened: dict[int | None, AuditEvent] = {}
+    for event in reversed(events):
+        key = (
+            event.client_id,
+            event.seat_id,
+            event.subject,
+            event.details.get("file"),
+            event.details.get("snapshot_id"),
+        )
+        if event.action == _LINK and event.result == "ok":
+            links[key] = event
+        elif event.action == _FETCH and key in links and event.at - links[key].at <= link_lifetime:
+            opened[event.event_id] = links.pop(key)
+    merged = {link.event_id for link in opened.values()}
+    return [EventRow(event, opened.get(event.event_id)) for event in events if event.event_id not in merged]
+
+
+def setting_changes(event: AuditEvent) -> list[Change]:
+    """Return the settings that differ between `before` and `after`, and the notifications that were changed."""
+    if event.action == "notifications.changed":
+        switched = {name: value for name, value in event.details.items() if isinstance(value, bool)}
+        return [Change(label_of({}, name), _value(not on), _value(on)) for name, on in switched.items()]
+    before, after = _settings(event.details.get("before")), _settings(event.details.get("after"))
+    names = dict.fromkeys((*before, *after))
+    return [
+        Change(label_of(SETTING_LABELS, name), _value(before.get(name)), _value(after.get(name)))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
 
 
 def permission_changes(details: Mapping[str, object]) -> str:
     """Describe the differences between `before` and `after` of a changed or removed grant, "" without any."""
-    before, after = _permissions(details.get("before")), _permissions(details.get("after"))
-    changes = []
-    for name, label in (("data_export", "Data Export"), ("async_rest_api", "Async REST API")):
-        if before.get(name, False) != after.get(name, False):
-            changes.append(f"{label} {'on' if after.get(name) else 'off'}")
+    before, after = _settings(details.get("before")), _settings(details.get("after"))
+    changes = [
+        f"{SETTING_LABELS[name]} {'on' if after.get(name) else 'off'}"
+        for name in ("data_export", "async_rest_api")
+        if before.get(name, False) != after.get(name, False)
+    ]
     if before.get("roles", []) != after.get("roles", []):
         changes.append(f"roles {_list(before.get('roles'))} → {_list(after.get('roles'))}")
     return ", ".join(changes)
 
 
-def _permissions(found: object) -> Mapping[str, object]:
+def _settings(found: object) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else {}
 
 
 def _list(roles: object) -> str:
     return ", ".join(map(str, roles)) if isinstance(roles, list) and roles else "none"
+
+
+def _value(value: object) -> str:
+    """Return the value of a setting as text."""
+    if value is None:
+        return EN_DASH
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list):
+        return _list(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{label_of({}, str(name))} {_value(each)}" for name, each in value.items()) or "none"
+    return format_number(value) if isinstance(value, int) else str(value)
+
+
+def _fact(name: str, value: object) -> str:
+    return format_size(value) if name == "bytes" and isinstance(value, int) else _value(value)

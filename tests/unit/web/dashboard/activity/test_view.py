@@ -1,10 +1,14 @@
-"""Labels of the Activity page."""
+"""Labels, rows and details of the Activity page."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import daybreak
-from daybreak.web.dashboard.activity.view import ACTION_LABELS, permission_changes
+from daybreak.domain.audit import AuditEvent
+from daybreak.web.dashboard.activity.labels import ACTION_LABELS, grouped_actions
+from daybreak.web.dashboard.activity.view import Change, event_rows, permission_changes, setting_changes
 
 # Actions on an account or by a user on it. Operators' actions on seats and snapshots appear on no account's page.
 ACCOUNT_ACTION = re.compile(r'"((?:account|audit|context|file|grant|link|second_factor|session|token)\.[a-z_]+)"')
@@ -29,3 +33,73 @@ def test_permission_changes_are_described() -> None:
     )
     assert permission_changes({"before": owner, "after": None}) == "Data Export off, roles owner, admin → none"
     assert permission_changes({"roles": ["owner"], "data_export": True}) == "", "an event of an earlier version"
+
+
+NOW = datetime(2026, 11, 24, 8, tzinfo=UTC)
+LIFETIME = timedelta(minutes=15)
+
+
+def _event(action: str, minute: int, *, result: str = "ok", subject: str = "token:1", **details: Any) -> AuditEvent:
+    return AuditEvent(
+        at=NOW + timedelta(minutes=minute), action=action, result=result, actor="maya@example.org", seat_id="maya",
+        subject=subject, details=details, event_id=100 + minute,
+    )  # fmt: skip
+
+
+def _rows(*events: AuditEvent) -> list[tuple[int, int | None]]:
+    """Return the minute of each row, and of the link that it includes."""
+    rows = event_rows(list(reversed(events)), LIFETIME)
+
+    def minute(event: AuditEvent) -> int:
+        return (event.event_id or 0) - 100
+
+    return [(minute(row.event), minute(row.link) if row.link else None) for row in rows]
+
+
+def test_every_action_is_in_one_group() -> None:
+    listed = [action for _, items in grouped_actions() for action, _ in items]
+    assert sorted(listed) == sorted(ACTION_LABELS)
+
+
+def test_download_and_its_link_are_one_row() -> None:
+    file = {"file": "members.csv.gz", "snapshot_id": "s1"}
+    link, fetch = _event("link.issued", 0, **file), _event("file.fetched", 2, **file)
+    assert _rows(link, fetch) == [(2, 0)]
+    other_file = _event("file.fetched", 1, file="campaigns.csv.gz", snapshot_id="s1")
+    assert _rows(link, other_file, fetch) == [(2, 0), (1, None)]
+
+
+def test_unrelated_downloads_keep_their_own_row() -> None:
+    file = {"file": "members.csv.gz", "snapshot_id": "s1"}
+    link = _event("link.issued", 0, **file)
+    assert _rows(link) == [(0, None)]
+    assert _rows(link, _event("file.fetched", 16, **file)) == [(16, None), (0, None)]
+    assert _rows(link, _event("file.fetched", 1, subject="token:2", **file)) == [(1, None), (0, None)]
+    assert _rows(link, _event("file.fetched", 1, **file), _event("file.fetched", 2, **file)) == [(2, None), (1, 0)]
+    refused = _event("link.issued", 0, result="rate_limited", **file)
+    assert _rows(refused, _event("file.fetched", 1, **file)) == [(1, None), (0, None)]
+
+
+def test_changes_have_values_before_and_after() -> None:
+    before = {"roles": ["owner"], "data_export": True, "async_rest_api": True}
+    after = {"roles": [], "data_export": False, "async_rest_api": True}
+    assert setting_changes(_event("grant.changed", 0, seat="carl@example.org", before=before, after=after)) == [
+        Change("Roles", "owner", "none"),
+        Change("Data Export", "on", "off"),
+    ]
+    changed = _event("account.changed", 0, before={"api_tokens_enabled": False}, after={"api_tokens_enabled": True})
+    assert setting_changes(changed) == [Change("API tokens", "off", "on")]
+    switched: dict[str, Any] = {"files.late": False}
+    event = _event("notifications.changed", 0, **switched)
+    assert setting_changes(event) == [Change("Files late", "on", "off")]
+    assert event_rows([event], LIFETIME)[0].facts == [("Credential", "token:1")]
+
+
+def test_details_are_labeled() -> None:
+    (row,) = event_rows([_event("file.fetched", 0, file="members.csv.gz", bytes=1_234_567, odd_name=[])], LIFETIME)
+    assert row.facts == [
+        ("File", "members.csv.gz"),
+        ("Size", "1.2 MB"),
+        ("Odd name", "none"),
+        ("Credential", "token:1"),
+    ]
