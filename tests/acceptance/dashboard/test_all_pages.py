@@ -19,7 +19,7 @@ MAXIMUM_BYTES = 100_000
 ACCOUNT_PAGES = (
     "files", "files/members/preview", "insight", "insight?range=12m", "insight/campaigns",
     "activity", "accounts?q=a", "settings/tokens",
-    "settings/tokens/new", "settings/security", "confirm",
+    "settings/tokens/new", "settings/security", "settings/security/sign-out-everywhere", "confirm",
 )  # fmt: skip
 OPERATOR_PAGES = ("runs", "freshness", "people", "seats", "nodes")
 

@@ -79,11 +79,9 @@ def test_cross_site_form_is_rejected(
 
 def test_get_has_no_side_effects(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
-    for path in (
-        "settings/security/sign-out-everywhere",
-        "settings/security/password",
-        "settings/security/recovery-codes",
-    ):
+    # This page asks for confirmation.
+    assert page.request.get(service.account(directory.NORTHLIGHT, "settings/security/sign-out-everywhere")).ok
+    for path in ("settings/security/password", "settings/security/recovery-codes"):
         response = page.request.get(service.account(directory.NORTHLIGHT, path))
         assert (response.status, response.headers["allow"]) == (405, "POST")
     assert page.request.get(f"{service.base}/dashboard/sign-out").status == 405

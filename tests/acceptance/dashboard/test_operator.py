@@ -4,8 +4,10 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
+from daybreak.domain.identity import Account
 from daybreak.domain.snapshot import SnapshotState
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory, snapshots
@@ -91,6 +93,22 @@ def test_operator_pages_show_freshness_accounts_and_nodes(sign_in_as: Callable[.
     missing = page.get_by_role("region", name="Accounts without files")
     expect(missing).to_contain_text("Brand New Bakery")
     expect(page.get_by_role("region", name="Publications").locator("tbody tr")).to_have_count(3)
+    accounts = [
+        Account(directory.id_of(f"paged {number}"), f"Paged {number:03}", "Account", "+4790000000", "long_code")
+        for number in range(60)
+    ]
+    service.state.write(lambda stores: stores.directory.put_accounts(*accounts))
+    try:
+        page.reload()
+        expect(missing.get_by_role("listitem")).to_have_count(50)
+        missing.get_by_role("navigation", name="Pages").get_by_role("link", name="Next").click()
+        expect(missing).to_contain_text("Paged 059")
+        expect(missing).not_to_contain_text("Brand New Bakery")
+        missing.get_by_role("navigation", name="Pages").get_by_role("link", name="Previous").click()
+        expect(missing).to_contain_text("Brand New Bakery")
+    finally:
+        inactive = [replace(account, active=False) for account in accounts]
+        service.state.write(lambda stores: stores.directory.put_accounts(*inactive))
     page.get_by_role("link", name="Accounts and seats").click()
     page.get_by_label("Account, number, email or ID").fill("northlight")
     page.get_by_role("button", name="Search", exact=True).click()

@@ -153,6 +153,7 @@ def _security_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_SECURITY}/second-factor/confirm", form(security.confirm_second_factor), methods=["POST"]),
         Route(f"{_SECURITY}/recovery-codes", form(security.replace_recovery_codes), methods=["POST"]),
         Route(f"{_SECURITY}/sessions/{{reference}}/end", form(security.end_session), methods=["POST"]),
+        Route(f"{_SECURITY}/sign-out-everywhere", page(security.show_sign_out_form)),
         Route(f"{_SECURITY}/sign-out-everywhere", form(security.sign_out_everywhere), methods=["POST"]),
     ]
 

@@ -66,6 +66,14 @@ def test_every_response_has_the_security_headers(answers: dict[tuple[str, str], 
         assert re.fullmatch(r"[0-9a-f]{24}", answer.headers["x-request-id"]), case
 
 
+def test_status_page_is_off_by_default(described: DescribedApp, answers: dict[tuple[str, str], Answer]) -> None:
+    assert described.settings.status_page is False
+    found = answers["GET", "/dashboard/status"]
+    assert found.status == 404
+    assert b"Snapshot" not in found.body
+    assert b"lateness" not in found.body
+
+
 def test_no_response_permits_other_origins(answers: dict[tuple[str, str], Answer]) -> None:
     for case, answer in answers.items():
         assert not [name for name in answer.headers if name.startswith("access-control-")], case

@@ -17,10 +17,11 @@ from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.freshness.days import day_views
 from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.operator.run_view import lateness
-from daybreak.web.dashboard.page_layout import render_page
+from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest
+from daybreak.web.dashboard.paging import slice_of
 
-_ACCOUNTS_SHOWN = 100
+_ACCOUNTS_SHOWN = 50
 _DAYS_SHOWN = 30
 
 
@@ -67,8 +68,7 @@ async def show_freshness(page: PageRequest) -> Response:
         "fresh": freshness_view(found.freshness, page.now),
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
         "days": day_views(punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)),
-        "missing": missing[:_ACCOUNTS_SHOWN],
-        "more_missing": max(0, len(missing) - _ACCOUNTS_SHOWN),
+        "missing": slice_of(page, missing, _ACCOUNTS_SHOWN, lambda number: _page_url(page, number)),
         "history": [
             {
                 "as_of": snapshot.as_of,
@@ -80,3 +80,8 @@ async def show_freshness(page: PageRequest) -> Response:
         ],
     }
     return render_page(page, "operator/freshness.html", "freshness", context)
+
+
+def _page_url(page: PageRequest, number: str) -> str:
+    """Return the URL of a page of the accounts without files."""
+    return f"{page.dashboard.root}{operator_path(page, 'freshness', page=number)}#missing-title"

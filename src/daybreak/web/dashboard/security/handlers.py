@@ -31,10 +31,11 @@ from daybreak.web.dashboard.second_factor.enrolment import (
     normalize_code,
     recovery_codes_context,
 )
-from daybreak.web.dashboard.security.view import security_context, session_reference
+from daybreak.web.dashboard.security.view import security_context, session_reference, session_views
 
 _PATH = "settings/security"
 _SECOND_FACTOR_PATH = f"{_PATH}/second-factor"
+_SIGN_OUT_PATH = f"{_PATH}/sign-out-everywhere"
 _MAXIMUM_PASSWORD_LENGTH = 1025
 
 
@@ -126,6 +127,18 @@ async def end_session(page: PageRequest) -> Response:
     return _redirect(page, "session-ended" if ended else "session-gone")
 
 
+async def show_sign_out_form(page: PageRequest) -> Response:
+    """Ask for confirmation before all sessions end, after the password prompt."""
+    access = page.dashboard.services.access
+    try:
+        sessions.require_recent_password(access, page.session)
+    except Forbidden as error:
+        return prompt_or_raise(page, error, _SIGN_OUT_PATH)
+    open_sessions = await sessions.list_open(access, page.active_session)
+    context: dict[str, object] = {"sessions": session_views(page, open_sessions)}
+    return render_page(page, "security/sign_out_everywhere.html", "security", context)
+
+
 async def sign_out_everywhere(page: PageRequest) -> Response:
     """End all sessions of the user, this one included."""
     await read_page_form(page)
@@ -133,7 +146,7 @@ async def sign_out_everywhere(page: PageRequest) -> Response:
     try:
         await sessions.end_others(access, page.active_session, page.caller)
     except Forbidden as error:
-        return prompt_or_raise(page, error, _PATH)
+        return prompt_or_raise(page, error, _SIGN_OUT_PATH)
     await sessions.logout(access, page.active_session, page.caller)
     response = redirect(page.dashboard, "/dashboard/sign-in?ended=everywhere")
     clear_session(page.dashboard, response)

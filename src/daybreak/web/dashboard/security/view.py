@@ -21,8 +21,14 @@ def security_context(
         "password_hint": _PASSWORD_HINT,
         "codes_left": codes_left,
         "form_id": new_form_id(page),
-        "sessions": [_session_view(page, session, device) for session, device in sessions],
+        "sessions": session_views(page, sessions),
     }
+
+
+def session_views(page: PageRequest, sessions: list[tuple[Session, Device | None]]) -> list[dict[str, object]]:
+    """Return the variables of each session, the current one first."""
+    views = [_session_view(page, session, device) for session, device in sessions]
+    return sorted(views, key=lambda view: not view["current"])
 
 
 def session_reference(page: PageRequest, session: Session) -> str:
