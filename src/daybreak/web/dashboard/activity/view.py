@@ -42,11 +42,14 @@ class EventRow:
 
     @property
     def subject(self) -> str:
-        """What the event is about: a file, the name of a token, changed permissions or the format of an export."""
+        """What the event is about: a file, a table, a token's name, changed permissions or the format of an export."""
         details = self.event.details
         if "seat" in details:
             changes = permission_changes(details)
             return f"{details['seat']}: {changes}" if changes else str(details["seat"])
+        if "table" in details:
+            first = f"{details['from_version']} to " if "from_version" in details else ""
+            return f"{details['table']}, version {first}{details['version']}"
         return str(details.get("file") or details.get("name") or details.get("format") or "")
 
     @property
