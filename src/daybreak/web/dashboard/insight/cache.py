@@ -50,7 +50,7 @@ class ValueCache(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FigureCache:
-    """One cache per kind of figure."""
+    """One cache per kind of figure, one instance per worker. Files are read one after another."""
 
     usage: ValueCache[UsageFigures] = field(default_factory=ValueCache)
     members: ValueCache[MemberFigures] = field(default_factory=ValueCache)
@@ -61,3 +61,9 @@ class FigureCache:
     links: ValueCache[LinkFigures] = field(default_factory=ValueCache)
     pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
     details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)
+    slot: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    async def run(self, task: Callable[[], T]) -> T:
+        """Run a task that reads files in a thread, after the tasks before it."""
+        async with self.slot:
+            return await asyncio.to_thread(task)

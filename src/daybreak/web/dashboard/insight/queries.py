@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -79,20 +80,22 @@ async def load_account_figures(
     cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry]
 ) -> AccountFigures:
     """Compute the figures that the cache does not have. Raises Unavailable if a file cannot be read."""
-    files = _Files(page, entries)
+    files = _Files(cache, page, entries)
 
     def of_file(
         values: ValueCache[T], resource: str, compute: Callable[[PublishedTables, ManifestEntry], T]
     ) -> _Wanted[T]:
         return _Wanted(values, (resource,), lambda tables: compute(tables, entries[resource]))
 
-    return AccountFigures(
-        usage=await files.load(of_file(cache.usage, "outbound_message_type_usage", usage_figures)),
-        members=await files.load(of_file(cache.members, "members", member_figures)),
-        growth=await files.load(of_file(cache.growth, "member_state_changes", growth_figures)),
-        communities=await files.load(of_file(cache.communities, "communities", community_figures)),
-        campaigns=await load_campaign_figures(cache, page, entries),
+    # The computations that are not cached start together, so that the next request finds all of them under way.
+    usage, members, growth, communities, campaigns = await asyncio.gather(
+        files.load(of_file(cache.usage, "outbound_message_type_usage", usage_figures)),
+        files.load(of_file(cache.members, "members", member_figures)),
+        files.load(of_file(cache.growth, "member_state_changes", growth_figures)),
+        files.load(of_file(cache.communities, "communities", community_figures)),
+        load_campaign_figures(cache, page, entries),
     )
+    return AccountFigures(usage, members, growth, communities, campaigns)
 
 
 async def load_campaign_figures(
@@ -103,7 +106,7 @@ async def load_campaign_figures(
     def compute(tables: PublishedTables) -> CampaignFigures:
         return campaign_queries.campaign_figures(tables, *(entries[name] for name in _CAMPAIGN_FILES))
 
-    return await _Files(page, entries).load(_Wanted(cache.campaigns, _CAMPAIGN_FILES, compute))
+    return await _Files(cache, page, entries).load(_Wanted(cache.campaigns, _CAMPAIGN_FILES, compute))
 
 
 async def load_campaign_page(
@@ -114,7 +117,7 @@ async def load_campaign_page(
     def compute(tables: PublishedTables) -> CampaignPage:
         return campaign_page(tables, query, number=number)
 
-    return await _Files(page, entries).load(_Wanted(cache.pages, _CAMPAIGN_FILES, compute), query, number)
+    return await _Files(cache, page, entries).load(_Wanted(cache.pages, _CAMPAIGN_FILES, compute), query, number)
 
 
 async def load_campaign(
@@ -125,14 +128,14 @@ async def load_campaign(
     def compute(tables: PublishedTables) -> CampaignDetails | None:
         return campaign_details(tables, campaign_id)
 
-    return await _Files(page, entries).load(_Wanted(cache.details, _CAMPAIGN_FILES, compute), campaign_id)
+    return await _Files(cache, page, entries).load(_Wanted(cache.details, _CAMPAIGN_FILES, compute), campaign_id)
 
 
 async def load_period_figures(
     cache: FigureCache, page: PageRequest, entries: Mapping[str, ManifestEntry], period: Period
 ) -> PeriodFigures:
     """Compute the figures of a period that the cache does not have. Raises Unavailable if a file cannot be read."""
-    files = _Files(page, entries)
+    files = _Files(cache, page, entries)
 
     def largest(tables: PublishedTables) -> tuple[Campaign, ...]:
         return campaign_queries.largest_campaigns(tables, period, limit=MAXIMUM_CAMPAIGNS)
@@ -157,13 +160,14 @@ class _Wanted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Files:
+    cache: FigureCache
     page: PageRequest
     entries: Mapping[str, ManifestEntry]
 
     async def load(self, wanted: _Wanted[T], *parameters: Hashable) -> T:
         """Return figures from the cache, or compute them in a thread. Raises Unavailable."""
         found = [self.entries[name] for name in wanted.resources]
-        store, dashboard = self.page.dashboard.services.files, self.page.dashboard
+        store = self.page.dashboard.services.files
 
         def task() -> T:
             with PublishedTables.open(store, found) as tables:
@@ -171,7 +175,7 @@ class _Files:
 
         try:
             key = (*(_content(entry) for entry in found), *parameters)
-            return await wanted.values.get(key, lambda: dashboard.run_file_task(task))
+            return await wanted.values.get(key, lambda: self.cache.run(task))
         except FileStoreError:
             raise files_unavailable() from None
 

@@ -1,10 +1,11 @@
 """Cache of insight figures."""
 
 import asyncio
+import time
 
 import pytest
 
-from daybreak.web.dashboard.insight.cache import ValueCache
+from daybreak.web.dashboard.insight.cache import FigureCache, ValueCache
 
 
 def test_value_is_computed_once_until_it_is_dropped() -> None:
@@ -48,18 +49,55 @@ def test_requests_at_the_same_time_wait_for_one_computation() -> None:
     assert computed == ["one"]
 
 
-def test_failed_computation_is_repeated() -> None:
+def test_files_are_read_one_after_another() -> None:
+    cache = FigureCache()
+    reading: list[int] = []
+
+    def task() -> int:
+        reading.append(1)
+        time.sleep(0.01)
+        found = len(reading)
+        reading.pop()
+        return found
+
+    async def use() -> list[int]:
+        return list(await asyncio.gather(*(cache.run(task) for _ in range(4))))
+
+    assert asyncio.run(use()) == [1, 1, 1, 1]
+
+
+def test_computation_continues_after_a_timeout() -> None:
     cache: ValueCache[str] = ValueCache()
 
-    async def fail() -> str:
-        raise ValueError("damaged")
+    async def use() -> str:
+        ready = asyncio.Event()
+
+        async def compute() -> str:
+            await ready.wait()
+            return "figures"
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cache.get("key", compute), 0.01)
+        ready.set()
+        # The second request gets the result of the first computation: its own would fail.
+        return await cache.get("key", _fail)
+
+    assert asyncio.run(use()) == "figures"
+
+
+async def _fail() -> str:
+    raise ValueError("damaged")
+
+
+def test_failed_computation_is_repeated() -> None:
+    cache: ValueCache[str] = ValueCache()
 
     async def succeed() -> str:
         return "figures"
 
     async def use() -> str:
         with pytest.raises(ValueError, match="damaged"):
-            await cache.get("key", fail)
+            await cache.get("key", _fail)
         return await cache.get("key", succeed)
 
     assert asyncio.run(use()) == "figures"
