@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daybreak_client.command.options import Access
+from daybreak_client.command.options import Accounts
 from daybreak_client.command.output import print_note
 from daybreak_client.command.sign_in import connect, current_profile, selected_account
 from daybreak_client.errors import ClientError, WrongUse
@@ -20,16 +20,16 @@ class Outcome:
 
 
 @contextmanager
-def signed_in(access: Access, *, all_accounts: bool) -> Iterator[tuple[Daybreak, dict[str, str]]]:
+def signed_in(accounts: Accounts) -> Iterator[tuple[Daybreak, dict[str, str]]]:
     """Yield the service, and the names of the selected accounts by client_id. Raises WrongUse, Refused, Unreachable."""
-    if all_accounts and access.account is not None:
+    if accounts.all_accounts and accounts.account is not None:
         raise WrongUse("Use --account or --all-accounts, not both.")
-    profile = current_profile(access)
+    profile = current_profile(accounts)
     with connect(profile) as service:
-        if all_accounts:
+        if accounts.all_accounts:
             yield service, {each.client_id: each.name for each in service.accounts()}
         else:
-            client_id = selected_account(access, profile)
+            client_id = selected_account(accounts, profile)
             yield service, {client_id: client_id}
 
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from daybreak_client.command.every_account import for_each_account, signed_in
 from daybreak_client.command.freshness import freshness, parse_duration, wait_for_files
-from daybreak_client.command.options import Access, AllAccounts, AsJson, DryRun, Quiet, names_of
+from daybreak_client.command.options import Accounts, Mode, names_of
 from daybreak_client.command.output import download_progress, print_json, print_note, print_text
 from daybreak_client.service import AccountFiles, FetchResult
 
@@ -24,16 +24,13 @@ def fetch(
         list[str] | None,
         Parameter(negative="", help="Formats, such as csv,json. Default: csv. Repeatable."),
     ] = None,
-    access: Access = Access(),
-    all_accounts: AllAccounts = False,
+    accounts: Accounts = Accounts(),
     wait: Annotated[
         str | None,
         Parameter(help="Maximum wait for late files or an unavailable service, such as 2h."),
     ] = None,
     force: Annotated[bool, Parameter(negative="", help="Replace the files of another account.")] = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    mode: Mode = Mode(),
 ) -> int:
     """Download missing and changed files to a folder, and print their paths.
 
@@ -43,27 +40,27 @@ def fetch(
     With --all-accounts, each account has a folder with its client_id as name.
     """
     deadline = None if wait is None else time.monotonic() + parse_duration(wait)
-    note = _ignore if quiet else print_note
+    note = _ignore if mode.quiet else print_note
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
-        target = folder / account_files.client_id if all_accounts else folder
+        target = folder / account_files.client_id if accounts.all_accounts else folder
         if deadline is not None:
             wait_for_files(account_files, deadline, note)
-        with download_progress(quiet=quiet or as_json) as on_progress:
+        with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
             fetched = account_files.fetch(
-                target, names_of(only), names_of(format) or ("csv",), on_progress, force=force, dry_run=dry_run
+                target, names_of(only), names_of(format) or ("csv",), on_progress, force=force, dry_run=mode.dry_run
             )
-        if not (as_json or quiet):
+        if not (mode.as_json or mode.quiet):
             for file in fetched.downloaded:
                 print_text(str(target / file.name))
-        would = "would change" if dry_run else "changed"
+        would = "would change" if mode.dry_run else "changed"
         note(f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}. {freshness(fetched.published)}")
         return _as_json(target, fetched)
 
-    with signed_in(access, all_accounts=all_accounts) as (service, names):
+    with signed_in(accounts) as (service, names):
         outcome = for_each_account(service, names, fetch_account)
-    if as_json:
-        print_json(list(outcome.results) if all_accounts else outcome.results[0])
+    if mode.as_json:
+        print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code
 
 

@@ -12,12 +12,6 @@ ProfileName = Annotated[
     Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
 ]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON, for programs.")]
-Quiet = Annotated[bool, Parameter(negative="", help="Print errors only.")]
-DryRun = Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")]
-AllAccounts = Annotated[
-    bool,
-    Parameter(negative="", help="All your accounts. An error of one does not stop the others."),
-]
 Format = Annotated[str, Parameter(help="csv or json; ndjson and parquet if the service offers them.")]
 
 
@@ -42,6 +36,27 @@ class Access(Credential):
         str | None,
         Parameter(help="client_id of an account. Default: DAYBREAK_ACCOUNT, else the selected one."),
     ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Accounts(Access):
+    """Options that select the service, the token, and one account or all accounts."""
+
+    all_accounts: Annotated[
+        bool,
+        Parameter(negative="", help="All your accounts. An error of one does not stop the others."),
+    ] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Options for what a command changes and prints."""
+
+    dry_run: Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")] = False
+    as_json: AsJson = False
+    quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False
 
 
 def names_of(values: Iterable[str] | None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from daybreak_client.command.every_account import for_each_account, signed_in
-from daybreak_client.command.options import Access, AllAccounts, AsJson, DryRun, Quiet
+from daybreak_client.command.options import Accounts, Mode
 from daybreak_client.command.output import (
     download_progress,
     format_count,
@@ -32,15 +32,12 @@ def sync(
     schema: Annotated[
         str | None, Parameter(help="Schema of the tables. Default: main in DuckDB, daybreak in PostgreSQL.")
     ] = None,
-    access: Access = Access(),
-    all_accounts: AllAccounts = False,
+    accounts: Accounts = Accounts(),
     verify: Annotated[
         bool, Parameter(negative="", help="Export the tables again and compare their digests with the published files.")
     ] = False,
     full: Annotated[bool, Parameter(negative="", help="Load all rows again instead of changes.")] = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    mode: Mode = Mode(),
 ) -> int:
     """Bring the nine tables of a database to the published version, and print what changed.
 
@@ -53,7 +50,7 @@ def sync(
     """
     if has_password(target):
         print_note("daybreak: Other users can list the arguments of a command. Use PGPASSWORD or ~/.pgpass.")
-    silent = quiet or as_json
+    silent = mode.quiet or mode.as_json
     on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
     different = False
 
@@ -62,28 +59,32 @@ def sync(
         with download_progress(quiet=silent) as on_progress:
             callbacks = Callbacks(on_progress, on_step)
             result = sync_account(
-                account, target, schema=schema, full=full, verify=verify, dry_run=dry_run, callbacks=callbacks
+                account, target, schema=schema, full=full, verify=verify, dry_run=mode.dry_run, callbacks=callbacks
             )
-        if not silent:
-            _print(result)
-        for text in () if quiet else result.notes:
-            print_note(text)
-        if result.different:
-            different = True
-            print_note(
-                f"daybreak: {', '.join(result.different)}: not equal to the published files of version "
-                f"{result.version}. Run the sync with --full to load all rows again."
-            )
+        _print(result, mode)
+        different = different or bool(result.different)
         return _as_json(result)
 
-    with signed_in(access, all_accounts=all_accounts) as (service, names):
+    with signed_in(accounts) as (service, names):
         outcome = for_each_account(service, names, work)
-    if as_json:
-        print_json(list(outcome.results) if all_accounts else outcome.results[0])
+    if mode.as_json:
+        print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code or (Damaged.exit_code if different else 0)
 
 
-def _print(result: SyncResult) -> None:
+def _print(result: SyncResult, mode: Mode) -> None:
+    if not (mode.quiet or mode.as_json):
+        _print_resources(result)
+    for text in () if mode.quiet else result.notes:
+        print_note(text)
+    if result.different:
+        print_note(
+            f"daybreak: {', '.join(result.different)}: not equal to the published files of version "
+            f"{result.version}. Run the sync with --full to load all rows again."
+        )
+
+
+def _print_resources(result: SyncResult) -> None:
     shown = [each for each in result.resources if each.action != UNCHANGED or each.verified]
     if shown:
         print_table(
