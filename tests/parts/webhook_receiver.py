@@ -102,12 +102,12 @@ class Receiver:
             await writer.drain()
             self.sent_octets += len(octets[start : start + 65_536])
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> asyncio.Server:
+    async def start(self) -> asyncio.Server:
         context = None
         if self.certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(self.certificate)
-        server = loop.run_until_complete(asyncio.start_server(self._serve, self.host, self.port, ssl=context))
+        server = await asyncio.start_server(self._serve, self.host, self.port, ssl=context)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
@@ -115,13 +115,15 @@ class Receiver:
     def running(self) -> Iterator[Self]:
         """Serve until the block ends."""
         loop = asyncio.new_event_loop()
-        server = self.start(loop)
         thread = threading.Thread(target=loop.run_forever, name="receiver")
         thread.start()
         try:
-            yield self
+            server = asyncio.run_coroutine_threadsafe(self.start(), loop).result()
+            try:
+                yield self
+            finally:
+                asyncio.run_coroutine_threadsafe(_end(server), loop).result()
         finally:
-            asyncio.run_coroutine_threadsafe(_end(server), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = ("daybreak.sources.spark", "botocore", "obstore.auth.boto3")
+EXTRAS = ("daybreak.sources.spark", "botocore", "dlt", "keyring", "obstore.auth.boto3")
 # Imports the modules in its arguments; hides every distribution that standard input does not list.
 IMPORTER = """
 import importlib, importlib.metadata, re, sys
