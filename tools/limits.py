@@ -126,7 +126,8 @@ def _downloads() -> list[Row]:
 
 
 def _events() -> list[Row]:
-    from daybreak.access.password_reset import RESET_LIFETIME
+    from daybreak.access.password_reset import LINK_LIFETIMES
+    from daybreak.domain.events import EventType
     from daybreak.events.addresses import MAX_URL_LENGTH
     from daybreak.events.context import DeliveryTimings
     from daybreak.events.mail_delivery import MAX_PER_DAY
@@ -141,7 +142,8 @@ def _events() -> list[Row]:
         ("Failures after which a webhook is disabled", _span(timings.give_up_after), FIXED),
         ("Signatures with the secret before a rotation", _span(PREVIOUS_SECRET_LIFETIME), FIXED),
         ("Mails about events to one seat", f"{MAX_PER_DAY} in 1 day", FIXED),
-        ("Link that sets a new password", f"{_span(RESET_LIFETIME)}, one use", FIXED),
+        ("Link that resets a password", f"{_span(LINK_LIFETIMES[EventType.PASSWORD_RESET_REQUESTED])}, one use", FIXED),
+        ("Link of an invitation", f"{_span(LINK_LIFETIMES[EventType.SEAT_INVITED])}, one use", FIXED),
     ]
 
 

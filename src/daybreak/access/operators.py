@@ -10,11 +10,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
+from daybreak.access.password_reset import has_password_login
 from daybreak.access.security_events import password_changed, second_factor_changed
 from daybreak.credentials import totp
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import Seat, SeatIdentity
 from daybreak.ports.state import Stores
 
@@ -38,6 +40,15 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
     return ended
 
 
+def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
+    """Have a link mailed to a seat that sets its first password. Raises OperatorError if the seat cannot use one."""
+    if seat.disabled or seat.password_hash is not None or not has_password_login(stores, seat):
+        raise OperatorError(f"{seat.email} is disabled, has a password, or signs in with single sign-on.")
+    key = f"{seat.seat_id} {now.isoformat()}"
+    stores.outbox.add(new_event(EventType.SEAT_INVITED, key, now, {"invited_by": actor}, seat_id=seat.seat_id))
+    _record(stores, seat, "seat.invited", now, actor)
+
+
 def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, actor: str) -> None:
     """Disable a seat, with its sessions and API tokens, or enable it again."""
     stores.seats.set_disabled(seat.seat_id, disabled)
@@ -50,6 +61,14 @@ def sign_out(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
     """End all sessions of a seat and return their number. Its API tokens stay valid."""
     ended = stores.sessions.end_all(seat.seat_id, now, _SIGNED_OUT)
     _record(stores, seat, "seat.signed_out", now, actor)
+    return ended
+
+
+def end_session(stores: Stores, seat: Seat, sid: str, now: datetime, *, actor: str) -> bool:
+    """End one session of a seat. Returns False when it had ended already."""
+    ended = stores.sessions.end(sid, now, _SIGNED_OUT)
+    if ended:
+        _record(stores, seat, "seat.session_ended", now, actor)
     return ended
 
 

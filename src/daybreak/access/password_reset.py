@@ -1,4 +1,4 @@
-"""Reset of a forgotten password with a link in a mail.
+"""Links in mails that set a password: the reset of a forgotten password, and the invitation of a new seat.
 
 A request has the same answer whether or not the seat exists: it writes one event and one audit event. The deliverer
 creates the token, so that only its digest is stored. The second factor is still required at the next sign-in.
@@ -24,7 +24,8 @@ from daybreak.ports.event_stores import PasswordReset
 from daybreak.ports.state import Stores
 from daybreak.settings import Settings
 
-RESET_LIFETIME = timedelta(minutes=30)
+LINK_LIFETIMES = {EventType.PASSWORD_RESET_REQUESTED: timedelta(minutes=30), EventType.SEAT_INVITED: timedelta(days=7)}
+"""How long the link of a mail works, by the event that the mail is about."""
 _REQUESTED, _RESET = "password.reset_requested", "password.reset"
 
 
@@ -60,12 +61,14 @@ def has_password_login(stores: Stores, seat: Seat) -> bool:
     return seat.password_hash is not None or not stores.identities.list_for(seat.seat_id)
 
 
-def create_reset(seat: Seat, now: datetime, random: Callable[[int], bytes]) -> tuple[str, PasswordReset]:
+def create_reset(
+    seat: Seat, now: datetime, lifetime: timedelta, random: Callable[[int], bytes]
+) -> tuple[str, PasswordReset]:
     """Create the token of a link, and what is stored of it."""
     token = mail_tokens.new_reset_token(random)
     digest = mail_tokens.reset_digest(token)
     assert digest is not None
-    return token, PasswordReset(digest, seat.seat_id, now, now + RESET_LIFETIME)
+    return token, PasswordReset(digest, seat.seat_id, now, now + lifetime)
 
 
 async def is_valid(services: AccessServices, token: str) -> bool:

@@ -50,6 +50,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "seat": (
         ("List all seats", "daybreakd seat list"),
         ("Set a password, entered twice", "daybreakd seat set-password ana@example.org"),
+        ("Mail a link that sets the first password", "daybreakd seat invite ana@example.org"),
         ("Disable a seat", "daybreakd seat disable ana@example.org"),
         ("End the sessions on a lost computer", "daybreakd seat sign-out ana@example.org"),
         ("Bind a seat to a user of single sign-on", "daybreakd seat bind ana@example.org 248289761001"),

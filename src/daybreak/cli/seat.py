@@ -91,6 +91,17 @@ def set_password(email: Email, *, config: Config = None) -> None:
 
 
 @app.command
+def invite(email: Email, *, config: Config = None) -> None:
+    """Mail a link that sets the first password of a seat. It works once, for 7 days. Needs mail.url."""
+    from daybreak.access import operators, password_reset
+
+    if not password_reset.is_available(settings_of(config)):
+        raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat set-password`.")
+    _write(config, email, lambda stores, seat, now: operators.invite(stores, seat, now, actor=ACTOR))
+    print_text(f"The invitation of {email} will be sent within seconds while the service runs.")
+
+
+@app.command
 def disable(email: Email, *, config: Config = None) -> None:
     """Disable a seat. Its sessions and API tokens end immediately."""
     from daybreak.access import operators

@@ -26,6 +26,7 @@ class EventType(StrEnum):
     SECOND_FACTOR_CHANGED = "second_factor.changed"
     PASSWORD_CHANGED = "password.changed"  # noqa: S105 - not a secret
     # Sent on request, or about webhooks themselves. Seats cannot choose these.
+    SEAT_INVITED = "seat.invited"
     PASSWORD_RESET_REQUESTED = "password.reset_requested"  # noqa: S105 - not a secret
     WEBHOOK_TEST = "webhook.test"
     WEBHOOK_DISABLED = "webhook.disabled"

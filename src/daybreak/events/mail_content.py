@@ -213,13 +213,23 @@ _CONTENTS: Mapping[EventType, Callable[[MailSubject], MailContent]] = {
 }
 
 
-def password_reset(subject: MailSubject, token: str) -> MailContent:
-    """Return the mail with the link that sets a new password."""
+def content_with_link(delivery: Delivery, subject: MailSubject, token: str) -> MailContent:
+    """Return the mail with the link that sets a password: an invitation, or the reset of a forgotten password."""
+    url = f"{subject.settings.base_url}/dashboard/reset-password?token={token}"
+    if delivery.type is EventType.SEAT_INVITED:
+        return MailContent(
+            "You are invited to Daybreak",
+            f"{subject.value('invited_by')} created a seat for you. Choose a password to sign in. The link works "
+            "once, for 7 days.",
+            [("Email", subject.seat.email)],
+            Link("Choose password", url),
+            "If you did not expect this invitation, ignore this mail.",
+        )
     return MailContent(
         "Set a new password",
         f"Someone asked to reset the password of {subject.seat.email}. The link works once, for 30 minutes.",
         [],
-        Link("Set new password", f"{subject.settings.base_url}/dashboard/reset-password?token={token}"),
+        Link("Set new password", url),
         "If this was not you, ignore this mail. Your password stays unchanged.",
     )
 

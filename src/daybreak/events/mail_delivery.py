@@ -8,10 +8,10 @@ from email.message import EmailMessage
 import msgspec
 import structlog
 
-from daybreak.access.password_reset import RESET_LIFETIME, create_reset, has_password_login
-from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
+from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
+from daybreak.domain.events import Attempt, Delivery, DeliveryState
 from daybreak.events.context import DeliveryContext
-from daybreak.events.mail_content import MailContent, MailSubject, content_of, no_password, password_reset
+from daybreak.events.mail_content import MailContent, MailSubject, content_of, content_with_link, no_password
 from daybreak.events.mail_message import mail_message
 from daybreak.events.mail_server import MailServer
 from daybreak.ports.access_stores import ThrottleRule
@@ -84,8 +84,8 @@ class MailDelivery:
         if not self._context.settings.mail.enabled:
             return "Mail is off."
         now = self._context.clock()
-        if delivery.type is EventType.PASSWORD_RESET_REQUESTED:
-            return "The request expired." if now >= delivery.created_at + RESET_LIFETIME else ""
+        if delivery.type in LINK_LIFETIMES:
+            return "The request expired." if now >= delivery.created_at + LINK_LIFETIMES[delivery.type] else ""
         if delivery.attempts:
             return ""
         rule = ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)
@@ -99,12 +99,12 @@ class MailDelivery:
         return mail_message(context.settings, keyring, delivery, subject.seat, content, now)
 
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
-        if delivery.type is not EventType.PASSWORD_RESET_REQUESTED:
+        if delivery.type not in LINK_LIFETIMES:
             return content_of(delivery, subject)
-        context = self._context
+        context, lifetime = self._context, LINK_LIFETIMES[delivery.type]
         if not await context.state.aread(lambda stores: has_password_login(stores, subject.seat)):
             return no_password(subject)
         # Created here, because a secret must not be in the outbox. Another attempt creates another one.
-        token, reset = create_reset(subject.seat, context.clock(), context.random)
+        token, reset = create_reset(subject.seat, context.clock(), lifetime, context.random)
         await context.state.awrite(lambda stores: stores.password_resets.replace(reset))
-        return password_reset(subject, token)
+        return content_with_link(delivery, subject, token)

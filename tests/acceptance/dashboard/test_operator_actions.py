@@ -21,6 +21,7 @@ from tests.acceptance.dashboard.conftest import (
     unique,
 )
 from tests.acceptance.dashboard.sample import directory, snapshots
+from tests.parts.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_seat_is_created_and_receives_access(
     operator.goto(own_service.operator("people"))
     operator.get_by_role("link", name="New seat").click()
     operator.get_by_label("Email").fill(email)
-    operator.get_by_role("button", name="Create seat").click()
+    operator.get_by_role("button", name="Create with a password").click()
     expect(operator.get_by_role("heading", name="Seat created")).to_be_visible()
     password = operator.locator("#seat-password").inner_text().strip()
     assert axe_violations(operator, "seat created") == []
@@ -100,6 +101,55 @@ def test_seat_is_created_and_receives_access(
     expect(operator.get_by_text("Access removed.")).to_be_visible()
     events = own_service.state.read(lambda stores: stores.audit.read(AuditQuery(actor=directory.OPERATOR)))
     assert {"seat.added", "grant.changed", "grant.removed"} <= {event.action for event in events}
+
+
+def test_invited_person_chooses_a_password(
+    operator: Page, own_service: Service, open_page: Callable[..., Page]
+) -> None:
+    email = f"{unique('invited').replace(' ', '-')}@example.org"
+    operator.goto(own_service.operator("seats/new"))
+    assert axe_violations(operator, "new seat") == []
+    operator.get_by_label("Email").fill(email)
+    operator.get_by_role("button", name="Create and invite").click()
+    expect(operator.get_by_text("Invitation sent.")).to_be_visible()
+    wait_until(lambda: any(each["To"] == email for each in list(own_service.mails.mails)), 120)
+    (mail,) = [each for each in own_service.mails.mails if each["To"] == email]
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert "operator@example.org created a seat for you." in body.get_content()
+    link = re.search(r"http\S+/dashboard/reset-password\?token=\S+", body.get_content())
+    assert link is not None
+    invited = open_page()
+    invited.goto(link[0])
+    invited.get_by_label("New password", exact=True).fill("copper kettle over seven hills")
+    invited.get_by_label("Repeat new password").fill("copper kettle over seven hills")
+    invited.get_by_role("button", name="Set password").click()
+    expect(invited.get_by_text("Password set.")).to_be_visible()
+    sign_in(invited, own_service, email, password="copper kettle over seven hills")
+    expect(invited.get_by_label("Password")).to_have_count(0)
+    # A seat with a password is not invited again.
+    operator.reload()
+    expect(operator.get_by_role("heading", name=email)).to_be_visible()
+    expect(operator.get_by_role("button", name="Send invitation")).to_have_count(0)
+
+
+def test_one_session_of_a_seat_is_ended(operator: Page, own_service: Service, open_page: Callable[..., Page]) -> None:
+    operator.goto(own_service.operator(f"seats/{directory.id_of(directory.OPERATOR)}"))
+    expect(operator.get_by_role("region", name="Open sessions")).to_contain_text("this session")
+    ended, kept = open_page(), open_page()
+    for page in (ended, kept):
+        sign_in(page, own_service, directory.CHANGER)
+        page.wait_for_url("**/files")
+    operator.goto(own_service.operator(f"seats/{directory.id_of(directory.CHANGER)}"))
+    buttons = operator.get_by_role("button", name=re.compile("^End session"))
+    expect(buttons).to_have_count(2)
+    buttons.first.click()
+    expect(operator.get_by_text("Session ended.")).to_be_visible()
+    expect(buttons).to_have_count(1)
+    for page in (ended, kept):
+        page.reload()
+    open_pages = [page for page in (ended, kept) if page.url.endswith("/files")]
+    assert len(open_pages) == 1
 
 
 def test_unknown_seat_is_reported_at_the_field(

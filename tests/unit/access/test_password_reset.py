@@ -33,7 +33,9 @@ def _outbox(instance: Instance) -> list[Event]:
 
 def _link(instance: Instance, seat_id: str = ROSA) -> str:
     """Create the token of a link, as the deliverer does."""
-    token, reset = password_reset.create_reset(instance.seat(seat_id), instance.now[0], instance.services.random)
+    token, reset = password_reset.create_reset(
+        instance.seat(seat_id), instance.now[0], timedelta(minutes=30), instance.services.random
+    )
     instance.write(lambda stores: stores.password_resets.replace(reset))
     return token
 

@@ -6,15 +6,18 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from daybreak.access import password_reset
+from daybreak.access import operators, password_reset
+from daybreak.access.directory import edits
 from daybreak.credentials.mail_tokens import verify_unsubscribe_token
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import ACCOUNT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, DeliveryState, EventType
+from daybreak.domain.identity import Seat
 from daybreak.events.mail_server import MailServer as MailClient
 from daybreak.settings import MailSettings
 from tests.parts.certificates import own_certificate
@@ -232,6 +235,32 @@ def test_reset_token_is_stored_as_a_digest_only(events: Events, server: MailServ
     assert "List-Unsubscribe" not in mail
     services = replace(events.instance.services, settings=events.settings)
     assert events.instance.run(password_reset.is_valid(services, found[1]))
+
+
+def test_invitation_works_for_seven_days(events: Events, server: MailServer) -> None:
+    invited = Seat("5" * 32, "new@example.org")
+    events.instance.write(lambda stores: edits.add_seat(stores, invited, events.instance.now[0], actor="operator"))
+    events.instance.write(
+        lambda stores: operators.invite(stores, invited, events.instance.now[0], actor="kim@example.org")
+    )
+    events.deliver()
+    (mail,) = server.mails
+    body = mail.get_body(("plain",))
+    assert body is not None
+    assert "kim@example.org created a seat for you" in body.get_content()
+    found = re.search(r"token=(reset_[\w-]+)", body.get_content())
+    assert found is not None
+    services = replace(events.instance.services, settings=events.settings)
+    events.instance.now[0] += timedelta(days=6, hours=23)
+    assert events.instance.run(password_reset.is_valid(services, found[1]))
+    events.instance.now[0] += timedelta(hours=2)
+    assert not events.instance.run(password_reset.is_valid(services, found[1]))
+
+
+def test_seat_with_a_password_is_not_invited(events: Events) -> None:
+    rosa = events.instance.seat(ROSA)
+    with pytest.raises(OperatorError, match="has a password"):
+        events.instance.write(lambda stores: operators.invite(stores, rosa, events.instance.now[0], actor="operator"))
 
 
 @pytest.fixture

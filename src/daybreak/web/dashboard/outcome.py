@@ -80,6 +80,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "grant-removed": Flash("good", "Access removed.", "Its API tokens on this account are revoked."),
     "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended."),
     "seat-signed-out": Flash("good", "All sessions ended.", "API tokens stay valid."),
+    "seat-invited": Flash("good", "Invitation sent.", "Its link sets a password. It works once, for 7 days."),
     "seat-disabled": Flash("good", "Seat disabled."),
     "seat-enabled": Flash("good", "Seat enabled."),
     "decided": Flash("warn", "A decision on this snapshot was already made."),

@@ -113,6 +113,9 @@ def _operator_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_OPERATOR}/seats/new", page(seats_admin.create_seat), methods=["POST"]),
         Route(f"{_OPERATOR}/seats/{{seat_id}}", page(seats_admin.show_seat)),
         Route(f"{_OPERATOR}/seats/{{seat_id}}/reset-password", page(seats_admin.reset_password), methods=["POST"]),
+        Route(
+            f"{_OPERATOR}/seats/{{seat_id}}/sessions/{{reference}}/end", page(seats_admin.end_session), methods=["POST"]
+        ),
         Route(f"{_OPERATOR}/seats/{{seat_id}}/{{action}}", page(seats_admin.act_on_seat), methods=["POST"]),
         Route(f"{_OPERATOR}/confirm", page(password_prompt.show_password_prompt)),
         Route(f"{_OPERATOR}/confirm", page(password_prompt.confirm_password), methods=["POST"]),

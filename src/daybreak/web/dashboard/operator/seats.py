@@ -1,13 +1,14 @@
-"""Handlers of the operator's pages of seats: create, reset, disable, sign out."""
+"""Handlers of the operator's pages of seats: create, invite, reset, disable, sign out."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Callable
 
 from starlette.responses import Response
 
-from daybreak.access import operators
+from daybreak.access import operators, password_reset
 from daybreak.access.directory import edits
 from daybreak.credentials.passwords import new_password
 from daybreak.domain.errors import NotFound, OperatorError
@@ -19,6 +20,7 @@ from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.rendering import redirect
+from daybreak.web.dashboard.security.view import session_reference
 
 _MAXIMUM_EMAIL_LENGTH = 254
 Action = Callable[[Stores, Seat, PageRequest], object]
@@ -26,6 +28,12 @@ Action = Callable[[Stores, Seat, PageRequest], object]
 
 def _reset_second_factor(stores: Stores, seat: Seat, page: PageRequest) -> None:
     operators.reset_second_factor(stores, seat, page.now, actor=page.seat.email)
+
+
+def _invite(stores: Stores, seat: Seat, page: PageRequest) -> None:
+    if not password_reset.is_available(page.dashboard.services.settings):
+        raise OperatorError("This service sends no mail. Set mail.url, or reset the password of the seat.")
+    operators.invite(stores, seat, page.now, actor=page.seat.email)
 
 
 def _sign_out(stores: Stores, seat: Seat, page: PageRequest) -> None:
@@ -44,6 +52,7 @@ def _enable(stores: Stores, seat: Seat, page: PageRequest) -> None:
 
 _ACTIONS: dict[str, tuple[Action, str]] = {
     "reset-second-factor": (_reset_second_factor, "factor-reset"),
+    "invite": (_invite, "seat-invited"),
     "sign-out": (_sign_out, "seat-signed-out"),
     "disable": (_disable, "seat-disabled"),
     "enable": (_enable, "seat-enabled"),
@@ -73,6 +82,28 @@ async def act_on_seat(page: PageRequest) -> Response:
     return redirect(page.dashboard, operator_path(page, f"seats/{seat.seat_id}", done=done))
 
 
+async def end_session(page: PageRequest) -> Response:
+    """End one session of a seat."""
+    await read_page_form(page)
+    seat, state, reference = (
+        await _requested_seat(page),
+        page.dashboard.services.state,
+        page.request.path_params["reference"],
+    )
+    path = f"seats/{seat.seat_id}"
+    prompt = prompt_if_needed(page, path)
+    if prompt is not None:
+        return prompt
+
+    def write(stores: Stores) -> bool:
+        sessions = [session for session, _ in stores.sessions.list_open(seat.seat_id, page.now)]
+        sids = [each.sid for each in sessions if hmac.compare_digest(session_reference(page, each), reference)]
+        return any(operators.end_session(stores, seat, sid, page.now, actor=page.seat.email) for sid in sids)
+
+    ended = await state.awrite(write)
+    return redirect(page.dashboard, operator_path(page, path, done="session-ended" if ended else "session-gone"))
+
+
 async def reset_password(page: PageRequest) -> Response:
     """Set a new password and show it once. All sessions of the seat end."""
     await read_page_form(page)
@@ -93,24 +124,35 @@ async def show_new_seat_form(page: PageRequest) -> Response:
 
 
 async def create_seat(page: PageRequest) -> Response:
-    """Create a seat and show its first password once."""
+    """Create a seat, and have an invitation mailed or show its first password once."""
     form, services = await read_page_form(page), page.dashboard.services
     prompt = prompt_if_needed(page, "seats/new")
     if prompt is not None:
         return prompt
     email = form.get("email", "").strip()[: _MAXIMUM_EMAIL_LENGTH + 1]
+    by_mail = form.get("first_password") == "by-mail"
     password = new_password(services.random)
-    seat = Seat(services.access.new_id(), email, await services.access.hashing.hash(password))
-    actor = page.seat.email
+    password_hash = None if by_mail else await services.access.hashing.hash(password)
+    seat = Seat(services.access.new_id(), email, password_hash)
+
+    def write(stores: Stores) -> None:
+        edits.add_seat(stores, seat, page.now, actor=page.seat.email)
+        if by_mail:
+            _invite(stores, seat, page)
+
     try:
-        await services.state.awrite(lambda stores: edits.add_seat(stores, seat, page.now, actor=actor))
+        await services.state.awrite(write)
     except OperatorError as error:
         return _form_page(page, email, invalid_field("email", error.message))
+    if by_mail:
+        return redirect(page.dashboard, operator_path(page, f"seats/{seat.seat_id}", done="seat-invited"))
     return _password_page(page, seat, password, created=True)
 
 
 def _form_page(page: PageRequest, email: str, outcome: PageOutcome = SUCCESS) -> Response:
-    return render_page(page, "operator/new_seat.html", "people", {"email": email}, outcome)
+    can_invite = password_reset.is_available(page.dashboard.services.settings)
+    context: dict[str, object] = {"email": email, "can_invite": can_invite}
+    return render_page(page, "operator/new_seat.html", "people", context, outcome)
 
 
 def _password_page(page: PageRequest, seat: Seat, password: str, *, created: bool) -> Response:
@@ -135,9 +177,12 @@ async def _seat_page(page: PageRequest, seat: Seat, outcome: PageOutcome = SUCCE
         "item": seat,
         "own": seat.seat_id == page.seat.seat_id,
         "granted": granted,
+        "can_invite": seat.password_hash is None and password_reset.is_available(page.dashboard.services.settings),
         "password_login": page.dashboard.services.settings.oidc.password_login,
         "sessions": [
             {
+                "reference": session_reference(page, session),
+                "current": session.sid == page.session.sid,
                 "agent": format_user_agent(device.user_agent if device is not None else ""),
                 "address": device.address if device is not None else "",
                 "started_at": session.started_at,
