@@ -22,6 +22,7 @@ NEW_PASSWORD = "copper kettle over seven hills"
 def _request(page: Page, service: Service, email: str) -> None:
     page.goto(f"{service.base}/dashboard/sign-in")
     page.get_by_role("link", name="Forgot password?").click()
+    expect(page.get_by_role("heading", name="Forgot password")).to_be_visible()
     page.get_by_label("Email").fill(email)
     page.get_by_role("button", name="Send link").click()
     expect(page.get_by_text("If a seat has this email, a link is on its way.")).to_be_visible()
