@@ -37,7 +37,7 @@ async def request_reset(dashboard: DashboardContext, request: Request) -> Respon
         await password_reset.request_reset(dashboard.services.access, email=email, caller=caller_of(request))
     except (RateLimited, Unavailable) as error:
         return _request_page(dashboard, request, email, outcome=rejected(error, "email"))
-    return redirect(dashboard, "/dashboard/forgot-password?done=yes")
+    return redirect(dashboard, "/dashboard/forgot-password?sent=yes")
 
 
 async def show_password_form(dashboard: DashboardContext, request: Request) -> Response:
@@ -77,7 +77,7 @@ def _expired_page(dashboard: DashboardContext, request: Request) -> Response:
 def _request_page(
     dashboard: DashboardContext, request: Request, email: str = "", *, outcome: PageOutcome = SUCCESS
 ) -> Response:
-    is_sent = request.method == "GET" and request.query_params.get("done") == "yes"
+    is_sent = request.method == "GET" and request.query_params.get("sent") == "yes"
     context = {
         "email": email,
         "is_sent": is_sent,
