@@ -184,4 +184,4 @@ def test_unknown_deltas_and_other_accounts_are_refused(
     other = service.switch_account(token, NOT_EXPORTED)
     found = service.get(f"/download/v1/files/{NOT_EXPORTED}/deltas", token=other)
     assert found.json()["code"] == "snapshot_not_ready"
-    assert service.get(f"/download/v1/files/{NORTH}/deltas", token=other).json()["code"] == "not_your_account"
+    assert service.get(f"/download/v1/files/{NORTH}/deltas", token=other).json()["code"] == "wrong_context"

@@ -194,7 +194,7 @@ def test_upgrade_cannot_smuggle_a_request(service: Service) -> None:
 
 
 def test_url_with_nul_is_not_found(service: Service) -> None:
-    for path in ("/download/v1/audit/x?action=%00", "/dashboard/sign-in?next=%00", "/healthz?a=b%00", "/healthz%00"):
+    for path in ("/download/v1/files?action=%00", "/dashboard/sign-in?next=%00", "/healthz?a=b%00", "/healthz%00"):
         found = service.get(path)
         assert (found.status_code, found.json()["code"]) == (404, "not_found")
 

@@ -41,7 +41,9 @@ def check_queries(known_rows: Callable[[str], str], resources: Collection[str]) 
 
 def unique_check(resource: Resource) -> str:
     """Return the name of the check that the key of a resource is unique."""
-    return f"{' and '.join(resource.key)} is unique in {resource.name}"
+    *others, last = resource.key
+    verb = "are unique together" if others else "is unique"
+    return f"{', '.join(others)}{' and ' if others else ''}{last} {verb} in {resource.name}"
 
 
 def reference_check(resource: Resource, reference: Reference) -> str:

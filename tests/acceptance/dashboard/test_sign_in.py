@@ -182,8 +182,7 @@ def test_partial_without_session_redirects_the_page(sign_in_as: Callable[..., Pa
     page = sign_in_as()
     page.goto(service.account(directory.NORTHLIGHT))
     service.end_sessions(directory.OWNER)
-    page.locator(".resource").nth(0).get_by_text("Preview and columns").click()
-    page.get_by_role("link", name="Show first rows").first.click()
+    page.locator(".resource").nth(0).get_by_role("link", name="Preview").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 

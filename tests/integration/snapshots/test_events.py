@@ -96,7 +96,7 @@ def test_late_files_add_one_event_a_day_and_one_when_they_arrive(run_context: Ru
     late = record_lateness(state, due + timedelta(seconds=61), publish_at)
     assert late is not None
     assert (late.type, late.data["day"]) == (EventType.SNAPSHOT_LATE, day.isoformat())
-    assert late.data["reason"] == "No files have been built yet."
+    assert late.data["reason"] == "The first run has not started."
     assert record_lateness(state, due + timedelta(hours=1), publish_at) is None
     run_manually(run_context)
     # The files were published now, and count for the day that is due.

@@ -1,5 +1,6 @@
 """Page tokens."""
 
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 @pytest.fixture
 def ring(tmp_path: Path) -> Keyring:
-    return keyring.create(tmp_path / "keyring.json", NOW, lambda count: bytes(range(1, count + 1)))
+    return keyring.create(tmp_path / "keyring.json", NOW, secrets.token_bytes)
 
 
 def test_token_returns_its_position(ring: Keyring) -> None:

@@ -66,19 +66,19 @@ def test_valid_rows_have_no_faults(tmp_path: Path) -> None:
         (
             "custom_member_data",
             (MEMBER, ONE, "field", "again"),
-            "MEMBER_ID and CUSTOM_FIELD_NAME is unique in custom_member_data",
+            "MEMBER_ID and CUSTOM_FIELD_NAME are unique together in custom_member_data",
             MEMBER,
         ),
         (
             "campaign_links",
             (CAMPAIGN, ONE, "link", "https://example.org", 1, 1),
-            "CAMPAIGN_ID and LINK_TYPE and LINK_URL is unique in campaign_links",
+            "CAMPAIGN_ID, LINK_TYPE and LINK_URL are unique together in campaign_links",
             CAMPAIGN,
         ),
         (
             "outbound_message_type_usage",
             usage(),
-            "DATE_DAY and USAGE_CHANNEL and OUTBOUND_MESSAGE_TYPE is unique in outbound_message_type_usage",
+            "DATE_DAY, USAGE_CHANNEL and OUTBOUND_MESSAGE_TYPE are unique together in outbound_message_type_usage",
             "2026-01-01",
         ),
         (

@@ -333,7 +333,7 @@ def test_referential_faults_are_found(platform: Path, tmp_path: Path) -> None:
         faults = {fault.check: fault for fault in opened.referential_faults(RESOURCE_NAMES)}
     assert {check: (fault.rows, fault.example) for check, fault in faults.items()} == {
         "MEMBER_ID is unique in members": (1, MEMBER),
-        "MEMBER_ID and CUSTOM_FIELD_NAME is unique in custom_member_data": (1, MEMBER),
+        "MEMBER_ID and CUSTOM_FIELD_NAME are unique together in custom_member_data": (1, MEMBER),
         "MEMBER_ID of custom_member_data exists in members": (1, other_member),
         "MEMBER_ID of member_communities exists in members": (1, other_member),
         "MEMBER_COUNT of communities equals the rows of member_communities": (1, COMMUNITY),
@@ -348,7 +348,11 @@ def test_resources_without_rows_are_not_checked() -> None:
         return resource
 
     checks = [check for check, _ in check_queries(known_rows, ("members", "campaign_links"))]
-    assert checks == ["MEMBER_ID is unique in members", "CAMPAIGN_ID of campaign_links exists in campaigns"]
+    assert checks == [
+        "CAMPAIGN_ID, LINK_TYPE and LINK_URL are unique together in campaign_links",
+        "MEMBER_ID is unique in members",
+        "CAMPAIGN_ID of campaign_links exists in campaigns",
+    ]
     assert queried == {"members", "campaign_links", "campaigns"}
     assert list(check_queries(known_rows, ())) == []
     assert len(list(check_queries(known_rows, RESOURCE_NAMES))) == 11
