@@ -44,7 +44,7 @@ def test_every_described_path_exists(service: Service) -> None:
     for path, methods in document["paths"].items():
         concrete = (
             path.replace("{client_id}", NORTH).replace("{snapshot_id}", SOUTH).replace("{file}", "members.csv.gz")
-        )
+        ).replace("{page}", "files")
         for method in methods:
             found = service.request(method.upper(), concrete)
             assert found.status_code not in {404, 405, 500}, path

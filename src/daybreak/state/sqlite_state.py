@@ -90,8 +90,8 @@ class SqliteState:
             result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: work(SqlStores(connection)))
         if time.monotonic() - began > _LONG_WRITE_SECONDS:
             # SQLite polls for the lock at intervals of up to 0.1 s. Without this pause, a builder with many long
-            # transactions would keep other writers waiting.
-            time.sleep(_YIELD_SECONDS)
+            # transactions would keep other writers waiting. time.sleep would fail under libfaketime.
+            threading.Event().wait(_YIELD_SECONDS)
         return result
 
     async def aread(self, work: Callable[[Stores], T]) -> T:

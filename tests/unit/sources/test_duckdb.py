@@ -355,7 +355,7 @@ def test_resources_without_rows_are_not_checked() -> None:
     ]
     assert queried == {"members", "campaign_links", "campaigns"}
     assert list(check_queries(known_rows, ())) == []
-    assert len(list(check_queries(known_rows, RESOURCE_NAMES))) == 11
+    assert len(list(check_queries(known_rows, RESOURCE_NAMES))) == 14
 
 
 def test_broken_view_is_named(platform: Path, tmp_path: Path) -> None:
