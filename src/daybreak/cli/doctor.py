@@ -24,8 +24,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, mail, webhooks and clock. Exit
-    code 1 if a check fails. With --json each check is one JSON line.
+    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, locations, mail, webhooks and
+    clock. Exit code 1 if a check fails. With --json each check is one JSON line.
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -41,6 +41,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("disk", _disk),
         ("encoder", _encoder),
         ("single sign-on", _single_sign_on),
+        ("locations", _locations),
         ("mail", _mail),
         ("webhooks", _webhooks),
         ("clock", _clock),
@@ -109,6 +110,13 @@ def _single_sign_on(settings: "Settings") -> str:
     except ProviderUnavailable as error:
         raise OperatorError(f"oidc.issuer: {error.detail}.") from None
     return f"{provider.issuer}, {keys} keys; register the redirect URI {provider.redirect_uri}"
+
+
+def _locations(settings: "Settings") -> str:
+    from daybreak.web.dashboard.security.locations import describe_database
+
+    database = settings.access.location_database
+    return "not configured" if database is None else describe_database(database)
 
 
 def _mail(settings: "Settings") -> str:

@@ -317,12 +317,18 @@ class AccessSettings(Section):
         "line, as the downloader of Pwned Passwords writes them.",
     )
 
-    @field_validator("breached_passwords")
+    location_database: OptionalPath = Field(
+        default=None,
+        description="Database in the MaxMind DB format, such as GeoLite2-City.mmdb. The session list of the dashboard "
+        "shows the approximate location of each address from it.",
+    )
+
+    @field_validator("breached_passwords", "location_database")
     @classmethod
-    def _require_file(cls, breached_passwords: Path | None) -> Path | None:
-        if breached_passwords is not None and not breached_passwords.is_file():
-            raise InvalidValue(f"{breached_passwords} is not a file. Download the file or remove the setting.")
-        return breached_passwords
+    def _require_file(cls, file: Path | None) -> Path | None:
+        if file is not None and not file.is_file():
+            raise InvalidValue(f"{file} is not a file. Download the file or remove the setting.")
+        return file
 
     @field_validator("link_lifetime")
     @classmethod

@@ -7,8 +7,18 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from daybreak.ports.event_stores import PasswordReset
-from daybreak.state.schema import password_resets, seats
+from daybreak.state.columns import KEY, Instant
+from daybreak.state.schema import metadata, seats
 from daybreak.state.statements import upsert
+
+password_resets = sa.Table(
+    "password_resets",
+    metadata,
+    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("digest", KEY, nullable=False, unique=True),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("expires_at", Instant, nullable=False),
+)
 
 
 class SqlPasswordResets:

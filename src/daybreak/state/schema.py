@@ -384,15 +384,6 @@ notification_choices = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
 )
 
-password_resets = sa.Table(
-    "password_resets",
-    metadata,
-    sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("digest", KEY, nullable=False, unique=True),
-    sa.Column("created_at", Instant, nullable=False),
-    sa.Column("expires_at", Instant, nullable=False),
-)
-
 leases = sa.Table(
     "leases",
     metadata,

@@ -34,7 +34,9 @@ from daybreak.web.services import Services
 from tests.acceptance.dashboard.sample.directory import write_directory
 from tests.acceptance.dashboard.sample.snapshots import write_snapshots
 from tests.configured import configured
+from tests.parts.location_database import write_location_database
 
+LOCATIONS = "locations.mmdb"
 MAIL_URL_VARIABLE = "SAMPLE_MAIL_URL"
 
 
@@ -44,6 +46,7 @@ def create_sample(
     """Create state database, keyring and files in the folder. `members` is the size of the largest account."""
     folder.mkdir(parents=True, exist_ok=True)
     ring = keyring.create(folder / "keyring.json", now, os.urandom)
+    write_location_database(folder / LOCATIONS, {"127.0.0.0/8": {"city": "Oslo", "country": "Norway"}})
     migrate(f"sqlite:///{folder / 'state.db'}")
     state = SqliteState(folder / "state.db")
     try:
@@ -67,7 +70,7 @@ def open_services(folder: Path, base_url: str, publish_at: time_of_day) -> Servi
         snapshot={"publish_at": publish_at},
         status_page=True,
         # A code works once, so tests that sign in as the operator would wait for the next one.
-        access={"operator_second_factor": False},
+        access={"operator_second_factor": False, "location_database": folder / LOCATIONS},
         events={"allowed_networks": (ip_network("127.0.0.0/8"),)},
         mail={"url": os.environ.get(MAIL_URL_VARIABLE, ""), "sender": "exports@northlight.example"},
     )

@@ -135,7 +135,7 @@ async def show_sign_out_form(page: PageRequest) -> Response:
     except Forbidden as error:
         return prompt_or_raise(page, error, _SIGN_OUT_PATH)
     open_sessions = await sessions.list_open(access, page.active_session)
-    context: dict[str, object] = {"sessions": session_views(page, open_sessions)}
+    context: dict[str, object] = {"sessions": await session_views(page, open_sessions)}
     return render_page(page, "security/sign_out_everywhere.html", "security", context)
 
 
@@ -162,7 +162,7 @@ async def _security_page(page: PageRequest, outcome: PageOutcome = SUCCESS) -> R
     codes_left = await services.state.aread(lambda stores: stores.seats.recovery_codes_left(page.seat.seat_id))
     open_sessions = await sessions.list_open(services.access, page.active_session)
     own_passkeys = await passkeys.list_of_seat(services.access, page.seat)
-    context = security_context(page, codes_left, open_sessions)
+    context = security_context(page, codes_left, await session_views(page, open_sessions))
     context |= passkeys_context(page, own_passkeys)
     context |= _history(page, _PATH)
     return render_page(page, "security/page.html", "security", context, outcome)
