@@ -41,7 +41,8 @@ _READERS = {
 class PublishedTables:
     """Queries over the published files of one account. Each resource is a table with the file's rows in their order.
 
-    Texts are never NULL. A number or time that cannot be read is NULL. One instance for one thread.
+    A text that is missing is empty, a number or truth value 0 or false. Only times can be NULL. One instance for one
+    thread.
     """
 
     def __init__(self, engine: duckdb.DuckDBPyConnection) -> None:

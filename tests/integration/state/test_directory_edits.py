@@ -80,3 +80,5 @@ def test_api_tokens_of_an_account_are_switched(filled: Database) -> None:
     switch(account(1, api_tokens_enabled=True), False)
     assert [each.api_tokens_enabled for each in filled.read(lambda stores: stores.directory.load()).accounts] == [False]
     assert actions(filled) == ["account.changed"]
+    (event,) = filled.read(lambda stores: stores.audit.read(AuditQuery()))
+    assert event.details == {"before": {"api_tokens_enabled": True}, "after": {"api_tokens_enabled": False}}
