@@ -131,27 +131,21 @@ def send(
 
 @pytest.mark.timeout(3600)
 def test_every_token_reads_its_own_metadata(many: ManyAccounts) -> None:
-    accounts = list(many.secrets.items())
-
-    def read(part: int) -> list[float]:
-        seconds = []
-        with closing(many.connection()) as connection:
-            for client_id, secret in accounts[part::CONNECTIONS]:
-                started = time.perf_counter()
-                path = f"/shares/{client_id}/schemas/daybreak/tables/members/metadata"
-                status, headers, body = send(connection, secret, path)
-                seconds.append(time.perf_counter() - started)
-                metadata = json.loads(body.splitlines()[1])["metaData"]
-                assert (status, headers["Delta-Table-Version"], metadata["size"]) == (200, "2", 7)
-                assert metadata["id"] == str(uuid.uuid5(uuid.UUID(client_id), "members"))
-        return seconds
-
-    with ThreadPoolExecutor(CONNECTIONS) as executor:
-        seconds = sorted(each for part in executor.map(read, range(CONNECTIONS)) for each in part)
+    seconds = []
+    # One connection: more of them would measure the queue of the worker.
+    with closing(many.connection()) as connection:
+        for client_id, secret in many.secrets.items():
+            started = time.perf_counter()
+            path = f"/shares/{client_id}/schemas/daybreak/tables/members/metadata"
+            status, headers, body = send(connection, secret, path)
+            seconds.append(time.perf_counter() - started)
+            metadata = json.loads(body.splitlines()[1])["metaData"]
+            assert (status, headers["Delta-Table-Version"], metadata["size"]) == (200, "2", 7)
+            assert metadata["id"] == str(uuid.uuid5(uuid.UUID(client_id), "members"))
+    seconds.sort()
     assert len(seconds) == ACCOUNTS
     median, high, maximum = (seconds[int(share * (len(seconds) - 1))] * 1000 for share in (0.5, 0.99, 1))
-    print(f"\n{ACCOUNTS:,} accounts, {CONNECTIONS} connections: metadata in {median:.1f} ms, p99 {high:.1f} ms, "
-          f"maximum {maximum:.1f} ms")  # fmt: skip
+    print(f"\n{ACCOUNTS:,} accounts: metadata in {median:.1f} ms, p99 {high:.1f} ms, maximum {maximum:.1f} ms")
 
 
 PATHS = (
