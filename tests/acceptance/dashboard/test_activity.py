@@ -105,6 +105,28 @@ def test_download_through_a_link_is_one_row(activity: Page, service: Service) ->
     expect(row_shown.locator("dl")).to_contain_text("Snapshot")
 
 
+def test_link_on_the_next_page_is_shown_with_its_download(sign_in_as: Callable[..., Page], service: Service) -> None:
+    client_id = directory.AGENCY_IDS[-1]
+    file = {"file": "members.csv.gz", "snapshot_id": "s"}
+    actions = ["link.issued", "file.fetched", *["context.switched"] * 49]
+    events = [
+        AuditEvent(
+            at=datetime.now(UTC), action=action, result="ok", actor="script@example.org", client_id=client_id,
+            subject="token:1", details={} if action == "context.switched" else file,
+        )
+        for action in actions
+    ]  # fmt: skip
+    service.state.write(lambda stores: stores.audit.append_all(events))
+    page = sign_in_as(directory.AGENCY)
+    page.goto(service.account(client_id, "activity?actor=script"))
+    assert _position(page) == (1, 50, 51)
+    expect(page.locator("tbody tr").last).to_contain_text("File downloaded")
+    expect(page.locator("tbody tr").last).to_contain_text("Link issued")
+    page.get_by_role("link", name="Next").first.click()
+    assert _position(page) == (51, 51, 51)
+    expect(page.get_by_text("shown with their downloads on the page before")).to_be_visible()
+
+
 def test_failed_sign_ins_of_users_are_shown(
     open_page: Callable[..., Page], activity: Page, service: Service, console_messages: list[str]
 ) -> None:

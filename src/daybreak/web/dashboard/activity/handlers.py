@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import urlencode
 
 from msgspec.structs import replace
 from starlette.responses import Response
 
 from daybreak.access.authorization import require
-from daybreak.domain.audit import AuditEvent
+from daybreak.domain.audit import AuditQuery
 from daybreak.ports.state import Stores
 from daybreak.web.dashboard.activity.export import csv_response, json_lines_response
 from daybreak.web.dashboard.activity.filters import RESULTS, ActivityFilter, parse_filter
 from daybreak.web.dashboard.activity.labels import grouped_actions
-from daybreak.web.dashboard.activity.view import event_rows
+from daybreak.web.dashboard.activity.view import EventRow, event_rows
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, parse_integer
 from daybreak.web.dashboard.paging import Slice
 
 _PAGE_LENGTH = 50
+_AROUND = 20
 _MAXIMUM_EVENT_ID = 1 << 62
 _MAXIMUM_COUNT = 100_000
 _MAXIMUM_PAGE = _MAXIMUM_COUNT // _PAGE_LENGTH
 _MAXIMUM_SUGGESTIONS = 200
 _OTHER_ACTORS = ("operator", "service", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A page of events: its number, its rows, the number of matching events, and the newest of them."""
+
+    number: int
+    total: int
+    newest: int
+    count: int
+    rows: list[EventRow]
+    actors: list[str]
 
 
 async def show_activity(page: PageRequest) -> Response:
@@ -34,28 +49,21 @@ async def show_activity(page: PageRequest) -> Response:
     parameters = page.request.query_params
     number = parse_integer(parameters.get("page"), minimum=1, maximum=_MAXIMUM_PAGE, default=1)
     newest = parse_integer(parameters.get("newest"), minimum=1, maximum=_MAXIMUM_EVENT_ID, default=0)
-    query = replace(activity.events_of(page.client_id), up_to_id=newest or None)
+    link_lifetime = page.dashboard.services.settings.access.link_lifetime
 
-    def read(stores: Stores) -> tuple[int, int, list[AuditEvent], list[str]]:
-        total = stores.audit.count(query, at_most=_MAXIMUM_COUNT)
-        shown = min(number, max(1, -(-total // _PAGE_LENGTH)))
-        events = stores.audit.read(replace(query, offset=(shown - 1) * _PAGE_LENGTH, limit=_PAGE_LENGTH))
-        emails = stores.seats.emails_on_account(page.client_id, at_most=_MAXIMUM_SUGGESTIONS)
-        return total, shown, events, emails
+    def read(stores: Stores) -> _Found:
+        return _read_page(stores, activity.events_of(page.client_id), number, newest, link_lifetime)
 
     # In a thread: counting the events of a large account takes up to a second.
-    total, shown, events, emails = await asyncio.to_thread(page.dashboard.services.state.read, read)
-    # The first page is always the newest one; the others continue from its newest event.
-    newest = newest or (events[0].event_id or 0 if events else 0)
-    rows = event_rows(events, page.dashboard.services.settings.access.link_lifetime)
+    found = await asyncio.to_thread(page.dashboard.services.state.read, read)
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
-        "rows": rows,
-        "slice": _slice(page, activity, shown, total, len(events), newest),
-        "is_limited": total == _MAXIMUM_COUNT,
+        "rows": found.rows,
+        "slice": _slice(page, activity, found),
+        "is_limited": found.total == _MAXIMUM_COUNT,
         "actions": grouped_actions(),
         "results": RESULTS,
-        "actors": [*emails, *_OTHER_ACTORS] if activity.seat_id is None else [],
+        "actors": found.actors if activity.seat_id is None else [],
         "filters": activity.values,
         "whole_account": activity.seat_id is None,
         "filtered": bool(activity.query),
@@ -81,23 +89,39 @@ async def download_json_lines(page: PageRequest) -> Response:
     return json_lines_response(page, activity)
 
 
-def _slice(
-    page: PageRequest, activity: ActivityFilter, number: int, total: int, count: int, newest: int
-) -> Slice[AuditEvent]:
+def _read_page(stores: Stores, query: AuditQuery, number: int, newest: int, link_lifetime: timedelta) -> _Found:
+    """Read a page of events. `newest` is the newest event of the first page, 0 for the newest of all."""
+    if not newest:
+        first = stores.audit.read(replace(query, limit=1))
+        newest = (first[0].event_id or 0) if first else 0
+    query = replace(query, up_to_id=newest)
+    total = stores.audit.count(query, at_most=_MAXIMUM_COUNT)
+    number = min(number, max(1, -(-total // _PAGE_LENGTH)))
+    start = (number - 1) * _PAGE_LENGTH
+    # Some events of the pages around, so that a download finds its link, and the link is not shown twice.
+    before = min(start, _AROUND)
+    events = stores.audit.read(replace(query, offset=start - before, limit=before + _PAGE_LENGTH + _AROUND))
+    shown = {event.event_id for event in events[before : before + _PAGE_LENGTH]}
+    rows = [row for row in event_rows(events, link_lifetime) if row.event.event_id in shown]
+    emails = stores.seats.emails_on_account(query.client_id or "", at_most=_MAXIMUM_SUGGESTIONS)
+    return _Found(number, total, newest, len(shown), rows, [*emails, *_OTHER_ACTORS])
+
+
+def _slice(page: PageRequest, activity: ActivityFilter, found: _Found) -> Slice[EventRow]:
     """Return the position of a page of events."""
 
     def url(other: int) -> str:
-        position = {} if other == 1 else {"page": str(other), "newest": str(newest)}
+        position = {} if other == 1 else {"page": str(other), "newest": str(found.newest)}
         return page.url_with("activity", **activity.query, **position)
 
-    first = (number - 1) * _PAGE_LENGTH
+    first = (found.number - 1) * _PAGE_LENGTH
     return Slice(
-        items=(),
+        items=found.rows,
         first=first + 1,
-        last=first + count,
-        total=total,
-        previous_url=url(number - 1) if number > 1 else None,
-        next_url=url(number + 1) if first + count < total else None,
+        last=first + found.count,
+        total=found.total,
+        previous_url=url(found.number - 1) if found.number > 1 else None,
+        next_url=url(found.number + 1) if first + found.count < found.total else None,
     )
 
 

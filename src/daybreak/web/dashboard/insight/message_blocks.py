@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from daybreak.insight.figures import UsageFigures
 from daybreak.web.dashboard.insight.blocks import Block, Cell, Column, Row, share
@@ -70,24 +71,36 @@ def _by_channel(name: str, title: str, index: int, usage: UsageFigures, selectio
 
 
 def _by_type(usage: UsageFigures, selection: Selection) -> Block:
+    previous = selection.messages_before
     sums: dict[str, list[int]] = {}
+    before: Counter[str] = Counter()
     for (day, _, kind), counts in usage.counts.items():
         if day in selection.period:
             totals = sums.setdefault(kind, [0, 0, 0])
             for at, count in enumerate(counts):
                 totals[at] += count
+        elif previous is not None and day in previous:
+            before[kind] += counts[_MESSAGES]
+    for kind in before:
+        sums.setdefault(kind, [0, 0, 0])
     messages, segments, units = (sum(totals[at] for totals in sums.values()) for at in range(3))
     ranked = sorted(sums.items(), key=lambda item: (-item[1][_MESSAGES], item[0]))
-    rows = tuple(Row(message_type_label(kind), (t[0], share(t[0], messages), t[1], t[2])) for kind, t in ranked)
+
+    def cells(counts: Sequence[int], count_before: int) -> tuple[Cell, ...]:
+        compared = (count_before,) if previous is not None else ()
+        return (counts[0], share(counts[0], messages), counts[1], counts[2], *compared)
+
+    rows = tuple(Row(message_type_label(kind), cells(totals, before[kind])) for kind, totals in ranked)
     return Block(
         name="message-types",
         title="Messages by type",
         note="",
         columns=(
             Column("Type", "text"), Column("Messages"), Column("Share", "share"), Column("Segments"), Column("Units"),
+            *([Column("Messages before")] if previous is not None else []),
         ),
         rows=rows,
-        total=(messages, share(messages, messages), segments, units) if rows else None,
+        total=cells((messages, segments, units), before.total()) if rows else None,
     )  # fmt: skip
 
 

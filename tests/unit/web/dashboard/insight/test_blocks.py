@@ -134,6 +134,8 @@ def test_comparison_is_with_the_days_before() -> None:
     assert figures["Reply rate"].text == "10.0 %"
     assert figures["Live Members"].previous == 400 - 31
     assert figures["Live Members"].change == f"+{100 * 31 / 369:.1f} %"
+    types = _rows(_view(range="30d"), "message-types")
+    assert _sum(types, "Messages before") == figures["Messages"].previous
     rows = _rows(_view(range="30d"), "messages")
     assert all(row["Previous period"] == row["Total"] for row in rows)
 
