@@ -19,6 +19,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.domain.identity import ApiToken
 from daybreak.ports.state import Stores
+from tests.acceptance.dashboard.axe import PHONE
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.recorded_arguments import record_arguments
@@ -242,6 +243,10 @@ def test_addresses_of_a_token_are_limited(
     page.get_by_role("link", name="Done").click()
     page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_text("203.0.113.0/24, 2001:db8::/32")).to_be_visible()
+    page.set_viewport_size(PHONE)
+    page.get_by_role("link", name="API tokens", exact=True).last.click()
+    expect(page.get_by_text(f"…{secret[-4:]}")).to_be_visible()
+    page.get_by_role("link", name=name, exact=True).click()
     expect(page.get_by_text("Your address is 127.0.0.1.")).to_be_visible()
     _age_password_checks(service)
     page.get_by_label("Allowed addresses").fill("127.0.0.0/8\n::1")
@@ -259,6 +264,36 @@ def test_addresses_of_a_token_are_limited(
     for text in (f"Allowed addresses of an API token changed.*{name}", f"API token refused.*{name}"):
         expect(page.get_by_role("row", name=re.compile(text)).first).to_be_visible()
     ignore_failed_loads(console_messages, 400)
+
+
+def test_many_addresses_survive_sign_in_and_password_prompt(
+    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
+) -> None:
+    page = sign_in_as()
+    networks = "\n".join(f"2001:db8:{number:x}:ffff::/64" for number in range(40))
+    page.goto(service.account(directory.KITA, "settings/tokens/new"))
+    page.get_by_label("Name").fill(unique("Many"))
+    page.get_by_label("Allowed addresses").fill(networks)
+    _age_password_checks(service)
+    page.get_by_role("button", name="Create token").click()
+    page.get_by_label("Password").fill(directory.PASSWORD)
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_label("Allowed addresses")).to_have_value(networks)
+    page.get_by_label("Allowed addresses").fill(f"{networks}\n{networks.replace('ffff', 'eeee')}")
+    service.end_sessions(directory.OWNER)
+    page.get_by_role("button", name="Create token").click()
+    sign_in_again(page)
+    field = page.get_by_label("Allowed addresses")
+    expect(field).to_have_value(re.compile("…$"))
+    page.get_by_role("button", name="Create token").click()
+    expect(page.get_by_text("is not an address or a network")).to_be_visible()
+    ignore_failed_loads(console_messages, 400)
+
+
+def sign_in_again(page: Page) -> None:
+    page.get_by_label("Email").fill(directory.OWNER)
+    page.get_by_label("Password").fill(directory.PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
 
 
 def _age_password_checks(service: Service) -> None:

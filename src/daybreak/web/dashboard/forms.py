@@ -13,7 +13,7 @@ from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.http.bodies import read_body
 
 _MAXIMUM_FIELDS = 40
-_MAXIMUM_PATH_LENGTH = 1000
+_MAXIMUM_PATH_LENGTH = 4000
 
 
 async def read_form(request: Request) -> dict[str, str]:

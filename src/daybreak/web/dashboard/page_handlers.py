@@ -23,7 +23,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 PageHandler = Callable[[PageRequest], Awaitable[Response]]
 PublicHandler = Callable[[DashboardContext, Request], Awaitable[Response]]
 
-_MAXIMUM_KEPT_LENGTH = 200
+_MAXIMUM_KEPT_LENGTH = 1000
 
 
 def account_page(
@@ -129,6 +129,11 @@ async def _redirect_to_sign_in(
             form = await read_form(request)
         except RequestError:
             form = {}
-        kept.update({name: form[name][:_MAXIMUM_KEPT_LENGTH] for name in kept_fields if form.get(name)})
+        kept.update({name: _kept(form[name]) for name in kept_fields if form.get(name)})
     query = {"next": f"{return_to}?{urlencode(kept)}", "ended": "idle-form" if required.idle else "form"}
     return redirect(dashboard, f"/dashboard/sign-in?{urlencode(query)}", request)
+
+
+def _kept(value: str) -> str:
+    """Shorten a form field for a URL. The ellipsis makes an incomplete list of values invalid instead of shorter."""
+    return value if len(value) <= _MAXIMUM_KEPT_LENGTH else value[:_MAXIMUM_KEPT_LENGTH] + "\N{HORIZONTAL ELLIPSIS}"

@@ -8,6 +8,11 @@ from daybreak.catalogue.resources import Resource
 HEADER_FILE = "daybreak-token.txt"
 """File with the Authorization header of an API token."""
 
+VARIABLE = "DAYBREAK_TOKEN"
+"""Environment variable with the token."""
+ENTER_TOKEN_COMMAND = f"read -rs {VARIABLE} && export {VARIABLE}"
+"""Reads a token at a prompt of bash or zsh. It is not shown, and not in the history."""
+
 
 def save_token_command(token: str) -> str:
     """Return a command that writes the header file. `token` is a token, or a quoted variable of the shell.

@@ -19,7 +19,7 @@ from daybreak.web.api.docs.help import help_topics
 from daybreak.web.api.docs.samples import problem_sample
 from daybreak.web.api.docs.sections import Sections
 from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.http.curl import save_token_command
+from daybreak.web.http.curl import ENTER_TOKEN_COMMAND, save_token_command
 from daybreak.web.http.share_profile import PROFILE_NAME
 
 CONTENT_SECURITY_POLICY = (
@@ -89,6 +89,7 @@ def _api_variables(settings: Settings, document: Mapping[str, Any]) -> dict[str,
         "problems": {code: example["value"] for code, example in examples.items()},
         "common_problems": [code for code in examples if code in sections.common_problems],
         "problem_sample": problem_sample(examples["not_your_account"]),
+        "enter_token": ENTER_TOKEN_COMMAND,
         "save_token": save_token_command('"$DAYBREAK_TOKEN"'),
         "sharing": settings.sharing.enabled,
         "sharing_path": SHARING_PATH,

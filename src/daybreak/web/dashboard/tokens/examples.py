@@ -13,9 +13,15 @@ from urllib.parse import urlsplit
 
 from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import Resource
-from daybreak.web.http.curl import HEADER_FILE, download_command, file_url, save_token_command
+from daybreak.web.http.curl import (
+    ENTER_TOKEN_COMMAND,
+    HEADER_FILE,
+    VARIABLE,
+    download_command,
+    file_url,
+    save_token_command,
+)
 
-_VARIABLE = "DAYBREAK_TOKEN"
 DATABASE = "daybreak.duckdb"
 """Database file that the example of `daybreak sync` creates."""
 
@@ -83,7 +89,7 @@ import shutil
 import urllib.request
 
 url = {json.dumps(self.url)}
-token = os.environ["{_VARIABLE}"]
+token = os.environ["{VARIABLE}"]
 request = urllib.request.Request(url)
 # Not sent to the target of a redirect.
 request.add_unredirected_header("Authorization", f"Bearer {{token}}")
@@ -97,7 +103,7 @@ with urllib.request.urlopen(request) as response:
 download.file(
   {json.dumps(self.url)},
   "{self.file_name}", mode = "wb", method = "libcurl",
-  headers = c(Authorization = paste("Bearer", Sys.getenv("{_VARIABLE}")))
+  headers = c(Authorization = paste("Bearer", Sys.getenv("{VARIABLE}")))
 )"""
         if not self.is_csv:
             return Step("Download a file", text)
@@ -111,7 +117,7 @@ download.file(
 
     def _powershell(self) -> Step:
         text = f"""\
-$headers = @{{ Authorization = "Bearer $env:{_VARIABLE}" }}
+$headers = @{{ Authorization = "Bearer $env:{VARIABLE}" }}
 Invoke-WebRequest -Headers $headers -OutFile {self.file_name} `
   -Uri '{self.url}'"""
         return Step("Download a file", text)
@@ -131,16 +137,16 @@ Invoke-WebRequest -Headers $headers -OutFile {self.file_name} `
 
 _ENTER_TOKEN = Step(
     "Enter the token",
-    f"read -rs {_VARIABLE} && export {_VARIABLE}",
+    ENTER_TOKEN_COMMAND,
     "For bash and zsh. Press Enter, paste the token, and press Enter again. It is not shown, and not in the history.",
 )
 _ENTER_TOKEN_IN_POWERSHELL = Step(
     "Enter the token",
-    f"$env:{_VARIABLE} = [Net.NetworkCredential]::new('', (Read-Host 'Token' -AsSecureString)).Password",
+    f"$env:{VARIABLE} = [Net.NetworkCredential]::new('', (Read-Host 'Token' -AsSecureString)).Password",
     "Paste the token at the prompt. It is not shown, and not in the history.",
 )
 _SAVE_HEADER = Step(
-    "Save it for curl", save_token_command(f'"${_VARIABLE}"'), f"Writes {HEADER_FILE}, which only you can read."
+    "Save it for curl", save_token_command(f'"${VARIABLE}"'), f"Writes {HEADER_FILE}, which only you can read."
 )
 
 

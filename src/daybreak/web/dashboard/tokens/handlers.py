@@ -74,7 +74,7 @@ async def create_token(page: PageRequest) -> Response:
         "name": form.get("name", "")[:_MAXIMUM_NAME_LENGTH],
         "expiry": form.get("expiry", ""),
         "delivery": form.get("delivery", ""),
-        "networks": form.get("networks", "")[:_MAXIMUM_NETWORKS_LENGTH],
+        "networks": form.get("networks", ""),
     }
     prompt = _prompt_if_needed(page, values)
     if prompt is not None:
@@ -122,7 +122,7 @@ async def change_token(page: PageRequest) -> Response:
     """Change the name and the allowed addresses of a token. The latter requires a recent password."""
     form = await read_page_form(page)
     token, access = await _requested_token(page), page.dashboard.services.access
-    values = {"name": form.get("name", ""), "networks": form.get("networks", "")[:_MAXIMUM_NETWORKS_LENGTH]}
+    values = {"name": form.get("name", ""), "networks": form.get("networks", "")}
     path = f"{_PATH}/{token.token_id}"
     try:
         networks = _networks(values)
