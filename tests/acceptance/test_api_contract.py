@@ -115,6 +115,7 @@ def test_every_described_response_occurs(private_service: Service) -> None:
         use_link,
         send_wrong_credentials,
         send_wrong_api_tokens,
+        send_from_another_address,
         send_wrong_bodies,
         send_wrong_heads,
         exceed_rates,
@@ -177,7 +178,7 @@ FILE_OPERATIONS = ("getManifest", "requestFile", "getDeltas", "requestDelta", "r
 
 
 def use_service(service: Service) -> None:
-    for path in ("/healthz", "/readyz", "/download/v1/schema", "/openapi.json", "/docs"):
+    for path in ("/healthz", "/readyz", "/download/v1/schema", "/openapi.json", "/docs", "/docs/files"):
         assert service.get(path).status_code == 200
 
 
@@ -309,6 +310,14 @@ def send_wrong_api_tokens(service: Service) -> None:
     service.installation.change(lambda stores: stores.directory.put_grants(without_api))
     for name in FILE_OPERATIONS:
         assert calls[name](token=without_export).json()["code"] == "async_rest_api_required"
+
+
+def send_from_another_address(service: Service) -> None:
+    token, token_id = service.installation.create_token(MAYA, NORTH)
+    link = service.link(token, NORTH)
+    service.installation.change(lambda stores: stores.api_tokens.set_allowed_networks(token_id, ["203.0.113.0/24"]))
+    refused = [call(token=token) for name, call in operations(service).items() if name in FILE_OPERATIONS]
+    assert {found.json()["code"] for found in [*refused, service.get(link)]} == {"address_not_allowed"}
 
 
 def send_wrong_bodies(service: Service) -> None:
