@@ -39,7 +39,8 @@ class Block:
 
     `name` is part of ids and of the CSV file's name. `series` are the indexes of the cells that a chart shows, as lines
     if `line` is set. Bars of the cells in `below` extend below zero. `previous` are the sums that the chart compares
-    with each bucket. `total` is the last row of the table.
+    with each bucket. `total` is the last row of the table. The legend of the chart shows its values under the name
+    `legend`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Block:
     line: bool = False
     below: frozenset[int] = frozenset()
     previous: tuple[float, ...] = ()
+    legend: str = "Whole period"
     empty: str = "No data in this period."
 
     @property

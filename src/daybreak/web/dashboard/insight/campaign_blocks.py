@@ -39,6 +39,7 @@ def rates_block(figures: CampaignFigures, selection: Selection) -> Block:
         total=_rates(total),
         series=(3, 5),
         line=True,
+        legend="Period average",
         empty="No campaigns in this period.",
     )  # fmt: skip
 

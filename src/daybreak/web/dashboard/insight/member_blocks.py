@@ -55,6 +55,22 @@ def growth_block(growth: GrowthFigures, members: MemberFigures, selection: Selec
     )
 
 
+def live_block(growth: Block) -> Block:
+    """Return the number of live Members at the end of each bucket, from the block of growth."""
+    return Block(
+        name="live-members",
+        title="Live Members",
+        note="At the end of each bar of the growth chart. The key figure is as of the snapshot.",
+        columns=(Column("Period", "text"), Column("Live Members")),
+        rows=tuple(Row(row.name, row.cells[-1:]) for row in growth.rows),
+        total=growth.total[-1:] if growth.total else None,
+        series=(0,),
+        line=True,
+        legend="At the end",
+        empty=growth.empty,
+    )
+
+
 def growth_since(growth: GrowthFigures, first: date) -> int:
     """Return the change of the number of live Members since the start of a day."""
     return sum(change.net for day, change in growth.by_day.items() if day >= first)

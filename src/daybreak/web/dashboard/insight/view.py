@@ -19,6 +19,7 @@ from daybreak.web.dashboard.insight.member_blocks import (
     communities_block,
     growth_block,
     homes_block,
+    live_block,
     subscriptions_block,
 )
 from daybreak.web.dashboard.insight.message_blocks import message_blocks
@@ -28,8 +29,8 @@ from daybreak.web.dashboard.insight.summary import Figure, summary_block, summar
 from daybreak.web.dashboard.page_request import PageRequest
 
 BLOCK_NAMES = (
-    "summary", "messages", "segments", "message-types", "growth", "rates", "campaigns", "links", "subscriptions",
-    "homes", "communities",
+    "summary", "messages", "segments", "message-types", "growth", "live-members", "rates", "campaigns", "links",
+    "subscriptions", "homes", "communities",
 )  # fmt: skip
 _PAGE_ROWS = 10
 _FILE_ROWS = MAXIMUM_CAMPAIGNS
@@ -59,10 +60,12 @@ def insight_view(
     limit = _FILE_ROWS if complete else _PAGE_ROWS
     figures = summary_figures(account, selection)
     sent = campaign_total(account.campaigns, selection.period)
+    growth = growth_block(account.growth, account.members, selection)
     blocks = [
         summary_block(figures),
         *message_blocks(account.usage, selection),
-        growth_block(account.growth, account.members, selection),
+        growth,
+        live_block(growth),
         rates_block(account.campaigns, selection),
         campaigns_block(period.campaigns, sent.campaigns, campaign_url, limit=limit),
         links_block(period.links, limit=limit),

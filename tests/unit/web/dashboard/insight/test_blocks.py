@@ -113,6 +113,8 @@ def test_links_beyond_the_shown_ones_are_one_row(complete: bool, shown: int) -> 
 def test_growth_ends_with_the_live_members() -> None:
     rows = _rows(_view(range="all"), "growth")
     assert int(rows[-1]["Live at end"]) == len(DAYS) == ACCOUNT.members.live
+    live = _rows(_view(range="all"), "live-members")
+    assert [row["Live Members"] for row in live] == [row["Live at end"] for row in rows]
     opening = int(_rows(_view(range="7d"), "growth")[0]["Live at end"])
     assert opening == 400 - 7  # one more each day, and the day of the snapshot is incomplete
     note = _view().blocks["growth"].note
@@ -192,4 +194,4 @@ def test_empty_account_has_no_charts() -> None:
         selection = select({"range": range_name}, AS_OF, empty.first_days(date(2026, 11, 24)))
         view = insight_view(empty, PeriodFigures((), LinkFigures((), 0, 0)), selection, lambda _: "", complete=False)
         assert [figure.text for figure in view.figures] == ["0", "0", "0", EN_DASH, EN_DASH, "0", "0", "0"]
-        assert all(view.chart(name) is None for name in ("messages", "segments", "growth", "rates"))
+        assert all(view.chart(name) is None for name in ("messages", "segments", "growth", "live-members", "rates"))
