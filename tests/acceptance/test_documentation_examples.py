@@ -122,15 +122,30 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         yield Demo(f"http://127.0.0.1:{port}", folder)
 
 
-def new_token(demo: Demo, environment: dict[str, str]) -> str:
-    command = ["daybreakd", "token", "create", "--seat", "owner@demo.example", "--account", ACCOUNT]
+@pytest.fixture(scope="module")
+def token(demo: Demo) -> str:
+    """An API token, which all pages share: a seat can have a limited number."""
+    environment = {**os.environ, "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml")}
+    command = [
+        sys.executable,
+        "-m",
+        "daybreak.cli.main",
+        "token",
+        "create",
+        "--seat",
+        "owner@demo.example",
+        "--account",
+        ACCOUNT,
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    (token,) = re.findall(r"service_api_\w{38}", done.stdout)
-    return str(token)
+    (found,) = re.findall(r"service_api_\w{38}", done.stdout)
+    return str(found)
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=lambda page: str(page.relative_to(ROOT)))
-def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: PostgreSQLServer, tmp_path: Path) -> None:
+def test_documented_examples_run(
+    page: Path, demo: Demo, token: str, postgresql_server: PostgreSQLServer, tmp_path: Path
+) -> None:
     if any(block.language == "r" for block in runs(page)) and shutil.which("Rscript") is None:
         absent("R", "apt-get install r-base-core")
     database = postgresql_server.fresh_database()
@@ -140,6 +155,7 @@ def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: Post
     environment = {
         "PATH": path,
         "HOME": str(tmp_path),
+        "DLT_DATA_DIR": str(tmp_path / "dlt"),
         "LC_ALL": "C.UTF-8",
         "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml"),
         "DATABASE_URL": postgresql_server.url(database),
@@ -149,7 +165,7 @@ def test_documented_examples_run(page: Path, demo: Demo, postgresql_server: Post
     for example, real in (
         ("http://127.0.0.1:8400", demo.address),
         ("https://export.example.org", demo.address),
-        ("service_api_...", new_token(demo, environment)),
+        ("service_api_...", token),
     ):
         script = script.replace(example, real)
     work = tmp_path / "work"

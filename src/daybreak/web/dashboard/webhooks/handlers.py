@@ -10,6 +10,7 @@ from daybreak.access.sessions import require_recent_password
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest
 from daybreak.domain.events import Webhook
 from daybreak.events import webhooks
+from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.error_pages import error_state
 from daybreak.web.dashboard.form_ids import claim_form, new_form_id, release_form
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
@@ -81,8 +82,10 @@ async def show_deliveries(page: PageRequest) -> Response:
 async def send_test(page: PageRequest) -> Response:
     """Have a test event sent."""
     await read_page_form(page)
-    await webhooks.send_test(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
-    return _redirect(page, "test-sent")
+    access, endpoint_id = page.dashboard.services.access, _endpoint_id(page)
+    before = _newest(await webhooks.delivery_log(access, page.principal, endpoint_id))
+    await webhooks.send_test(access, page.principal, endpoint_id, page.caller)
+    return _redirect(page, f"test-sent&after={before}")
 
 
 async def retry_delivery(page: PageRequest) -> Response:
@@ -152,12 +155,19 @@ async def _requested(page: PageRequest) -> Webhook:
 
 async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
     log = await webhooks.delivery_log(page.dashboard.services.access, page.principal, webhook.endpoint_id)
+    # A test event is in the log only after some time. Until then, the newest entry is the one from before.
+    after = page.request.query_params.get("after", "")
     return {
         "webhook": webhook_view(webhook, page.now),
         "deliveries": log_rows(log),
-        "pending": is_pending(log),
+        "after": after,
+        "pending": is_pending(log) or after == _newest(log),
         "limit": webhooks.LOG_ENTRIES,
     }
+
+
+def _newest(log: list[LoggedDelivery]) -> str:
+    return log[0].delivery.delivery_id if log else "none"
 
 
 async def _confirmation(page: PageRequest, action: str) -> Response:
