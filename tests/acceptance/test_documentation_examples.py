@@ -122,24 +122,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         yield Demo(f"http://127.0.0.1:{port}", folder)
 
 
-@pytest.fixture(scope="module")
-def token(demo: Demo) -> str:
-    """An API token, which all pages share: a seat can have a limited number."""
+@pytest.fixture
+def token(demo: Demo, tmp_path: Path) -> Iterator[str]:
+    """An API token for one page. It is revoked afterwards, because a seat can have a limited number."""
     environment = {**os.environ, "DAYBREAK_CONFIG": str(demo.folder / "daybreak.toml")}
-    command = [
-        sys.executable,
-        "-m",
-        "daybreak.cli.main",
-        "token",
-        "create",
-        "--seat",
-        "owner@demo.example",
-        "--account",
-        ACCOUNT,
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    program = [sys.executable, "-m", "daybreak.cli.main", "token"]
+    create = [*program, "create", "--seat", "owner@demo.example", "--account", ACCOUNT]
+    done = subprocess.run(create, env=environment, capture_output=True, text=True, check=True)
     (found,) = re.findall(r"service_api_\w{38}", done.stdout)
-    return str(found)
+    yield str(found)
+    (tmp_path / "token.txt").write_text(found)
+    revoke = [*program, "revoke", "--leaked", str(tmp_path / "token.txt")]
+    subprocess.run(revoke, env=environment, capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=lambda page: str(page.relative_to(ROOT)))
