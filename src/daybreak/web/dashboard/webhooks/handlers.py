@@ -161,7 +161,7 @@ async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
         "webhook": webhook_view(webhook, page.now),
         "deliveries": log_rows(log),
         "after": after,
-        "pending": is_pending(log) or after == _newest(log),
+        "pending": is_pending(log, page.now) or after == _newest(log),
         "limit": webhooks.LOG_ENTRIES,
     }
 

@@ -50,9 +50,10 @@ def log_rows(log: list[LoggedDelivery]) -> list[dict[str, object]]:
     ]
 
 
-def is_pending(log: list[LoggedDelivery]) -> bool:
-    """Return whether a first attempt is under way."""
-    return any(each.delivery.state is DeliveryState.PENDING and not each.delivery.attempts for each in log)
+def is_pending(log: list[LoggedDelivery], now: datetime) -> bool:
+    """Return whether a first attempt, or a retry that is due, is under way."""
+    pending = [each.delivery for each in log if each.delivery.state is DeliveryState.PENDING]
+    return any(not each.attempts or (each.next_attempt_at or now) <= now for each in pending)
 
 
 def _attempt_view(attempt: Attempt) -> dict[str, object]:
