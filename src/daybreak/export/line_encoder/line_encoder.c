@@ -5,6 +5,7 @@
  */
 
 #include "cells.h"
+#include "json_text.h"
 
 /* Maximum length of a cell that is not a text, including quotes. */
 enum { LONGEST_FIXED = 64 };
@@ -34,33 +35,6 @@ typedef struct {
 static inline uint8_t *copy(uint8_t *to, const uint8_t *from, uint32_t bytes) {
   for (uint32_t at = 0; at < bytes; at += 16) wasm_v128_store(to + at, wasm_v128_load(from + at));
   return to + bytes;
-}
-
-static const char HEX[] = "0123456789ABCDEF";
-
-/* Writes one byte of a JSON string, escaped. */
-static inline uint8_t *json_byte(uint8_t *to, uint8_t byte) {
-  uint8_t letter = 0;
-  switch (byte) {
-    case '"': letter = '"'; break;
-    case '\\': letter = '\\'; break;
-    case '\b': letter = 'b'; break;
-    case '\f': letter = 'f'; break;
-    case '\n': letter = 'n'; break;
-    case '\r': letter = 'r'; break;
-    case '\t': letter = 't'; break;
-    default:
-      if (byte >= 0x20) {
-        *to++ = byte;
-        return to;
-      }
-      *to++ = '\\'; *to++ = 'u'; *to++ = '0'; *to++ = '0';
-      *to++ = HEX[byte >> 4]; *to++ = HEX[byte & 15];
-      return to;
-  }
-  *to++ = '\\';
-  *to++ = letter;
-  return to;
 }
 
 typedef struct {

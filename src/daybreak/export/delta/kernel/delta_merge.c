@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <wasm_simd128.h>
 
+#include "../../line_encoder/json_text.h"
+
 enum { QUOTED, TIME, PLAIN };
 enum { MAX_COLUMNS = 64, MAX_KEYS = 8, MAX_SAVED_KEY = 4096 };
 /* Result of `merge`. */
@@ -388,32 +390,6 @@ __attribute__((export_name("add_rows"))) uint32_t add_rows(SumTask *sum) {
 }
 
 /* --- Output ---------------------------------------------------------------------------------------------------- */
-
-static const char HEX[] = "0123456789ABCDEF";
-
-static inline uint8_t *json_byte(uint8_t *to, uint8_t byte) {
-  uint8_t letter = 0;
-  switch (byte) {
-    case '"': letter = '"'; break;
-    case '\\': letter = '\\'; break;
-    case '\b': letter = 'b'; break;
-    case '\f': letter = 'f'; break;
-    case '\n': letter = 'n'; break;
-    case '\r': letter = 'r'; break;
-    case '\t': letter = 't'; break;
-    default:
-      if (byte >= 0x20) {
-        *to++ = byte;
-        return to;
-      }
-      *to++ = '\\'; *to++ = 'u'; *to++ = '0'; *to++ = '0';
-      *to++ = HEX[byte >> 4]; *to++ = HEX[byte & 15];
-      return to;
-  }
-  *to++ = '\\';
-  *to++ = letter;
-  return to;
-}
 
 static uint8_t *json_value(uint8_t *to, uint32_t kind, Cell cell) {
   if (!cell.bytes) return copy(to, (const uint8_t *)"null", 4);
