@@ -7,6 +7,8 @@ https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,7 +28,7 @@ from daybreak.ports.state import Stores
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"
 _CURRENT = TableVersion()
-QUERIED = "table.queried"
+_QUERIED = "table.queried"
 """Action of queries in the audit trail."""
 
 
@@ -120,24 +122,38 @@ async def query(
     A query counts as one link for the rate limit. Raises RateLimited and the errors of `table_files`.
     """
     now = services.clock()
+    async with recorded_query(services, principal, now, caller) as details:
+        resource, table = await table_files(services, principal, name, wanted.at)
+        named = NamedFile(resource, format_named("parquet"))
+        files = tuple(
+            SharedFile(stored, *sign_link(services, principal, table.snapshot_id, named, now))
+            for stored in _needed(table, wanted)
+        )
+        details |= {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id}
+        details["files"] = len(files)
+    return QueryResult(resource, table, files)
+
+
+@asynccontextmanager
+async def recorded_query(
+    services: DownloadServices, principal: Principal, now: datetime, caller: Caller
+) -> AsyncIterator[dict[str, object]]:
+    """Count one link, and record the query in the audit trail: its details, or why it was refused.
+
+    Raises RateLimited.
+    """
 
     def event(result: str, details: dict[str, object]) -> AuditEvent:
-        return EventOrigin.of(principal, now, caller).event(QUERIED, result, details)
+        return EventOrigin.of(principal, now, caller).event(_QUERIED, result, details)
 
     await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
+    details: dict[str, object] = {}
     try:
-        resource, table = await table_files(services, principal, name, wanted.at)
+        yield details
     except (Forbidden, InvalidRequest, NotFound) as refusal:
         await services.audit_buffer.record(event(refusal.code, {}))
         raise
-    named = NamedFile(resource, format_named("parquet"))
-    files = tuple(
-        SharedFile(stored, *sign_link(services, principal, table.snapshot_id, named, now))
-        for stored in _needed(table, wanted)
-    )
-    details = {"table": resource.name, "version": table.version, "snapshot_id": table.snapshot_id, "files": len(files)}
     await services.audit_buffer.record(event("ok", details))
-    return QueryResult(resource, table, files)
 
 
 def _needed(table: TableFiles, wanted: Query) -> list[StoredFormat]:

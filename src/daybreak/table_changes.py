@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from daybreak.access.audit_trail import EventOrigin
 from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import Resource
-from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import Chain, Publication, ResourceDelta
-from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
+from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
 from daybreak.ports.state import Stores
-from daybreak.sharing import QUERIED, SharedFile, TableName, require_table
+from daybreak.sharing import SharedFile, TableName, recorded_query, require_table
 
 _FORMAT = "parquet"
 
@@ -48,28 +46,17 @@ async def changes(
     `snapshot_not_ready`), InvalidRequest, also with `version_not_kept`.
     """
     now = services.clock()
-
-    def event(result: str, details: dict[str, object]) -> AuditEvent:
-        return EventOrigin.of(principal, now, caller).event(QUERIED, result, details)
-
-    await services.link_rate.count("link", principal.subject, lambda: event("rate_limited", {}))
-    try:
+    async with recorded_query(services, principal, now, caller) as details:
         resource = require_table(principal, name)
         first, last, chain = await _read(services, principal.account.client_id, wanted)
+        named = NamedFile(resource, delta_format(_FORMAT))
         changed = _changed(chain, resource, first, last)
-    except (Forbidden, InvalidRequest, NotFound) as refusal:
-        await services.audit_buffer.record(event(refusal.code, {}))
-        raise
-    named = NamedFile(resource, delta_format(_FORMAT))
-    files = tuple(
-        (
-            publication,
-            SharedFile(delta.formats[_FORMAT], *sign_link(services, principal, publication.snapshot_id, named, now)),
+        links = [sign_link(services, principal, publication.snapshot_id, named, now) for publication, _ in changed]
+        files = tuple(
+            (publication, SharedFile(delta.formats[_FORMAT], *link))
+            for (publication, delta), link in zip(changed, links, strict=True)
         )
-        for publication, delta in changed
-    )
-    details = {"table": resource.name, "from_version": first, "version": last, "files": len(files)}
-    await services.audit_buffer.record(event("ok", details))
+        details |= {"table": resource.name, "from_version": first, "version": last, "files": len(files)}
     return ChangesResult(resource, first, files)
 
 
