@@ -23,6 +23,8 @@ from daybreak_client.database_sync.sql import (
     identifier,
     identifiers,
     lacking_columns,
+    types_by_table,
+    update_constants,
 )
 from daybreak_client.errors import DatabaseFailed
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
@@ -162,11 +164,8 @@ class DuckDBDatabase:
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         if not constants:
             return
-        kinds = {column.name: column.kind for column in table.columns}
-        values = ", ".join(f"{identifier(name)} = CAST(? AS {_TYPES[kinds[name]]})" for name in constants)
-        self._execute(
-            f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = ?', [*constants.values(), client_id]
-        )
+        update = update_constants(self._name(table.name), table, constants, _TYPES, placeholder="?")
+        self._execute(update, [*constants.values(), client_id])
 
     def count(self, table: Table, client_id: str) -> int:
         return self._number(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = ?', [client_id])
@@ -229,10 +228,7 @@ class DuckDBDatabase:
             "WHERE schema_name = ? AND database_name = current_database() AND NOT internal",
             [self._schema],
         ).fetchall()
-        found: dict[str, dict[str, str]] = {}
-        for table, column, data_type in rows:
-            found.setdefault(table, {})[column] = data_type
-        return found
+        return types_by_table(rows)
 
     def _has_key(self, table: Table) -> bool:
         return bool(

@@ -32,6 +32,8 @@ from daybreak_client.database_sync.sql import (
     identifier,
     identifiers,
     lacking_columns,
+    types_by_table,
+    update_constants,
 )
 from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
@@ -167,11 +169,8 @@ class PostgreSQLDatabase:
     def set_constants(self, table: Table, client_id: str, constants: Mapping[str, str | None]) -> None:
         if not constants:
             return
-        kinds = {column.name: column.kind for column in table.columns}
-        values = ", ".join(f"{identifier(name)} = CAST(%s AS {_TYPES[kinds[name]]})" for name in constants)
-        self._execute(
-            f'UPDATE {self._name(table.name)} SET {values} WHERE "LEADER_ID" = %s', [*constants.values(), client_id]
-        )
+        update = update_constants(self._name(table.name), table, constants, _TYPES, placeholder="%s")
+        self._execute(update, [*constants.values(), client_id])
 
     def count(self, table: Table, client_id: str) -> int:
         rows = self._rows(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = %s', [client_id])
@@ -242,10 +241,7 @@ class PostgreSQLDatabase:
             "WHERE n.nspname = %s AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped",
             [self._schema],
         )
-        found: dict[str, dict[str, str]] = {}
-        for table, column, data_type in rows:
-            found.setdefault(table, {})[column] = data_type
-        return found
+        return types_by_table(rows)
 
     def _key_name(self, table: Table) -> str | None:
         """Return the name of the primary key of a table, None without one."""

@@ -44,6 +44,23 @@ def delete_by_key(target: str, table: Table, account: str, *, equality: str, con
     )
 
 
+def update_constants(
+    target: str, table: Table, constants: Iterable[str], types: Mapping[str, str], *, placeholder: str
+) -> str:
+    """Return an UPDATE of these columns in all rows of an account. Parameters: their values, then its client_id."""
+    kinds = {column.name: column.kind for column in table.columns}
+    values = ", ".join(f"{identifier(name)} = CAST({placeholder} AS {types[kinds[name]]})" for name in constants)
+    return f'UPDATE {target} SET {values} WHERE "LEADER_ID" = {placeholder}'
+
+
+def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
+    """Return the types of columns by table, from rows of table, column and type."""
+    found: dict[str, dict[str, str]] = {}
+    for table, column, data_type in rows:
+        found.setdefault(table, {})[column] = data_type
+    return found
+
+
 def has_null(table: Table, alias: str) -> str:
     """Return a condition: the key of a row contains a NULL."""
     return "(" + " OR ".join(f"{alias}.{identifier(name)} IS NULL" for name in table.key) + ")"
