@@ -20,10 +20,13 @@ from typing import IO, Any
 import pytest
 
 from daybreak.state.migrate import migrate
+from tests.faults.fork_server import CHANGING_CALLS
 from tests.parts.presence import absent
 from tests.small_platform import platform_of, state_url, write_platform
 
 ROOT = Path(__file__).parents[2]
+# strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
+FAULT_AT_CALL = 150
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 
 
@@ -127,3 +130,13 @@ def calls_of(log: Path, pid: int) -> list[tuple[str, str]]:
     """Return the system calls of a process's main thread as (call, rest of the line), in order."""
     matches = (CALL.match(line) for line in log.read_text(errors="replace").splitlines())
     return [(match[2], match[3]) for match in matches if match and int(match[1]) == pid]
+
+
+@pytest.fixture(scope="module")
+def killing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServer, Path]]:
+    """A fork server whose processes are killed at call number FAULT_AT_CALL of any kind, and its trace file."""
+    log = tmp_path_factory.mktemp("trace") / "trace"
+    options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
+    options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={FAULT_AT_CALL}")]
+    with traced_fork_server(log, options) as found:
+        yield found, log

@@ -5,11 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from daybreak.catalogue.models import load_models
 from daybreak.ports.state import Stores
@@ -19,9 +16,8 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
 from tests.configured import configured
-from tests.faults.conftest import ForkServer, calls_of, traced_fork_server
-from tests.faults.fork_server import CHANGING_CALLS
-from tests.faults.test_killed_runs import FAULT_AT_CALL, copy_folder
+from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of
+from tests.faults.test_killed_runs import copy_folder
 from tests.parts.erasure import AS_OF, Person, make_person, traces_in
 from tests.small_platform import context_in
 
@@ -30,16 +26,6 @@ SETTINGS = configured(snapshot={"formats": ("csv",), "keep": 2})
 EXPECTED_CALLS = Counter(write=6, rename=6, fsync=6, unlink=6, pwrite64=10, fdatasync=4)
 # Each kind of call is covered at its first and last calls, and at some between.
 KILLS_PER_CALL = 8
-
-
-@pytest.fixture(scope="module")
-def killing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServer, Path]]:
-    """A fork server whose processes are killed at call number FAULT_AT_CALL of any kind, and its trace file."""
-    log = tmp_path_factory.mktemp("trace") / "trace"
-    options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
-    options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={FAULT_AT_CALL}")]
-    with traced_fork_server(log, options) as found:
-        yield found, log
 
 
 def publish(folder: Path) -> Person:

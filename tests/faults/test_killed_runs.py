@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,13 +16,11 @@ from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import configured
-from tests.faults.conftest import ForkServer, calls_of, traced_fork_server
+from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of, traced_fork_server
 from tests.faults.fork_server import CHANGING_CALLS, publish_and_clean
 from tests.parts.waiting import wait_until
 from tests.small_platform import QUICK, Platform, context_in, leader_ids, now, platform_of, write_platform
 
-# strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
-FAULT_AT_CALL = 150
 SMALL = configured(snapshot={"formats": ("csv",)})
 EXPECTED_CALLS = {
     "run": Counter(write=10, linkat=1, mkdir=2, syncfs=1, rename=1, fsync=2, pwrite64=10, fdatasync=6),
@@ -94,16 +91,6 @@ def check_recovery(folder: Path, served: Snapshot) -> None:
         assert list((folder / "files" / "staging").iterdir()) == []
     finally:
         context.state.close()
-
-
-@pytest.fixture(scope="module")
-def killing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ForkServer, Path]]:
-    """A fork server whose processes are killed at call number FAULT_AT_CALL of any kind, and its trace file."""
-    log = tmp_path_factory.mktemp("trace") / "trace"
-    options = ["-e", f"trace={','.join(CHANGING_CALLS)}"]
-    options += [word for call in CHANGING_CALLS for word in ("-e", f"inject={call}:signal=KILL:when={FAULT_AT_CALL}")]
-    with traced_fork_server(log, options) as found:
-        yield found, log
 
 
 def publish_minimal(folder: Path, *, waiting: bool) -> Snapshot:
