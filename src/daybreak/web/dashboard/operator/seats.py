@@ -131,9 +131,8 @@ async def create_seat(page: PageRequest) -> Response:
         return prompt
     email = form.get("email", "").strip()[: _MAXIMUM_EMAIL_LENGTH + 1]
     by_mail = form.get("first_password") == "by-mail"
-    password = new_password(services.random)
-    password_hash = None if by_mail else await services.access.hashing.hash(password)
-    seat = Seat(services.access.new_id(), email, password_hash)
+    password = "" if by_mail else new_password(services.random)
+    seat = Seat(services.access.new_id(), email, await services.access.hashing.hash(password) if password else None)
 
     def write(stores: Stores) -> None:
         edits.add_seat(stores, seat, page.now, actor=page.seat.email)

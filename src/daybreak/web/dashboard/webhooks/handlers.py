@@ -85,7 +85,7 @@ async def send_test(page: PageRequest) -> Response:
     access, endpoint_id = page.dashboard.services.access, _endpoint_id(page)
     before = _newest(await webhooks.delivery_log(access, page.principal, endpoint_id))
     await webhooks.send_test(access, page.principal, endpoint_id, page.caller)
-    return _redirect(page, f"test-sent&after={before}")
+    return _redirect(page, "test-sent", after=before)
 
 
 async def retry_delivery(page: PageRequest) -> Response:
@@ -205,5 +205,6 @@ def _form_page(page: PageRequest, url: str, outcome: PageOutcome = SUCCESS) -> R
     return render_page(page, "webhooks/new.html", _SECTION, context, outcome)
 
 
-def _redirect(page: PageRequest, done: str) -> Response:
-    return redirect(page.dashboard, page.path(f"{_PATH}/{_endpoint_id(page)}?done={done}"))
+def _redirect(page: PageRequest, done: str, **parameters: str) -> Response:
+    query = urlencode({"done": done, **parameters})
+    return redirect(page.dashboard, page.path(f"{_PATH}/{_endpoint_id(page)}?{query}"))
