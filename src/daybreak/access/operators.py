@@ -41,9 +41,13 @@ def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datet
 
 
 def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
-    """Have a link mailed to a seat that sets its first password. Raises OperatorError if the seat cannot use one."""
-    if seat.disabled or seat.password_hash is not None or not has_password_login(stores, seat):
-        raise OperatorError(f"{seat.email} is disabled, has a password, or signs in with single sign-on.")
+    """Queue a mail with a link that sets the first password of a seat. Raises OperatorError."""
+    if seat.disabled:
+        raise OperatorError(f"{seat.email} is disabled. Enable the seat first.")
+    if seat.password_hash is not None:
+        raise OperatorError(f"{seat.email} has a password. Reset the password instead.")
+    if not has_password_login(stores, seat):
+        raise OperatorError(f"{seat.email} signs in with single sign-on and needs no password.")
     key = f"{seat.seat_id} {now.isoformat()}"
     stores.outbox.add(new_event(EventType.SEAT_INVITED, key, now, {"invited_by": actor}, seat_id=seat.seat_id))
     _record(stores, seat, "seat.invited", now, actor)

@@ -35,7 +35,7 @@ def is_available(settings: Settings) -> bool:
 
 
 async def request_reset(services: AccessServices, *, email: str, caller: Caller) -> None:
-    """Have a link mailed to the seat of an email, if there is one.
+    """Queue a mail with a link to the seat of an email, if there is one.
 
     Raises RateLimited, NotFound without mail, Forbidden(password_login_disabled), Unavailable.
     """

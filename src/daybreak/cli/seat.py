@@ -98,7 +98,7 @@ def invite(email: Email, *, config: Config = None) -> None:
     if not password_reset.is_available(settings_of(config)):
         raise OperatorError("This service sends no mail. Set mail.url, or use `daybreakd seat set-password`.")
     _write(config, email, lambda stores, seat, now: operators.invite(stores, seat, now, actor=ACTOR))
-    print_text(f"The invitation of {email} will be sent within seconds while the service runs.")
+    print_text(f"The builder will send the invitation to {email}.")
 
 
 @app.command

@@ -130,7 +130,7 @@ class Buckets:
         return Buckets(count, self.max_bytes, self._spill)
 
     def take(self, bucket: int) -> deque[Segment]:
-        """Return the records of a bucket, and forget them."""
+        """Remove the records of a bucket, and return them."""
         segments: deque[Segment] = deque([*self._spilled[bucket], *self._contents[bucket]])
         self._spilled[bucket], self._contents[bucket] = [], []
         self._in_memory[bucket] = self.sizes[bucket] = 0

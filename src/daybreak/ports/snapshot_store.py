@@ -117,7 +117,7 @@ class SnapshotStore(Protocol):
     def replace_entries(
         self, snapshot_id: str, before: Sequence[ManifestEntry], after: Sequence[ManifestEntry], now: datetime
     ) -> None:
-        """Replace manifest entries of Leaders. Links that were issued earlier end.
+        """Replace manifest entries of Leaders. Links that were issued earlier stop working.
 
         Raises Conflict if an entry is no longer as in `before`, which has the same Leaders and resources as `after`.
         """

@@ -46,7 +46,7 @@ class QueryBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def token_principal(request: Request, services: Services) -> Principal:
-    """Authenticate an API token. Session tokens are refused without a look at them.
+    """Authenticate an API token. Session tokens are refused without being checked.
 
     Raises:
         Unauthenticated, Forbidden: see `api_tokens.authenticate`.

@@ -27,7 +27,7 @@ async def show_request_form(dashboard: DashboardContext, request: Request) -> Re
 
 
 async def request_reset(dashboard: DashboardContext, request: Request) -> Response:
-    """Have a link mailed. The answer is the same whether or not the seat exists."""
+    """Queue a mail with a link. The answer is the same whether or not the seat exists."""
     binding = form_binding(dashboard, request)
     if binding is None:
         return _request_page(dashboard, request, outcome=_EXPIRED)
