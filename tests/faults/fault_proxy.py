@@ -50,12 +50,16 @@ class FaultProxy:
         self._open: set[socket.socket] = set()
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+
+    def start(self) -> None:
+        self._acceptor.start()
 
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
-    def serve(self) -> None:
+    def _accept(self) -> None:
         while not self._closed.is_set():
             try:
                 client, _ = self._listener.accept()
@@ -72,6 +76,8 @@ class FaultProxy:
         # Only shutdown wakes the thread in accept().
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
+        # Afterwards no connection is added.
+        self._acceptor.join(30)
         self._listener.close()
         with self._lock:
             for each in self._open:
@@ -164,10 +170,8 @@ class FaultProxy:
 @contextlib.contextmanager
 def fault_proxy(host: str, port: int) -> Iterator[FaultProxy]:
     proxy = FaultProxy((host, port))
-    thread = threading.Thread(target=proxy.serve, daemon=True)
-    thread.start()
+    proxy.start()
     try:
         yield proxy
     finally:
         proxy.close()
-        thread.join(30)
