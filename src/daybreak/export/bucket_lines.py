@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 from daybreak.export.bounded_map import bounded_map
 from daybreak.export.buckets import Segment, SpilledSegment, read_segments
 from daybreak.export.leader_chunks import LeaderChunk, LineBundle
-from daybreak.export.line_encoder.encoder import BucketEncoder
+from daybreak.export.line_encoder.encoder import BucketEncoder, Lines
 from daybreak.export.line_encoder.partitioner import Divider, Slices
 from daybreak.export.line_encoder.records import HEADER
 from daybreak.export.row_partition import RowPartition
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20
-_MAX_POOLED_BYTES = 64 << 20
+_MAX_POOLED_BYTES = 96 << 20
 _CONTENT_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES, _SAMPLED_BYTES = 32, 256, 1 << 16
 
@@ -67,26 +68,34 @@ class BucketLines:
 
     def _lines(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Each list overwrites the lines of the previous list."""
-        try:
-            encoder = self._encoders.pop()
-        except IndexError:
-            encoder = BucketEncoder(self._partition.layout, self._partition.identifiers, self._skipped)
-
-        def read(buffer: memoryview) -> None:
-            read_segments(bucket.segments, buffer)
-
-        for chunks in encoder.encode(bucket.ordinals, bucket.size_bytes, read):
-            yield [LeaderChunk(self._partition.leaders[chunk[0]], *chunk[1:]) for chunk in chunks]
-        if encoder.memory_bytes <= _MAX_POOLED_BYTES:
-            self._encoders.append(encoder)
+        encoder = self._take_encoder()
+        for lines in encoder.encode(bucket.ordinals, bucket.size_bytes, partial(read_segments, bucket.segments)):
+            yield self._chunks(lines)
+        self._give_back(encoder)
 
     def _lines_in_parts(self, bucket: Bucket) -> Iterator[list[LeaderChunk]]:
         """Yield the lines of a bucket in order. Its parts are encoded in parallel."""
 
         def encode(part: Bucket) -> list[LeaderChunk]:
-            return [chunk.copy() for chunks in self._lines(part) for chunk in chunks]
+            encoder = self._take_encoder()
+            read = partial(read_segments, part.segments)
+            give_back = partial(self._give_back, encoder)
+            return self._chunks(encoder.encode_whole(part.ordinals, part.size_bytes, read, give_back))
 
         return bounded_map(self._executor, encode, self._parts(bucket), self._threads + 1)
+
+    def _take_encoder(self) -> BucketEncoder:
+        try:
+            return self._encoders.pop()
+        except IndexError:
+            return BucketEncoder(self._partition.layout, self._partition.identifiers, self._skipped)
+
+    def _give_back(self, encoder: BucketEncoder) -> None:
+        if encoder.memory_bytes <= _MAX_POOLED_BYTES:
+            self._encoders.append(encoder)
+
+    def _chunks(self, lines: Iterable[Lines]) -> list[LeaderChunk]:
+        return [LeaderChunk(self._partition.leaders[one[0]], *one[1:]) for one in lines]
 
     def _parts(self, bucket: Bucket) -> Iterator[Bucket]:
         """Divide a bucket into parts in order, of about a quarter of the maximum size."""

@@ -127,7 +127,7 @@ class _File:
         return stored
 
 
-_Compressed = Future[tuple[bytes, int, bytes]]
+_Compressed = Future[tuple[bytes, int, Piece]]
 
 
 class _StreamedFile(_File):
@@ -152,15 +152,18 @@ class _StreamedFile(_File):
         self._is_complete = False
         self._storing = writers.submit(self._store_parts)
 
+    def keep(self) -> None:
+        """Do nothing."""
+
     def abort(self) -> None:
         self._parts.put(None)
 
     def _add_part(self, content: Piece, *, last: bool) -> None:
         if self._storing.done():
             self._storing.result()
-        self._parts.put(self._compressors.submit(self._compress, bytes(content), last=last))
+        self._parts.put(self._compressors.submit(self._compress, content, last=last))
 
-    def _compress(self, content: bytes, *, last: bool) -> tuple[bytes, int, bytes]:
+    def _compress(self, content: Piece, *, last: bool) -> tuple[bytes, int, Piece]:
         return self._codec.part(content, last=last), crc32(content), content
 
     def _store(self) -> Callable[[], StoredFormat]:
@@ -192,8 +195,8 @@ class LeaderFileWriter:
     """Writes the text files of one resource from chunks in order, and collects manifest entries.
 
     Call all methods from one thread. `parquet_files` are files that are already stored, by client_id, for the same
-    entries. With `compressors`, files are streamed. `open_merge` opens engines for deltas, by default own ones. Leaving
-    the context waits for all files.
+    entries. With `compressors`, files are streamed, and all lines must stay valid. `open_merge` opens engines for
+    deltas, by default own ones. Leaving the context waits for all files.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from daybreak.domain.errors import RunError
 from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill
-from daybreak.export.line_encoder import runtime
+from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
@@ -64,9 +64,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     sort = BucketEncoder._sort
 
-    def recording(encoder: BucketEncoder, ordinals: range, size_bytes: int, read: object) -> object:
+    def recording(self: BucketEncoder, ordinals: range, size_bytes: int, read: object) -> object:
         sizes.append(size_bytes)
-        return sort(encoder, ordinals, size_bytes, read)  # type: ignore[arg-type]
+        return sort(self, ordinals, size_bytes, read)  # type: ignore[arg-type]
 
     monkeypatch.setattr(BucketEncoder, "_sort", recording)
     return sizes
@@ -82,6 +82,7 @@ def limit_buckets(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
     monkeypatch.setattr(bucket_lines, "_MIN_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_MAX_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_CONTENT_BYTES", max_bytes)
+    monkeypatch.setattr(encoder, "_WHOLE_OUTPUT_BYTES", max_bytes // 4)
 
 
 @pytest.mark.parametrize("max_bytes", [500_000, 20_000, 3_000])

@@ -206,6 +206,17 @@ def test_row_hash_is_murmur3(text: str, expected: tuple[int, int]) -> None:
     assert struct.unpack("<2Q", instance.memory[result : result + 16]) == expected
 
 
+def test_lent_memory_is_given_back_after_its_last_use() -> None:
+    instance, given_back = runtime.Instance(), []
+    start = instance.write(b"first second")
+    lent = instance.lend(lambda: given_back.append(instance))
+    second = lent[start + 6 : start + 12]
+    lent.release()
+    assert (bytes(second), given_back) == (b"second", [])
+    second.release()
+    assert given_back == [instance]
+
+
 def test_missing_library_is_reported_as_a_reason() -> None:
     """Run in a separate process in which the import of the library fails."""
     program = (

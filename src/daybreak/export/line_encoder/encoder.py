@@ -6,7 +6,7 @@ The lines are byte for byte the same as those of `daybreak.export.line_sql`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from daybreak.export.line_encoder.records import HEADER, KINDS, LEADER, RecordLayout, write_words
 from daybreak.export.line_encoder.runtime import Instance
@@ -14,6 +14,7 @@ from daybreak.export.line_sql import JSON_SEPARATOR
 
 OUTPUT_BYTES = 3 << 20
 """Size of each output, unless a single line is larger."""
+_WHOLE_OUTPUT_BYTES = 16 << 20
 _ENTRY_BYTES = 16
 _NEXT_CELL, _LEADER_ID = 0xFFFFFFFF, 0xFFFFFFFE
 
@@ -57,27 +58,42 @@ class BucketEncoder:
         """Yield the lines of a bucket in order. `ordinals` are those of its Leaders, and `read` copies all records to a
         buffer of `size_bytes`. Each list overwrites the lines of the previous one. Raises RunError for a malformed row.
         """
-        instance = self._instance
-        instance.free = self._fixed
+        for output in self._outputs(ordinals, size_bytes, read, OUTPUT_BYTES):
+            yield output.lines(self._instance.memory)
+            self._instance.free = output.start
+
+    def encode_whole(
+        self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], give_back: Callable[[], object]
+    ) -> list[Lines]:
+        """Return all lines of a bucket. `give_back` is called when no line is in use: until then, encode nothing."""
+        outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_BYTES))
+        memory = self._instance.lend(give_back)
+        return [lines for output in outputs for lines in output.lines(memory)]
+
+    def _outputs(
+        self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], capacity: int
+    ) -> Iterator[_Output]:
+        self._instance.free = self._fixed
         entries_at, counts = self._sort(ordinals, size_bytes, read)
-        sorted_at, rows, row = instance.free, sum(counts), 0
+        rows, row = sum(counts), 0
         groups = iter([(ordinal, count) for ordinal, count in enumerate(counts, ordinals.start) if count])
         ordinal, left = next(groups, (0, 0))
-        capacity = OUTPUT_BYTES
         while row < rows:
-            output = self._encode(sorted_at, entries_at, row, rows, capacity)
+            output = self._encode(entries_at, row, rows, capacity)
             if output.rows == 0:
+                self._instance.free = output.start
                 capacity *= 2
-            chunks, at = [], 0
-            while at < output.rows:
-                taken = min(left, output.rows - at)
-                chunks.append(output.chunk(ordinal, at, at + taken))
-                at += taken
+                continue
+            row += output.rows
+            missing = output.rows
+            while missing:
+                taken = min(left, missing)
+                output.groups.append((ordinal, taken))
+                missing -= taken
                 left -= taken
                 if not left:
                     ordinal, left = next(groups, (0, 0))
-            row += output.rows
-            yield chunks
+            yield output
 
     def _sort(self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None]) -> tuple[int, list[int]]:
         """Return the address of the sorted entries, and the number of rows of each Leader."""
@@ -95,9 +111,9 @@ class BucketEncoder:
         instance.call("sort", self._task_at)
         return entries_at, instance.memory[counts_at : counts_at + 4 * len(ordinals)].cast("I").tolist()
 
-    def _encode(self, free: int, entries_at: int, row: int, rows: int, capacity: int) -> _Output:
+    def _encode(self, entries_at: int, row: int, rows: int, capacity: int) -> _Output:
         instance = self._instance
-        instance.free = free
+        start = instance.free
         csv_at, json_at = instance.reserve(capacity), instance.reserve(capacity)
         csv_offsets_at, json_offsets_at = (instance.reserve(4 * (rows - row + 1)) for _ in "ab")
         write_words(
@@ -105,27 +121,35 @@ class BucketEncoder:
             csv_offsets_at, json_offsets_at,
         )  # fmt: skip
         encoded = instance.call("encode", self._task_at) - row
-        memory = instance.memory
-        return _Output(
-            encoded,
-            {
-                kind: (memory[offsets_at : offsets_at + 4 * (encoded + 1)].cast("i"), memory[at : at + capacity])
-                for kind, at, offsets_at in (("csv", csv_at, csv_offsets_at), ("json", json_at, json_offsets_at))
-            },
-        )
+        return _Output(start, encoded, {"csv": (csv_at, csv_offsets_at), "json": (json_at, json_offsets_at)})
 
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """Encoded rows: offsets and content by kind of line."""
+    """Encoded rows in the memory from `start` on: addresses of lines and offsets by kind of line. `groups` are pairs of
+    a Leader's ordinal and its number of rows.
+    """
 
+    start: int
     rows: int
-    lines: dict[str, tuple[memoryview, memoryview]]
+    addresses: dict[str, tuple[int, int]]
+    groups: list[tuple[int, int]] = field(default_factory=list)
 
-    def chunk(self, ordinal: int, start: int, end: int) -> Lines:
-        return (
-            ordinal,
-            end - start,
-            {kind: content[offsets[start] : offsets[end]] for kind, (offsets, content) in self.lines.items()},
-            {kind: offsets[start : end + 1] for kind, (offsets, _) in self.lines.items()},
-        )
+    def lines(self, memory: memoryview) -> list[Lines]:
+        views = {
+            kind: (memory[at:], memory[offsets_at : offsets_at + 4 * (self.rows + 1)].cast("i"))
+            for kind, (at, offsets_at) in self.addresses.items()
+        }
+        found, row = [], 0
+        for ordinal, rows in self.groups:
+            end = row + rows
+            found.append(
+                (
+                    ordinal,
+                    rows,
+                    {kind: content[offsets[row] : offsets[end]] for kind, (content, offsets) in views.items()},
+                    {kind: offsets[row : end + 1] for kind, (_, offsets) in views.items()},
+                )
+            )
+            row = end
+        return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,15 @@ class Instance:
         self.memory[address : address + len(content)] = content
         return address
 
+    def lend(self, give_back: Callable[[], object]) -> memoryview:
+        """Return a view of the memory. `give_back` is called when neither it nor a part of it is in use."""
+        content = self._content()
+        weakref.finalize(content, give_back).atexit = False
+        return memoryview(content).cast("B")
+
     def _view(self) -> memoryview:
+        return memoryview(self._content()).cast("B")
+
+    def _content(self) -> ctypes.Array[ctypes.c_ubyte]:
         address = ctypes.addressof(self._memory.data_ptr(self._store).contents)
-        return memoryview((ctypes.c_ubyte * self.memory_bytes).from_address(address)).cast("B")
+        return (ctypes.c_ubyte * self.memory_bytes).from_address(address)
