@@ -308,6 +308,19 @@ def test_tokens_without_permission_are_refused(service: Service) -> None:
             assert recipient.call(path).status_code == 403
 
 
+def test_tokens_for_other_addresses_are_refused(service: Service) -> None:
+    token, token_id = service.installation.create_token(MAYA, NORTH)
+    recipient = Recipient(service, NORTH, token)
+    file_url = next(line["file"]["url"] for line in recipient.query() if "file" in line)
+    assert service.get(file_url).status_code == 200
+    service.installation.change(lambda stores: stores.api_tokens.set_allowed_networks(token_id, ["203.0.113.0/24"]))
+    calls = [("/shares", "GET"), (recipient.table() + "/version", "GET"), (recipient.table() + "/query", "POST")]
+    for path, method in calls:
+        refused = recipient.call(path, method, json={})
+        assert (refused.status_code, refused.json()["errorCode"]) == (403, "address_not_allowed")
+    assert service.get(file_url).json()["code"] == "address_not_allowed"
+
+
 def test_large_predicates_are_accepted(north: Recipient) -> None:
     predicate = json.dumps({"op": "equal", "value": "x" * 500_000})
     assert len(north.query(jsonPredicateHints=predicate)) == 3
