@@ -29,12 +29,16 @@ expect.set_options(timeout=60_000)
 
 @dataclass(frozen=True)
 class Service:
-    """The running service, its mail server, and its state database and keyring for changes that no page can make."""
+    """The running service, its folder and mail server, and its state database and keyring.
+
+    Tests change these where no page can.
+    """
 
     base: str
     state: State
     mails: MailServer
     ring: keyring.Keyring
+    folder: Path
 
     def account(self, client_id: str, path: str = "files") -> str:
         """Return the URL of a page on an account."""
@@ -81,7 +85,7 @@ def served_sample(
         program.wait_for_log("ready", 270)
         state = SqliteState(folder / "state.db")
         try:
-            yield Service(f"http://localhost:{port}", state, mails, keyring.load(folder / "keyring.json"))
+            yield Service(f"http://localhost:{port}", state, mails, keyring.load(folder / "keyring.json"), folder)
         finally:
             state.close()
 

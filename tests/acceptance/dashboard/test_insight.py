@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.dashboard.axe import PHONE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
+from tests.acceptance.dashboard.sample.service import HOLD_FIGURES
 
 
 @pytest.fixture
@@ -154,6 +155,36 @@ def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_
         insight.goto(service.account(directory.NORTHLIGHT, f"insight/campaigns/{campaign}"))
         expect(insight.get_by_role("heading", level=1)).to_have_text(re.compile("not found", re.IGNORECASE))
     ignore_failed_loads(console_messages, 404)
+
+
+def test_page_opens_when_the_rows_are_counted(open_with_axe: Callable[[], Page], service: Service) -> None:
+    page = open_with_axe()
+    sign_in(page, service, directory.AGENCY)
+    page.wait_for_url("**/files")
+    requests: list[Route] = []
+
+    def receive(route: Route) -> None:
+        # Hold the page's own reload, which would end the check with axe.
+        requests.append(route)
+        if len(requests) == 1:
+            route.continue_()
+
+    page.route("**/insight", receive)
+    hold = service.folder / HOLD_FIGURES
+    hold.touch()
+    try:
+        response = page.goto(service.account(directory.AGENCY_IDS[99], "insight"))
+        assert response is not None
+        assert (response.status, response.headers["refresh"]) == (200, "2")
+        expect(page.get_by_role("heading", name="Counting rows")).to_be_visible()
+        assert axe_violations(page, "Counting rows") == []
+    finally:
+        hold.unlink()
+    page.unroute("**/insight")
+    for route in requests[1:]:
+        route.continue_()
+    expect(page.get_by_role("heading", name="Messages by channel")).to_be_visible()
+    expect(page.get_by_role("heading", name="Counting rows")).to_have_count(0)
 
 
 def test_hostile_names_are_text(insight: Page) -> None:

@@ -11,12 +11,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from ipaddress import ip_network
 from pathlib import Path
+from typing import TypeVar
 
 from daybreak import downloads
 from daybreak.access.audit_trail import AuditBuffer
@@ -30,14 +31,19 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
+from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.services import Services
 from tests.acceptance.dashboard.sample.directory import write_directory
 from tests.acceptance.dashboard.sample.snapshots import write_snapshots
 from tests.configured import configured
 from tests.parts.location_database import write_location_database
 
+T = TypeVar("T")
+
 LOCATIONS = "locations.mmdb"
 MAIL_URL_VARIABLE = "SAMPLE_MAIL_URL"
+# While this file exists, the figures of Insight are not computed.
+HOLD_FIGURES = "hold-figures"
 
 
 def create_sample(
@@ -105,6 +111,21 @@ def delivery_context(folder: Path, services: Services, stop: threading.Event) ->
     )
 
 
+def hold_figures(folder: Path) -> None:
+    """Delay the computation of figures while the folder has a file HOLD_FIGURES."""
+    run = FigureCache.run
+
+    async def run_later(cache: FigureCache, task: Callable[[], T]) -> T:
+        def held_task() -> T:
+            while (folder / HOLD_FIGURES).exists():
+                time.sleep(0.05)
+            return task()
+
+        return await run(cache, held_task)
+
+    FigureCache.run = run_later  # type: ignore[assignment,method-assign]
+
+
 def main() -> None:
     """Serve the sample data of the folder; create it first if the folder is empty."""
     import structlog
@@ -121,6 +142,7 @@ def main() -> None:
     if not (folder / "state.db").exists():
         create_sample(folder, datetime.now(UTC), publish_at=publish_at, members=members, days=days, days_late=days_late)
     address = TcpAddress("127.0.0.1", port)
+    hold_figures(folder)
 
     def load_app() -> Application:
         services = open_services(folder, f"http://localhost:{port}", publish_at)
