@@ -27,7 +27,7 @@ def files(sign_in_as: Callable[..., Page], service: Service) -> Page:
 def test_files_page_shows_freshness_and_nine_resources(files: Page) -> None:
     panel = files.get_by_role("region", name="Freshness")
     expect(panel).to_contain_text(re.compile(r"As of .*\d\d:12 UTC"))
-    expect(panel).to_contain_text(re.compile(r"Next in .*\d\d:00 UTC"))
+    expect(panel).to_contain_text(re.compile(r"Next files in .*\d\d:00 UTC"))
     expect(panel).to_contain_text("Up to date")
     assert files.locator(".resource").count() == 9
     members = files.locator(".resource", has_text="Member Details")
@@ -124,7 +124,7 @@ def test_preview_shows_types_and_column_descriptions(files: Page) -> None:
 
 def test_changed_rows_are_linked_and_shown(files: Page) -> None:
     row = files.locator(".resource", has_text="Member Details")
-    row.get_by_role("link", name="Changes of Member Details: +9").click()
+    row.get_by_role("link", name="Changes: +9 of Member Details").click()
     expect(files.get_by_role("heading", level=1)).to_have_text("Changes of Member Details")
     table = files.locator("table.data")
     expect(table.locator("tbody tr")).to_have_count(9)

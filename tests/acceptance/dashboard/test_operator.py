@@ -31,10 +31,10 @@ def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], servic
     try:
         page = sign_in_as(directory.OPERATOR)
         page.get_by_role("link", name="Runs").click()
-        meter = page.get_by_role("img", name=re.compile("40 %, writing, members"))
+        meter = page.get_by_role("img", name=re.compile(r"40 % · writing Member Details \(4 of 9\)"))
         expect(meter).to_be_visible()
         snapshots.report_progress(service.state, snapshot_id, fence, now, share=0.73)
-        expect(page.get_by_role("img", name=re.compile("73 %, writing"))).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("73 % · writing"))).to_be_visible()
     finally:
         service.state.write(
             lambda stores: stores.snapshots.finish(

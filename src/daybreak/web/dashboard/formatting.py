@@ -69,9 +69,9 @@ def format_day(value: str) -> str:
 
 
 def format_recent_datetime(value: datetime, now: datetime) -> str:
-    """Format as `03:12 UTC` on the day of `now`, else as `yesterday, 03:12 UTC` or `20 Nov, 03:12 UTC`."""
+    """Format as `today, 03:12 UTC`, `yesterday, 03:12 UTC` or `20 Nov, 03:12 UTC`."""
     if value.date() == now.date():
-        return format_time(value)
+        return f"today, {format_time(value)}"
     if value.date() == now.date() - timedelta(days=1):
         return f"yesterday, {format_time(value)}"
     return f"{value.day} {value:%b}, {format_time(value)}"

@@ -39,7 +39,7 @@ from daybreak.web.http.curl import HEADER_FILE, save_token_command
 from daybreak.web.http.streaming import streamed
 from daybreak.web.transfers import with_first_piece
 
-_NOT_PUBLISHED = EmptyState("No files yet", "The first files appear after the next publication.")
+_NOT_PUBLISHED = EmptyState("While you wait", "Choose your notifications, and create an API token for your scripts.")
 _UNKNOWN_ACCOUNT = EmptyState("No files", "The source has no data for this account. Ask your operator.")
 
 

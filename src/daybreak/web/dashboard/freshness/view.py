@@ -130,7 +130,7 @@ def _facts(fresh: Freshness, now: datetime) -> list[Fact]:
         facts.append(("As of", format_recent_datetime(snapshot.as_of, now), snapshot.as_of))
     if snapshot is not None and snapshot.published_at is not None:
         facts.append(("Published", format_recent_datetime(snapshot.published_at, now), snapshot.published_at))
-    label = "Next" if fresh.state in {PublicationState.FRESH, PublicationState.HELD} else "Expected"
+    label = "Next files" if snapshot is not None else "Expected"
     return [*facts, (label, f"{format_countdown(next_at, now)} ({format_time(next_at)})", next_at)]
 
 

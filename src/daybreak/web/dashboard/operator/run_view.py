@@ -32,6 +32,7 @@ from daybreak.web.dashboard.operator.comparison import (
     summary,
 )
 
+_TITLES = {resource.name: resource.title for resource in RESOURCES}
 _REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files reused"), ("leaders", "Leaders"))
 
 
@@ -142,7 +143,8 @@ def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
     done = float(share) if isinstance(share, int | float) else None
     parts = [str(progress.get("phase") or "starting")]
     if progress.get("resource"):
-        parts.append(f"{progress['resource']} ({progress.get('resource_number')} of {progress.get('resources')})")
+        title = _TITLES.get(str(progress["resource"]), progress["resource"])
+        parts[0] += f" {title} ({progress.get('resource_number')} of {progress.get('resources')})"
     if "rows" in progress:
         parts.append(f"{format_number(count(progress, 'rows'))} rows")
     if count(progress, "inserted") or count(progress, "deleted"):
@@ -156,7 +158,7 @@ def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
         "started_at": run.started_at,
         "expected_end": expected_end(run, now),
         "bar_width": format_bar_width(done if done is not None else 0.0, 1),
-        "text": ", ".join(parts),
+        "text": " · ".join(parts),
     }
 
 

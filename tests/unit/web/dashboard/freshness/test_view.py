@@ -29,12 +29,12 @@ def _late(
 def test_headline_shows_the_instant_of_the_files() -> None:
     fresh = Freshness(_snapshot(DUE), DUE + timedelta(days=1), late=False)
     view = freshness_view(fresh, NOW)
-    assert (view.headline, view.tag, view.text) == ("As of 03:12 UTC", "Up to date", "")
+    assert (view.headline, view.tag, view.text) == ("As of today, 03:12 UTC", "Up to date", "")
     assert (view.alert, view.favicon) == ("", "favicon.svg")
     assert fresh.snapshot is not None
     assert view.facts == (
-        ("Published", "04:00 UTC", fresh.snapshot.published_at),
-        ("Next", "in 10 h 13 min (04:00 UTC)", fresh.next_expected_at),
+        ("Published", "today, 04:00 UTC", fresh.snapshot.published_at),
+        ("Next files", "in 10 h 13 min (04:00 UTC)", fresh.next_expected_at),
     )
     assert view.as_of == fresh.snapshot.as_of
 
