@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
+from tests.acceptance.dashboard.axe import PHONE
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
 
@@ -42,6 +43,13 @@ def test_switcher_searches_accounts(sign_in_as: Callable[..., Page]) -> None:
     page.locator(".switcher summary").click()
     page.keyboard.press("Escape")
     expect(page.locator(".switcher-panel")).to_be_hidden()
+
+
+def test_switcher_fits_on_a_phone(sign_in_as: Callable[..., Page]) -> None:
+    page = sign_in_as(directory.AGENCY, viewport=PHONE)
+    page.locator(".switcher summary").click()
+    expect(page.locator("#switch-list a").first).to_be_visible()
+    expect(page.locator(".switcher-panel")).to_be_in_viewport(ratio=1)
 
 
 def test_foreign_and_unknown_accounts_look_the_same(

@@ -17,11 +17,14 @@ from tests.acceptance.dashboard.sample import directory, snapshots
 
 MAXIMUM_BYTES = 100_000
 ACCOUNT_PAGES = (
-    "files", "files/members/preview", "insight", "insight?range=12m", "insight/campaigns",
-    "activity", "accounts?q=a", "settings/tokens",
-    "settings/tokens/new", "settings/security", "settings/security/sign-out-everywhere", "confirm",
+    "files", "files/members/preview", "files/members/changes", "insight", "insight?range=12m", "insight/campaigns",
+    "activity", "accounts?q=a", "settings/tokens", "settings/tokens/new", "settings/webhooks", "settings/webhooks/new",
+    "settings/notifications", "settings/security", "settings/security/sign-out-everywhere", "confirm",
 )  # fmt: skip
-OPERATOR_PAGES = ("runs", "freshness", "people", "seats", "nodes")
+OPERATOR_PAGES = (
+    "runs", "freshness", "people", "seats", "seats/new", "nodes",
+    f"accounts/{directory.NORTHLIGHT}", f"seats/{directory.id_of(directory.OWNER)}",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -52,6 +55,8 @@ def test_pages_are_accessible_and_load_nothing_external(
     page.on("response", record)
     page.goto(f"{service.base}/dashboard/sign-in")
     violations = axe_violations(page, "sign-in")
+    page.goto(f"{service.base}/dashboard/forgot-password")
+    violations += axe_violations(page, "forgot password")
     sign_in(page, service, directory.OPERATOR)
     page.wait_for_url("**/files")
     addresses = [service.account(directory.NORTHLIGHT, path) for path in ACCOUNT_PAGES]
@@ -133,6 +138,21 @@ def test_passkey_pages_are_accessible(open_with_axe: Callable[[], Page], service
         page.goto(service.account(directory.KITA, f"settings/security{path}"))
         expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
         violations += axe_violations(page, title)
+    assert violations == []
+
+
+def test_dialogs_are_accessible(open_with_axe: Callable[[], Page], service: Service) -> None:
+    page = open_with_axe()
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
+    page.goto(service.account(directory.NORTHLIGHT))
+    page.get_by_role("link", name="Preview of Member Details").click()
+    expect(page.locator("dialog table.data")).to_be_visible()
+    violations = axe_violations(page, "preview in a drawer")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("option", name="Page Files")).to_be_visible()
+    violations += axe_violations(page, "command palette")
     assert violations == []
 
 
@@ -264,6 +284,7 @@ def test_controls_on_phone_are_44_pixels_high(sign_in_as: Callable[..., Page], s
         small = page.evaluate(
             "() => [...document.querySelectorAll('.button, input:not([type=hidden]), select, summary, .nav a')]"
             ".filter(each => each.checkVisibility() && !each.classList.contains('visually-hidden'))"
+            ".map(each => each.type === 'checkbox' ? each.closest('label') : each)"
             ".filter(each => each.getBoundingClientRect().height < 43.5).map(each => each.outerHTML.slice(0, 120))"
         )
         assert small == [], path

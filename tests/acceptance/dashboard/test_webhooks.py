@@ -10,7 +10,8 @@ from playwright.sync_api import Page, expect
 from standardwebhooks.webhooks import Webhook as Verifier
 
 from daybreak.domain.events import EventType
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
+from tests.acceptance.dashboard.axe import axe_violations
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.webhook_receiver import Answer, Receiver
 
@@ -42,9 +43,11 @@ def _create(page: Page, service: Service, url: str) -> str:
 
 
 def test_webhook_is_created_tested_and_logged(
-    sign_in_as: Callable[..., Page], service: Service, receiver: Receiver
+    open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
-    page = sign_in_as()
+    page = open_with_axe()
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
     secret = _create(page, service, receiver.url("/events"))
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
     expect(page.get_by_text("No deliveries yet")).to_be_visible()
@@ -58,6 +61,7 @@ def test_webhook_is_created_tested_and_logged(
     page.get_by_text("1 attempt").click()
     expect(page.get_by_role("cell", name="200")).to_be_visible()
     assert secret not in page.content()
+    assert axe_violations(page, "webhook") == []
     page.goto(service.account(directory.NORTHLIGHT, "activity"))
     expect(page.locator("tbody")).to_contain_text("Webhook tested")
 
