@@ -27,9 +27,11 @@ from daybreak.domain.snapshot import SnapshotState  # noqa: E402
 from daybreak.snapshots.schedule import last_due  # noqa: E402
 from daybreak.state.sqlite_state import SqliteState  # noqa: E402
 from tests.acceptance.dashboard.sample import directory, snapshots  # noqa: E402
+from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE  # noqa: E402
 from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path  # noqa: E402
 from tests.parts.processes import running  # noqa: E402
 from tests.parts.waiting import free_port  # noqa: E402
+from tests.parts.webhook_receiver import Receiver  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 WIDE: ViewportSize = {"width": 1200, "height": 800}
@@ -96,7 +98,8 @@ def served(*, days: int = 7, days_late: int = 0) -> Iterator[tuple[str, SqliteSt
         port = free_port()
         arguments = [folder, str(port), "4", "2600", str(days), str(days_late)]
         command = [sys.executable, "-m", "tests.acceptance.dashboard.sample.service", *arguments]
-        with running(command, folder=ROOT) as program:
+        # The address of a mail server shows the pages that need one. No mail is sent.
+        with running(command, folder=ROOT, environment={MAIL_URL_VARIABLE: "smtp://127.0.0.1:9"}) as program:
             program.wait_for_log("ready", 120)
             state = SqliteState(Path(folder) / "state.db")
             try:
@@ -150,6 +153,9 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     capture(page, "token-created")
     open_page("settings/tokens")
     capture(page, "tokens")
+    webhook_pages(page, open_page, capture)
+    open_page("settings/notifications")
+    capture(page, "notifications")
     open_page("settings/security")
     capture(page, "security")
     open_page("activity")
@@ -175,6 +181,20 @@ def account_pages(browser: Browser, base: str, capture: Capture) -> None:
     agency.get_by_label("Search accounts").fill("01")
     agency.wait_for_timeout(1000)
     capture(agency, "switcher")
+
+
+def webhook_pages(page: Page, open_page: Callable[[str], None], capture: Capture) -> None:
+    """Capture a webhook with one delivery."""
+    with Receiver().running() as receiver:
+        open_page("settings/webhooks/new")
+        page.get_by_label("URL").fill(receiver.url("/events"))
+        page.get_by_role("button", name="Create webhook").click()
+        page.get_by_role("link", name="Done").click()
+        page.get_by_role("button", name="Send test event").click()
+        page.locator(".delivery .tag", has_text="delivered").wait_for()
+        page.reload()
+        page.get_by_text("1 attempt").click()
+        capture(page, "webhook")
 
 
 def operator_pages(browser: Browser, base: str, state: SqliteState, capture: Capture) -> None:

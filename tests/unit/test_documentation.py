@@ -96,6 +96,12 @@ def test_every_page_is_in_the_navigation() -> None:
     assert [name_of(page) for page in PAGES if f'"{page.relative_to(DOCS).as_posix()}"' not in navigation] == []
 
 
+def test_every_screenshot_is_on_the_page_of_screens() -> None:
+    page = (DOCS / "reference" / "screens.md").read_text("utf-8")
+    shown = sorted(Path(target).name for target in LINK.findall(page) if target.endswith(".png"))
+    assert shown == sorted(path.name for path in (DOCS / "images").glob("*.png"))
+
+
 def test_words_that_the_glossary_avoids_do_not_occur() -> None:
     table = GLOSSARY.read_text("utf-8").partition("## Words to avoid")[2]
     avoided = [
