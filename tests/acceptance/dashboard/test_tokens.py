@@ -68,6 +68,21 @@ def test_token_can_send_texts(sign_in_as: Callable[..., Page], service: Service)
         assert found.headers["Content-Encoding"] == "gzip"
 
 
+def test_error_of_a_choice_is_described(
+    sign_in_as: Callable[..., Page], service: Service, console_messages: list[str]
+) -> None:
+    page = sign_in_as()
+    for label, hint in (("Expires", ""), ("Files", "Choose text for a program")):
+        page.goto(service.account(directory.NORTHLIGHT, "settings/tokens/new"))
+        page.get_by_label("Name").fill("altered")
+        choice = page.get_by_label(label, exact=True)
+        choice.evaluate("select => { select.selectedOptions[0].value = 'altered'; }")
+        page.get_by_role("button", name="Create token").click()
+        expect(choice).to_have_accessible_description(re.compile(f"^Choose an option from the list. ?{hint}"))
+        expect(choice).to_have_attribute("aria-invalid", "true")
+    ignore_failed_loads(console_messages, 400)
+
+
 def test_form_sent_twice_creates_one_token(sign_in_as: Callable[..., Page], service: Service) -> None:
     page = sign_in_as()
     twice, again = unique("Twice"), unique("Sent again")
