@@ -32,26 +32,31 @@ def test_late_failed_and_held_files_differ(open_with_axe: Callable[[], Page], la
     now = datetime.now(UTC)
     day = (now - timedelta(hours=8)).date()
     page = _signed_in(open_with_axe, late_service)
-    _expect_state(page, late_service, "Late", r"Late by 8 h", r"You see \w+day's data \(\d+ h old\)")
+    late = _expect_state(page, late_service, "Late", r"Late by 8 h", r"You see \w+day's data \(\d+ h old\)")
     expect(page.get_by_label("Freshness")).to_contain_text("The run for today's files has not started.")
 
     snapshot_id, fence = snapshots.begin_day(late_service.state, day, now)
     _expect_state(page, late_service, "Late", r"Late by 8 h", r"still being built \(40 % done\)")
 
     _finish(late_service, snapshot_id, fence, SnapshotState.FAILED, now)
-    _expect_state(page, late_service, "Failed", "Today's files failed to build", r"Late by 8 h.*Next attempt \d\d:\d\d")
+    text = r"Late by 8 h.*Next attempt \d\d:\d\d"
+    failed = _expect_state(page, late_service, "Failed", "Today's files failed to build", text)
 
     snapshot_id, fence = snapshots.begin_day(late_service.state, day, now)
     _finish(late_service, snapshot_id, fence, SnapshotState.HELD, now)
-    _expect_state(page, late_service, "Held", "Today's files are held for review", "An operator must accept or discard")
+    text = "An operator must accept or discard"
+    held = _expect_state(page, late_service, "Held", "Today's files are held for review", text)
+    assert len({late, failed, held}) == 3
 
 
 def test_first_run_and_no_run_differ(open_with_axe: Callable[[], Page], new_service: Service) -> None:
     page = _signed_in(open_with_axe, new_service)
-    _expect_state(page, new_service, "Not published", "No files published yet", "The first run has not started.")
+    text = "The first run has not started."
+    unpublished = _expect_state(page, new_service, "Not published", "No files published yet", text)
     now = datetime.now(UTC)
     snapshots.begin_day(new_service.state, (now - timedelta(hours=8)).date(), now)
-    _expect_state(page, new_service, "First run", "The first files are being built", "when the run is complete")
+    text = "when the run is complete"
+    assert _expect_state(page, new_service, "First run", "The first files are being built", text) != unpublished
 
 
 def test_fresh_files_have_no_strip(sign_in_as: Callable[..., Page], service: Service) -> None:
@@ -70,8 +75,12 @@ def _signed_in(open_with_axe: Callable[[], Page], service: Service) -> Page:
     return page
 
 
-def _expect_state(page: Page, service: Service, tag: str, headline: str, text: str) -> None:
-    """Expect the state on the panel of Files and on the strip of Insight and API tokens, in their titles and icons."""
+def _expect_state(page: Page, service: Service, tag: str, headline: str, text: str) -> str:
+    """Expect the state on the panel of Files and on the strip of Insight and API tokens, in their titles and icons.
+
+    Returns the background of the panel and of the strips.
+    """
+    backgrounds = set()
     icon = re.compile(rf"/favicon-{tag.lower().replace('not ', 'un').replace(' ', '_')}\.svg$")
     for path in ("files", "insight", "settings/tokens"):
         page.goto(service.account(directory.NORTHLIGHT, path))
@@ -80,9 +89,12 @@ def _expect_state(page: Page, service: Service, tag: str, headline: str, text: s
         shown = page.get_by_label("Freshness")
         expect(shown).to_contain_text(re.compile(headline))
         expect(shown).to_contain_text(re.compile(text))
+        backgrounds.add(shown.evaluate("shown => getComputedStyle(shown).backgroundImage"))
         if path == "files":
             expect(shown.locator(".freshness-state")).to_have_text(tag)
         assert axe_violations(page, f"{tag}, {path}") == []
+    assert len(backgrounds) == 1
+    return str(backgrounds.pop())
 
 
 def _finish(service: Service, snapshot_id: str, fence: int, state: SnapshotState, now: datetime) -> None:
