@@ -71,7 +71,7 @@ def test_part_of_an_email_finds_its_user(activity: Page) -> None:
     page.get_by_label("User").fill("nobody")
     page.get_by_role("button", name="Filter").click()
     expect(page.get_by_text("No event matches the filter.")).to_be_visible()
-    page.get_by_role("link", name="Clear").click()
+    page.get_by_role("link", name="Clear filter").click()
     expect(page).to_have_url(re.compile("/activity$"))
 
 
