@@ -11,7 +11,7 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 
 LEADER = "00000000-0000-4000-8000-000000000001"
 CELL_BYTES = 1_000_000
-CELLS = 120
+CELLS = 240
 ENGINE_BYTES = 64_000_000
 
 _EXPORT = f"""

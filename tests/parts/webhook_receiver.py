@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -80,7 +80,7 @@ class Receiver:
         return len(self._hanging)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             request = await _read_request(reader)
             self._counts[request.path] = number = self._counts.get(request.path, 0) + 1
             self.received.append(request)
@@ -93,7 +93,6 @@ class Receiver:
                 writer.transport.abort()
             else:
                 await self._answer(writer, answer)
-        writer.close()
 
     async def _answer(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
         octets = answer.octets()
@@ -131,6 +130,9 @@ class Receiver:
 
 async def _end(server: asyncio.Server) -> None:
     server.close()
+    # The handler of a new connection begins in the third iteration. Cancelled earlier, it would leave a socket open.
+    for _ in range(3):
+        await asyncio.sleep(0)
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()

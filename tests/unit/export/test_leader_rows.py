@@ -82,7 +82,7 @@ def limit_buckets(monkeypatch: pytest.MonkeyPatch, max_bytes: int) -> None:
     monkeypatch.setattr(bucket_lines, "_MIN_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_MAX_BUCKET_BYTES", max_bytes)
     monkeypatch.setattr(bucket_lines, "_CONTENT_BYTES", max_bytes)
-    monkeypatch.setattr(encoder, "_WHOLE_OUTPUT_BYTES", max_bytes // 4)
+    monkeypatch.setattr(encoder, "_WHOLE_OUTPUT_RATIO", 1)
 
 
 @pytest.mark.parametrize("max_bytes", [500_000, 20_000, 3_000])

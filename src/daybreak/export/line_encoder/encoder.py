@@ -14,7 +14,8 @@ from daybreak.export.line_sql import JSON_SEPARATOR
 
 OUTPUT_BYTES = 3 << 20
 """Size of each output, unless a single line is larger."""
-_WHOLE_OUTPUT_BYTES = 16 << 20
+_WHOLE_OUTPUT_RATIO = 4
+"""Size of each output for a whole bucket, divided by that of its records. Most lines fit."""
 _ENTRY_BYTES = 16
 _NEXT_CELL, _LEADER_ID = 0xFFFFFFFF, 0xFFFFFFFE
 
@@ -66,7 +67,7 @@ class BucketEncoder:
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], give_back: Callable[[], object]
     ) -> list[Lines]:
         """Return all lines of a bucket. `give_back` is called when no line is in use: until then, encode nothing."""
-        outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_BYTES))
+        outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_RATIO * size_bytes))
         memory = self._instance.lend(give_back)
         return [lines for output in outputs for lines in output.lines(memory)]
 
