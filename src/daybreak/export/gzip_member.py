@@ -23,7 +23,9 @@ HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unkn
 
 _RAW = -15
 _GZIP = 31
-_READ_BYTES = 1 << 20
+# Decompressed at a time. Pieces of content are small, so that they stay in the processor's cache.
+_COMPRESSED_BYTES = 96 << 10
+_CONTENT_BYTES = 1 << 20
 _MEMORY_LEVEL = 8
 # Small enough that igzip uses its code for the end of a stream, which records that the stream has a history.
 _OPENING_BYTES = 4
@@ -49,24 +51,27 @@ class Codec:
     open: Callable[[], _Compressor]
     opening_bytes: int = 0
 
-    def part(self, content: bytes | memoryview, *, last: bool) -> bytes:
-        """Return one part as raw deflate.
+    def part(self, content: bytes | memoryview, *, last: bool) -> tuple[bytes, int]:
+        """Return one part as raw deflate, and the CRC-32 of its content.
 
         The sequence of calls is fixed, because igzip's output depends on how its input is divided into calls. Each part
         has a new compressor, because igzip's one-shot function reads uninitialized memory.
         """
         compressor = self.open()
-        opening = b""
+        opening, rest = b"", memoryview(content)
         if 0 < self.opening_bytes < len(content):
-            content = memoryview(content)
-            opening = compressor.compress(content[: self.opening_bytes]) + compressor.flush(zlib.Z_SYNC_FLUSH)
-            content = content[self.opening_bytes :]
-        body = compressor.compress(content)
-        return opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+            opening = compressor.compress(rest[: self.opening_bytes]) + compressor.flush(zlib.Z_SYNC_FLUSH)
+            rest = rest[self.opening_bytes :]
+        body = compressor.compress(rest)
+        compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
+        # After the compression: igzip leaves the upper halves of vector registers in use, which slows down other vector
+        # code in the thread, such as WebAssembly, up to forty times. zlib-ng's CRC clears them; igzip's does not.
+        return compressed, int(zlib_ng.crc32(content))
 
     def member(self, content: bytes | memoryview) -> bytes:
         """Return a whole member for content of at most `PART_BYTES` bytes."""
-        return b"".join((HEADER, self.part(content, last=True), trailer(crc32(content), len(content))))
+        compressed, crc = self.part(content, last=True)
+        return b"".join((HEADER, compressed, trailer(crc, len(content))))
 
 
 class CompressedContent:
@@ -97,22 +102,23 @@ class CompressedContent:
 
     def _compressed(self, part: bytes, *, last: bool) -> bytes:
         self._digest.update(part)
-        self._crc = crc32(part, self._crc)
+        compressed, crc = self._codec.part(part, last=last)
+        self._crc = joined_crc(self._crc, crc, len(part))
         self.length += len(part)
-        return self._codec.part(part, last=last)
+        return compressed
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a file with one gzip member. Raises FileDamaged if it is damaged or incomplete."""
-    # isal reports damage with an exception that its type hints do not have.
-    stream = zlib.decompressobj(_GZIP)
+    stream = zlib_ng.decompressobj(_GZIP)
     try:
         for piece in pieces:
-            remaining = piece
-            while remaining:
-                yield stream.decompress(remaining, _READ_BYTES)
-                remaining = stream.unconsumed_tail
-    except zlib.error as error:
+            for start in range(0, len(piece), _COMPRESSED_BYTES):
+                remaining = piece[start : start + _COMPRESSED_BYTES]
+                while remaining:
+                    yield stream.decompress(remaining, _CONTENT_BYTES)
+                    remaining = stream.unconsumed_tail
+    except zlib_ng.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
     if not stream.eof:
         raise FileDamaged("A file ends before its gzip data.")
@@ -137,9 +143,9 @@ def codec_named(name: str) -> Codec:
     return Codec(name, lambda: construct(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
 
 
-def crc32(content: bytes | memoryview, start: int = 0) -> int:
-    """Return the CRC-32 of the content, continued from `start`."""
-    return int(isal_zlib.crc32(content, start))
+def joined_crc(first: int, second: int, second_length: int) -> int:
+    """Return the CRC-32 of two contents, one after the other, from their own."""
+    return int(zlib_ng.crc32_combine(first, second, second_length))
 
 
 def trailer(crc: int, length: int) -> bytes:

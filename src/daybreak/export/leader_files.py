@@ -16,8 +16,6 @@ from queue import Queue
 from types import TracebackType
 from typing import Self
 
-from isal import isal_zlib
-
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import RunError
@@ -25,7 +23,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.delta.engines import merge_engines
 from daybreak.export.delta.merge import MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, codec_named, crc32, trailer
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, codec_named, joined_crc, trailer
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
@@ -101,13 +99,14 @@ class _File:
         self._add_part(content, last=last)
 
     def _add_part(self, content: Piece, *, last: bool) -> None:
-        self._compressed.append(self._codec.part(content, last=last))
-        self._read(content, crc32(content))
+        compressed, crc = self._codec.part(content, last=last)
+        self._compressed.append(compressed)
+        self._read(content, crc)
 
     def _read(self, content: Piece, crc: int) -> None:
         """Add a part to the digest, the checksum and the delta."""
         self._digest.update(content)
-        self._crc = isal_zlib.crc32_combine(self._crc, crc, len(content))
+        self._crc = joined_crc(self._crc, crc, len(content))
         self._length += len(content)
         if self._delta_writer is not None:
             self._delta_writer.feed(content)
@@ -164,7 +163,7 @@ class _StreamedFile(_File):
         self._parts.put(self._compressors.submit(self._compress, content, last=last))
 
     def _compress(self, content: Piece, *, last: bool) -> tuple[bytes, int, Piece]:
-        return self._codec.part(content, last=last), crc32(content), content
+        return *self._codec.part(content, last=last), content
 
     def _store(self) -> Callable[[], StoredFormat]:
         self._is_complete = True

@@ -11,8 +11,8 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.export.delta.apply import applied_digest
-from daybreak.export.delta.delta_files import decompressed
 from daybreak.export.delta.merge import DeltaFault
+from daybreak.export.gzip_member import decompressed
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 

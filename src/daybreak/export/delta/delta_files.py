@@ -10,19 +10,16 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Self
 
-from isal import isal_zlib
-from isal.igzip_lib import IsalError
-
 from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import LARGER_THAN_FULL, LeaderDelta, ResourceDelta
-from daybreak.domain.errors import FileStoreError
+from daybreak.domain.errors import FileDamaged, FileStoreError
 from daybreak.domain.snapshot import StoredFormat
 from daybreak.export.delta.apply import applied_digest
 from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, crc32, trailer
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, decompressed, joined_crc, trailer
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
 from daybreak.ports.files import FileSink
@@ -30,23 +27,6 @@ from daybreak.ports.sources import DeltaBase, DeltaJob
 
 _SPOOL_BYTES = 2 << 20
 _READ_BYTES = 1 << 20
-# About 400 KB of rows at a time.
-_INFLATED_BYTES = 96 << 10
-
-
-def decompressed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip file. Raises DeltaFault if the file is damaged."""
-    stream = isal_zlib.decompressobj(31)
-    try:
-        for piece in pieces:
-            for start in range(0, len(piece), _INFLATED_BYTES):
-                content = stream.decompress(memoryview(piece)[start : start + _INFLATED_BYTES])
-                if content:
-                    yield content
-    except IsalError as error:  # type: ignore[misc] # an exception, which the stubs do not say
-        raise DeltaFault("previous_file_damaged") from error
-    if not stream.eof:
-        raise DeltaFault("previous_file_damaged")
 
 
 class _DeltaFile:
@@ -99,9 +79,10 @@ class _DeltaFile:
 
     def _compress(self, content: bytes, *, last: bool) -> None:
         self._digest.update(content)
-        self._crc = crc32(content, self._crc)
+        compressed, crc = self._codec.part(content, last=last)
+        self._crc = joined_crc(self._crc, crc, len(content))
         self.length += len(content)
-        self._spool.write(self._codec.part(content, last=last))
+        self._spool.write(compressed)
 
 
 class LeaderDeltaWriter:
@@ -211,7 +192,10 @@ class LeaderDeltaWriter:
         self._files["json"].add(json)
 
     def _fail(self, fault: DeltaFault | FileStoreError) -> None:
-        self._fault = fault.reason if isinstance(fault, DeltaFault) else "previous_file_missing"
+        if isinstance(fault, DeltaFault):
+            self._fault = fault.reason
+        else:
+            self._fault = "previous_file_damaged" if isinstance(fault, FileDamaged) else "previous_file_missing"
 
     def _is_verified(self, client_id: str) -> bool:
         """Return whether this Leader's delta is compared byte for byte."""
