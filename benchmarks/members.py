@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from benchmarks.comparison import comparison_chart, comparison_table
 from benchmarks.job import Job, Section
@@ -60,6 +61,7 @@ def _job(name: str, heading: str, description: str, *, rows: int, by_order: Mapp
             parts += [
                 f"### {order.capitalize()} source\n",
                 comparison_table(measurements, METHODS, _BASELINE),
+                _text_rate(measurements.get(_BASELINE, ())),
                 f"\n![Seconds by method](../images/{chart}.svg)\n",
             ]
         shutil.rmtree(outs, ignore_errors=True)
@@ -69,6 +71,15 @@ def _job(name: str, heading: str, description: str, *, rows: int, by_order: Mapp
         return Section(body, charts, ("duckdb", "polars", "isal", "zlib-ng", "nanoarrow", "wasmtime", "pyspark"))
 
     return Job(name, heading, description, add_options, run, rounds=1)
+
+
+def _text_rate(measurements: Sequence[Measurement]) -> str:
+    """Return a sentence about the size of the text, before compression."""
+    if not measurements:
+        return ""
+    text_mb = measurements[0].reported["text_bytes"] / 1e6
+    seconds = median(one.cpu_seconds for one in measurements)
+    return f"\nDaybreak makes {text_mb:,.0f} MB of text, **{text_mb / seconds:,.0f} MB per second and core**.\n"
 
 
 def _available(methods: Sequence[str]) -> Sequence[str]:

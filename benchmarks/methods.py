@@ -54,19 +54,20 @@ def daybreak_from_postgresql(source: Path, out: Path) -> dict[str, Any]:
 def export(
     reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
-    """Export to a local disk store, with sync and rename at the end, as a run does."""
+    """Export to a local disk store, with sync and rename at the end, as a run does. Report the size of the text."""
     from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
     from daybreak.ports.sources import ExportJob
 
     sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
+    results = ExportResults()
     with reader.open(AS_OF) as reading:
         reading.check()
         for name in resources:
-            reading.export(ExportJob(name, ("csv", "json"), compression, THREADS), sink, ExportResults())
+            reading.export(ExportJob(name, ("csv", "json"), compression, THREADS), sink, results)
         reading.confirm_unchanged()
     sink.commit()
-    return {}
+    return {"text_bytes": sum(one.content_bytes for entry in results.entries for one in entry.formats.values())}
 
 
 def daybreak_in_sql(source: Path, out: Path) -> dict[str, Any]:

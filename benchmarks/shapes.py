@@ -57,18 +57,22 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> Section:
     sources = {name: make_shape(options.folder, shape) for name, shape in _shapes(options.rows).items()}
-    # Members of every tenth Leader have another town.
-    moved = "CASE WHEN leader % 10 = 0 THEN 'New Town' ELSE 'Town ' || n % 307 END"
-    changed = make_shape(options.folder, _even("changed", options.rows, moved))
+    # Members of every tenth Leader have another town: one in a hundred, and all.
+    few = _moved(options, "few", "leader % 10 = 0 AND hash(n) // 16 % 100 = 0")
+    all_ = _moved(options, "changed", "leader % 10 = 0")
     descriptions = {name: shape.description for name, shape in _shapes(options.rows).items()}
-    descriptions |= {"same": "the next day, nothing changed", "tenth": "the day after, a tenth of the Leaders changed"}
+    descriptions |= {
+        "same": "the next day, nothing changed",
+        "few": "a day later, one row in a hundred changed in a tenth of the Leaders",
+        "tenth": "a day later, all rows changed in a tenth of the Leaders",
+    }
     runs: dict[str, list[Run]] = defaultdict(list)
     exports: dict[str, list[float]] = defaultdict(list)
     # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
     outs = options.folder / "out"
     shutil.rmtree(outs, ignore_errors=True)
     for number in range(options.rounds):
-        for name, run in _round(outs / f"{number}", sources, changed):
+        for name, run in _round(outs / f"{number}", sources, few, all_):
             runs[name].append(run)
             print(f"round {number + 1}, {descriptions[name]}: {run.usage.wall_seconds:.1f} s", flush=True)
         for name in (_MINIMAL, *_TINY):
@@ -84,13 +88,19 @@ def _run(options: argparse.Namespace) -> Section:
     return Section("\n".join(parts), {"benchmarks-shapes": chart}, ("duckdb", "isal"))
 
 
-def _round(services: Path, sources: dict[str, Path], changed: Path) -> Iterator[tuple[str, Run]]:
+def _moved(options: argparse.Namespace, name: str, condition: str) -> Path:
+    town = f"CASE WHEN {condition} THEN 'New Town' ELSE 'Town ' || n % 307 END"
+    return make_shape(options.folder, _even(name, options.rows, town))
+
+
+def _round(services: Path, sources: dict[str, Path], few: Path, all_: Path) -> Iterator[tuple[str, Run]]:
     for name, source in sources.items():
         config = make_service(services / name)
         yield name, snapshot_run(config, source, AS_OF)
     # The next runs use the service of the last shape, "even".
     yield "same", snapshot_run(config, sources["even"], AS_OF + _DAY)
-    yield "tenth", snapshot_run(config, changed, AS_OF + 2 * _DAY)
+    yield "few", snapshot_run(config, few, AS_OF + 2 * _DAY)
+    yield "tenth", snapshot_run(config, all_, AS_OF + 3 * _DAY)
 
 
 def _table(runs_by_shape: dict[str, list[Run]], exports: dict[str, list[float]], descriptions: dict[str, str]) -> str:
@@ -108,7 +118,7 @@ def _table(runs_by_shape: dict[str, list[Run]], exports: dict[str, list[float]],
             per_file = f"{(_wall(runs) - minimal) / written * 1e6:,.0f}"
             export = f"{(median(exports[name]) - median(exports[_MINIMAL])) / written * 1e6:,.0f}"
         shares = ["", ""]
-        if name in {"same", "tenth"}:
+        if name in {"same", "few", "tenth"}:
             shares = [f"{of(runs) / of(full):.2f}" for of in (_wall, _cpu)]
         lines.append(
             f"| {descriptions[name]} | {members.rows:,} | {2 * members.leaders:,} | {written:,} "
@@ -150,7 +160,7 @@ def _wall(runs: list[Run]) -> float:
 _INTRODUCTION = """Whole runs (`daybreakd snapshot run`) with default settings: files on local disk are written, synced,
 recorded in SQLite, verified and published. The platforms have only Members, not sorted. "µs per file" is the time
 beyond that of the run with one Member, per written file; "Export" is its part for writing and syncing, without
-database, verification and publication. "Full" columns are shares of a full run.
+database, verification and publication. "Full" columns are shares of a full run. Runs of later days also make deltas.
 """
 
 _CHART = "![Seconds by shape](../images/benchmarks-shapes.svg)"
