@@ -58,7 +58,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> Section:
     sources = {name: make_shape(options.folder, shape) for name, shape in _shapes(options.rows).items()}
     # Members of every tenth Leader have another town: one in a hundred, and all.
-    few = _moved(options, "few", "leader % 10 = 0 AND hash(n) // 16 % 100 = 0")
+    few = _moved(options, "few", "leader % 10 = 0 AND n % 100 = 7")
     all_ = _moved(options, "changed", "leader % 10 = 0")
     descriptions = {name: shape.description for name, shape in _shapes(options.rows).items()}
     descriptions |= {

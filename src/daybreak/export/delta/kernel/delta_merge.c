@@ -1,8 +1,8 @@
 /* Merges the rows of two CSV files, both in key order, to the lines of a delta.
  *
  * tools/delta-merge compiles this to WebAssembly. The lines are those that merge.py makes in Python; tests compare the
- * two. The host (kernel.py) copies rows into memory and calls `merge` and `add_rows`. Memory is read sixteen bytes at a
- * time, so at least sixteen bytes of padding follow everything.
+ * two. The host (kernel.py) copies rows into memory and calls `step`. Memory is read sixteen bytes at a time, so at least
+ * sixteen bytes of padding follow everything.
  *
  * Rows with the same key form one group. Equal rows are compared sixteen bytes at a time and never parsed, except for
  * their keys.
@@ -15,7 +15,7 @@
 
 enum { QUOTED, TIME, PLAIN };
 enum { MAX_COLUMNS = 64, MAX_KEYS = 8, MAX_SAVED_KEY = 4096 };
-/* Result of `merge`. */
+/* Result of `step`. */
 enum { DONE, NEEDS_OLD, NEEDS_NEW, OUTPUT_FULL, INCOMPLETE_ROW };
 
 typedef struct {
@@ -344,47 +344,42 @@ static inline const uint8_t *add_next_row(uint64_t *sums, uint64_t seed, const u
   return 0;
 }
 
+/* Sums over the rows that one side has consumed. `result` is why rows were not added. */
 typedef struct {
-  const Task *task; /* for the order of keys */
-  const uint8_t *rows;
-  uint32_t length;
-  uint32_t suffix_bytes;
-  const uint8_t *suffix;
   SavedKey *last;
-  uint32_t count;
+  uint32_t rows;
+  uint32_t result;
   uint32_t padding;
-  uint64_t seed;
   uint64_t sums[2];
-} SumTask;
+} Sums;
 
 enum { ADDED, OTHER_CONSTANT, OUT_OF_ORDER };
 
-/* Adds complete rows to sums and checks their order, independently of the merge. */
-__attribute__((export_name("add_rows"))) uint32_t add_rows(SumTask *sum) {
-  const Task *task = sum->task;
-  const uint8_t *at = sum->rows, *end = at + sum->length, *before = 0;
+/* Adds the consumed rows of a side to its sums and checks their order, independently of the merge. */
+static uint32_t add_rows(const Task *task, const Side *side, Sums *sums) {
+  const uint8_t *at = side->rows, *end = at + side->used, *before = 0;
   KnownKey known = {0, {{{0, 0}}}};
   while (at < end) {
     const uint8_t *next;
-    if (!sum->suffix_bytes) {
-      next = add_next_row(sum->sums, sum->seed, at, end);
+    if (!side->suffix_bytes) {
+      next = add_next_row(sums->sums, task->seed, at, end);
       if (!next) return OTHER_CONSTANT;
     } else {
       next = row_end(at, end);
-      if (!next || (uint32_t)(next - at) - 1 < sum->suffix_bytes) return OTHER_CONSTANT;
-      uint32_t bytes = (uint32_t)(next - at) - 1 - sum->suffix_bytes;
-      if (!equal(at + bytes, sum->suffix, sum->suffix_bytes)) return OTHER_CONSTANT;
-      add_row(sum->sums, sum->seed, at, bytes, 1);
+      if (!next || (uint32_t)(next - at) - 1 < side->suffix_bytes) return OTHER_CONSTANT;
+      uint32_t bytes = (uint32_t)(next - at) - 1 - side->suffix_bytes;
+      if (!equal(at + bytes, side->suffix, side->suffix_bytes)) return OTHER_CONSTANT;
+      add_row(sums->sums, task->seed, at, bytes, 1);
     }
-    if (before ? !follows(task, &known, before, at, next - 1) : !follows_saved(task, sum->last, at, next - 1))
+    if (before ? !follows(task, &known, before, at, next - 1) : !follows_saved(task, sums->last, at, next - 1))
       return OUT_OF_ORDER;
-    sum->count++;
+    sums->rows++;
     before = at;
     at = next;
   }
   if (before) {
     Key key = key_of(task, before, end - 1);
-    save_key(task, sum->last, &key);
+    save_key(task, sums->last, &key);
   }
   return ADDED;
 }
@@ -613,7 +608,7 @@ static void skip_equal_rows(Task *task) {
 }
 
 /* Merges complete groups. Returns why it stopped. */
-__attribute__((export_name("merge"))) uint32_t merge(Task *task) {
+static uint32_t merge(Task *task) {
   Side *old = &task->old, *new = &task->new;
   for (;;) {
     skip_equal_rows(task);
@@ -630,4 +625,12 @@ __attribute__((export_name("merge"))) uint32_t merge(Task *task) {
     if (order <= 0) old->used = (uint32_t)(was.end - old->rows);
     if (order >= 0) new->used = (uint32_t)(now.end - new->rows);
   }
+}
+
+/* Merges complete groups, and adds the consumed rows to the sums of their side. Returns why the merge stopped. */
+__attribute__((export_name("step"))) uint32_t step(Task *task, Sums *old, Sums *new) {
+  uint32_t result = merge(task);
+  old->result = add_rows(task, &task->old, old);
+  new->result = add_rows(task, &task->new, new);
+  return result;
 }

@@ -27,7 +27,7 @@ _KINDS = {
 }
 _COLUMN = struct.Struct("<3I")
 _TASK = struct.Struct("<26I3Q")
-_SUM_TASK = struct.Struct("<7I4x3Q")
+_SUMS = struct.Struct("<4I2Q")
 _SAVED_KEY_BYTES = 4 + 4 * 8 + 4096
 _DONE, _NEEDS_OLD, _NEEDS_NEW, _OUTPUT_FULL, _INCOMPLETE_ROW = range(5)
 _NEEDS: dict[int, Needs] = {_DONE: "nothing", _NEEDS_OLD: "old", _NEEDS_NEW: "new"}
@@ -73,7 +73,8 @@ class _Memory:
         places = [resource.column_names.index(name) for name in resource.key]
         self.key, self.key_columns = self.instance.write(struct.pack(f"<{len(places)}I", *places)), max(places) + 1
         reserve = self.instance.reserve
-        self.task, self.sum_task = reserve(_TASK.size), reserve(_SUM_TASK.size)
+        self.task = reserve(_TASK.size)
+        self.sums = {"old": reserve(_SUMS.size), "new": reserve(_SUMS.size)}
         self.saved_keys = {"old": reserve(_SAVED_KEY_BYTES), "new": reserve(_SAVED_KEY_BYTES)}
         self.buffers = self.new_buffer(_ROWS_BYTES), self.new_buffer(_ROWS_BYTES)
         self.output = self.new_buffer(_OUTPUT_BYTES), self.new_buffer(4 * _OUTPUT_BYTES)
@@ -160,7 +161,7 @@ class KernelMerge:
         return {name: cell.decode() or None for name, cell in zip(names, self._constants, strict=False)}
 
     def _merge(self, ended: dict[str, bool], csv: list[bytes], json: list[bytes]) -> tuple[int, int]:
-        """Run `merge` once. Append its lines, and return its result and the number of consumed bytes."""
+        """Run `step` once. Append its lines, and return its result and the number of consumed bytes."""
         memory, resource = self._memory, self._memory.resource
         outputs = memory.output
         capacities = [output.limit - output.address for output in outputs]
@@ -174,7 +175,9 @@ class KernelMerge:
         )  # fmt: skip
         view = memory.view
         view[memory.task : memory.task + _TASK.size] = task
-        result = memory.instance.call("merge", memory.task)
+        for side, address in memory.sums.items():
+            view[address : address + _SUMS.size] = _SUMS.pack(memory.saved_keys[side], 0, 0, 0, 0, 0)
+        result = memory.instance.call("step", memory.task, *memory.sums.values())
         found = _TASK.unpack_from(view, memory.task)
         old_used, new_used = found[5], found[11]
         csv_length, json_length, deleted, inserted, lines, _, low, high = found[21:]
@@ -186,27 +189,18 @@ class KernelMerge:
         totals.inserted += inserted
         totals.lines += lines
         totals.add_sums(low, high, 1)
-        totals.rows_before += self._add_rows("old", old_used, 1)
-        totals.rows_after += self._add_rows("new", new_used, -1)
+        totals.rows_before += self._consumed("old", old_used, 1)
+        totals.rows_after += self._consumed("new", new_used, -1)
         return result, old_used + new_used
 
-    def _add_rows(self, side: Side, length: int, sign: int) -> int:
-        """Add the consumed rows to the balance, and remove them. Return their number. Raises DeltaFault."""
-        if not length:
-            return 0
-        memory, buffer = self._memory, self._buffers[side]
-        view = memory.view
-        suffix = len(buffer.suffix), buffer.suffix_address
-        view[memory.sum_task : memory.sum_task + _SUM_TASK.size] = _SUM_TASK.pack(
-            memory.task, buffer.start, length, *suffix, memory.saved_keys[side], 0, self._seed, 0, 0
-        )
-        result = memory.instance.call("add_rows", memory.sum_task)
+    def _consumed(self, side: Side, length: int, sign: int) -> int:
+        """Remove consumed rows, and add their sums to the balance. Return their number. Raises DeltaFault."""
+        _, rows, result, _, low, high = _SUMS.unpack_from(self._memory.view, self._memory.sums[side])
         if result != _ADDED:
             raise DeltaFault(_FAULTS[result])
-        found = _SUM_TASK.unpack_from(view, memory.sum_task)
-        self.totals.add_sums(found[8], found[9], sign)
-        buffer.start += length
-        return int(found[6])
+        self.totals.add_sums(low, high, sign)
+        self._buffers[side].start += length
+        return int(rows)
 
     def _find_constants(self) -> None:
         """Set the end of the rows that is not compared, from the first row of each side."""
