@@ -1,6 +1,6 @@
 """Deliveries with faults: none is lost, and none is for something that did not happen.
 
-`EVENTS=200` sets the number of events (30); each is delivered to 50 webhooks.
+`EVENTS=200` sets the number of events (12); each is delivered to 50 webhooks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.parts.processes import Running, running
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Received, Receiver
 
-ENDPOINTS, EVENTS = 50, int(os.environ.get("EVENTS", "30"))
+ENDPOINTS, EVENTS = 50, int(os.environ.get("EVENTS", "12"))
 KILLS = 5
 PATIENCE_SECONDS = 900
 
