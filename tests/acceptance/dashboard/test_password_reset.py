@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
 from daybreak.domain.events import EventType
+from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.waiting import wait_until
@@ -42,15 +43,16 @@ def _wait_for_link(service: Service, email: str) -> str:
 
 
 def test_password_is_reset_and_the_second_factor_stays(
-    open_page: Callable[..., Page], service: Service, console_messages: list[str]
+    open_with_axe: Callable[[], Page], service: Service, console_messages: list[str]
 ) -> None:
     service.reset_seat(directory.CAREFUL)
-    page = open_page()
+    page = open_with_axe()
     _request(page, service, directory.CAREFUL)
     link = _wait_for_link(service, directory.CAREFUL)
     page.goto(link)
     # The token does not stay in the address bar.
     expect(page).to_have_url(re.compile("/dashboard/reset-password$"))
+    violations = axe_violations(page, "new password")
     page.get_by_label("New password", exact=True).fill("short")
     page.get_by_label("Repeat new password").fill("short")
     page.get_by_role("button", name="Set password").click()
@@ -68,9 +70,10 @@ def test_password_is_reset_and_the_second_factor_stays(
     page.wait_for_url("**/files")
     wait_until(lambda: bool(_mails(service, directory.CAREFUL, "Your password was changed")), 120)
     # The link works once.
-    again = open_page()
+    again = open_with_axe()
     again.goto(link)
     expect(again.get_by_text("This link has expired or was used.")).to_be_visible()
+    assert [*violations, *axe_violations(again, "expired link")] == []
     ignore_failed_loads(console_messages, 400, 401)
     service.reset_seat(directory.CAREFUL)
 
@@ -83,9 +86,9 @@ def test_unknown_email_has_the_same_answer_and_no_mail(open_page: Callable[..., 
     assert not [each for each in service.mails.mails if each["To"] == "nobody@example.org"]
 
 
-def test_unsubscribe_link_works_with_one_click(open_page: Callable[..., Page], service: Service) -> None:
+def test_unsubscribe_link_works_with_one_click(open_with_axe: Callable[[], Page], service: Service) -> None:
     seat_id = directory.id_of(directory.CHANGER)
-    page = open_page()
+    page = open_with_axe()
     sign_in(page, service, directory.CHANGER)
     page.wait_for_url("**/files")
     page.goto(service.account(directory.KITA, "settings/security"))
@@ -99,9 +102,10 @@ def test_unsubscribe_link_works_with_one_click(open_page: Callable[..., Page], s
     mail = _mails(service, directory.CHANGER, subject)[-1]
     url = str(mail["List-Unsubscribe"]).strip("<>")
     # Opening the link changes nothing.
-    shown = open_page()
+    shown = open_with_axe()
     shown.goto(url)
     expect(shown.get_by_role("heading", name="Unsubscribe?")).to_be_visible()
+    violations = axe_violations(shown, "unsubscribe")
     assert EventType.PASSWORD_CHANGED not in service.state.read(lambda stores: stores.notifications.choices(seat_id))
     # As a mail program sends it (RFC 8058 §3.1): no cookie, no form token.
     done = requests.post(url, data={"List-Unsubscribe": "One-Click"}, timeout=90)
@@ -110,6 +114,7 @@ def test_unsubscribe_link_works_with_one_click(open_page: Callable[..., Page], s
     assert choices == {EventType.PASSWORD_CHANGED: False}
     shown.get_by_role("button", name="Unsubscribe").click()
     expect(shown.get_by_role("heading", name="Unsubscribed")).to_be_visible()
+    assert [*violations, *axe_violations(shown, "unsubscribed")] == []
     assert requests.get(url[:-4], timeout=90).status_code == 404
     service.state.write(lambda stores: stores.notifications.choose(seat_id, {EventType.PASSWORD_CHANGED: True}))
     service.reset_seat(directory.CHANGER)

@@ -85,13 +85,17 @@ def test_failed_delivery_is_retried_by_hand(
 
 
 def test_secret_is_rotated_after_the_password(
-    sign_in_as: Callable[..., Page], service: Service, receiver: Receiver
+    open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
 ) -> None:
-    page = sign_in_as()
+    page = open_with_axe()
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
     old = _create(page, service, receiver.url("/rotated"))
     page.get_by_role("link", name="Rotate secret").click()
+    violations = axe_violations(page, "rotation of a secret")
     page.get_by_role("button", name="Rotate secret").click()
     new = page.locator("#webhook-secret").inner_text()
+    violations += axe_violations(page, "new secret")
     assert new != old
     page.get_by_role("link", name="Done").click()
     expect(page.get_by_text("The old secret also signs until")).to_be_visible()
@@ -99,6 +103,8 @@ def test_secret_is_rotated_after_the_password(
     (received,) = receiver.wait_for(1)
     for secret in (old, new):
         Verifier(secret).verify(received.body, received.headers)
+    page.get_by_role("link", name="Remove").click()
+    assert [*violations, *axe_violations(page, "removal of a webhook")] == []
 
 
 def test_private_urls_are_refused(
