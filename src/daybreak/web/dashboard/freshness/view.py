@@ -130,8 +130,11 @@ def _facts(fresh: Freshness, now: datetime) -> list[Fact]:
         facts.append(("As of", format_recent_datetime(snapshot.as_of, now), snapshot.as_of))
     if snapshot is not None and snapshot.published_at is not None:
         facts.append(("Published", format_recent_datetime(snapshot.published_at, now), snapshot.published_at))
-    label = "Next files" if snapshot is not None else "Expected"
-    return [*facts, (label, f"{format_countdown(next_at, now)} ({format_time(next_at)})", next_at)]
+    # Late files appear as soon as possible: the next scheduled publication is not what people wait for.
+    if snapshot is None or fresh.state is PublicationState.FRESH:
+        label = "Next files" if snapshot is not None else "Expected"
+        facts.append((label, f"{format_countdown(next_at, now)} ({format_time(next_at)})", next_at))
+    return facts
 
 
 def _lateness(fresh: Freshness, now: datetime) -> str:

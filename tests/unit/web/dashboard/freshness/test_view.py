@@ -44,7 +44,8 @@ def test_late_files_say_how_late_and_how_old() -> None:
     assert view.headline == "Late by 37 h 47 min"
     assert view.text == "You see Monday's data (2 days old). The run for today's files has not started."
     assert (view.alert, view.favicon) == ("Late", "favicon-late.svg")
-    assert view.facts[0][:2] == ("As of", "23 Nov, 03:12 UTC")
+    assert [label for label, _, _ in view.facts] == ["As of", "Published"]
+    assert view.facts[0][1] == "23 Nov, 03:12 UTC"
 
 
 def test_failed_run_shows_the_next_attempt() -> None:
