@@ -61,6 +61,7 @@ class Receiver:
     port: int = 0
     _counts: dict[str, int] = field(default_factory=dict)
     _hanging: set[asyncio.StreamWriter] = field(default_factory=set)
+    _transports: list[asyncio.WriteTransport] = field(default_factory=list)
 
     def url(self, path: str = "/hook", host: str | None = None) -> str:
         scheme = "https" if self.certificate else "http"
@@ -80,7 +81,11 @@ class Receiver:
         return len(self._hanging)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer), suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+        self._transports.append(writer.transport)
+        with (
+            closing(writer),
+            suppress(asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError, ssl.SSLError),
+        ):
             request = await _read_request(reader)
             self._counts[request.path] = number = self._counts.get(request.path, 0) + 1
             self.received.append(request)
@@ -121,24 +126,32 @@ class Receiver:
             try:
                 yield self
             finally:
-                asyncio.run_coroutine_threadsafe(_end(server), loop).result()
+                asyncio.run_coroutine_threadsafe(self._end(server), loop).result()
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
 
+    async def _end(self, server: asyncio.Server) -> None:
+        # A server that is closed before the handler of a new connection begins would leave its socket open.
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        await _iterations(3)
+        server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for transport in self._transports:
+            # A closed TLS connection is open until the client has answered.
+            transport.abort()
+        await _iterations(3)
 
-async def _end(server: asyncio.Server) -> None:
-    server.close()
-    # The handler of a new connection begins in the third iteration. Cancelled earlier, it would leave a socket open.
-    for _ in range(3):
+
+async def _iterations(count: int) -> None:
+    """Let the event loop run its callbacks that many times."""
+    for _ in range(count):
         await asyncio.sleep(0)
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    # Transports close their sockets in the next iteration.
-    await asyncio.sleep(0)
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Received:
