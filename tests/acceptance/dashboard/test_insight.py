@@ -158,7 +158,7 @@ def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_
 
 
 def test_page_opens_when_the_rows_are_counted(open_with_axe: Callable[[], Page], service: Service) -> None:
-    """No other test opens Insight on this account, whose files nobody else has: their figures are not in the cache."""
+    """No other test opens Insight on this account. Its files are its own, so their figures are not in the cache."""
     page = open_with_axe()
     sign_in(page, service, directory.AGENCY)
     page.wait_for_url("**/files")
