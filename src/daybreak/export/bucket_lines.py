@@ -18,7 +18,7 @@ from daybreak.export.row_partition import RowPartition
 
 _MAX_BUCKET_BYTES = 16 << 20
 _MIN_BUCKET_BYTES = 1 << 20
-_MAX_POOLED_BYTES = 96 << 20
+_MAX_POOLED_BYTES = 64 << 20
 _CONTENT_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES, _SAMPLED_BYTES = 32, 256, 1 << 16
 

@@ -65,7 +65,7 @@ class Codec:
         body = compressor.compress(rest)
         compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
         # After the compression: igzip leaves the upper halves of vector registers in use, which slows down other vector
-        # code in the thread, such as WebAssembly, up to forty times. zlib-ng's CRC clears them; igzip's does not.
+        # code in the thread, such as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
         return compressed, int(zlib_ng.crc32(content))
 
     def member(self, content: bytes | memoryview) -> bytes:
@@ -74,19 +74,36 @@ class Codec:
         return b"".join((HEADER, compressed, trailer(crc, len(content))))
 
 
-class CompressedContent:
-    """Content as one gzip member, in pieces. `length` and `sha256` describe the content that was iterated so far."""
+class ContentTotals:
+    """Length, SHA-256 and gzip trailer of content, from its parts in order."""
 
-    def __init__(self, content: Iterable[bytes], codec: Codec) -> None:
-        self._content = content
-        self._codec = codec
+    def __init__(self) -> None:
         self._digest = hashlib.sha256()
         self._crc = 0
         self.length = 0
 
+    def add(self, part: bytes | memoryview, crc: int) -> None:
+        """Add a part and its CRC-32."""
+        self._digest.update(part)
+        self._crc = zlib_ng.crc32_combine(self._crc, crc, len(part))
+        self.length += len(part)
+
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
+
+    @property
+    def trailer(self) -> bytes:
+        return trailer(self._crc, self.length)
+
+
+class CompressedContent:
+    """Content as one gzip member, in pieces. `totals` describe the content that was iterated so far."""
+
+    def __init__(self, content: Iterable[bytes], codec: Codec) -> None:
+        self._content = content
+        self._codec = codec
+        self.totals = ContentTotals()
 
     def __iter__(self) -> Iterator[bytes]:
         yield HEADER
@@ -98,13 +115,11 @@ class CompressedContent:
                 yield self._compressed(part[:PART_BYTES], last=False)
                 part = part[PART_BYTES:]
         yield self._compressed(part, last=True)
-        yield trailer(self._crc, self.length)
+        yield self.totals.trailer
 
     def _compressed(self, part: bytes, *, last: bool) -> bytes:
-        self._digest.update(part)
         compressed, crc = self._codec.part(part, last=last)
-        self._crc = joined_crc(self._crc, crc, len(part))
-        self.length += len(part)
+        self.totals.add(part, crc)
         return compressed
 
 
@@ -141,11 +156,6 @@ def codec_named(name: str) -> Codec:
     construct = constructors[library]
     opening_bytes = _OPENING_BYTES if library == "igzip" and level in {1, 2} else 0
     return Codec(name, lambda: construct(level, zlib.DEFLATED, _RAW, _MEMORY_LEVEL), opening_bytes)
-
-
-def joined_crc(first: int, second: int, second_length: int) -> int:
-    """Return the CRC-32 of two contents, one after the other, from their own."""
-    return int(zlib_ng.crc32_combine(first, second, second_length))
 
 
 def trailer(crc: int, length: int) -> bytes:

@@ -6,7 +6,6 @@ bucket it streams instead: parts are compressed in parallel, and one thread per 
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.delta.engines import merge_engines
 from daybreak.export.delta.merge import MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, codec_named, joined_crc, trailer
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
@@ -59,8 +58,7 @@ class _File:
         self._pieces: list[Piece] = [format.head]
         self._size = len(format.head)
         self._has_lines = False
-        self._digest = hashlib.sha256()
-        self._length = self._crc = 0
+        self._totals = ContentTotals()
         self._compressed = [HEADER]
 
     def add(self, lines: Mapping[str, memoryview]) -> None:
@@ -104,15 +102,13 @@ class _File:
         self._read(content, crc)
 
     def _read(self, content: Piece, crc: int) -> None:
-        """Add a part to the digest, the checksum and the delta."""
-        self._digest.update(content)
-        self._crc = joined_crc(self._crc, crc, len(content))
-        self._length += len(content)
+        """Add a part to the totals and the delta."""
+        self._totals.add(content, crc)
         if self._delta_writer is not None:
             self._delta_writer.feed(content)
 
     def _store(self) -> Callable[[], StoredFormat]:
-        pieces = [*self._compressed, trailer(self._crc, self._length)]
+        pieces = [*self._compressed, self._totals.trailer]
         # A small file is written with one system call.
         stored = self._stored(pieces if len(pieces) > _SMALL_FILE_PIECES else [b"".join(pieces)])
         return lambda: stored
@@ -120,7 +116,8 @@ class _File:
     def _stored(self, pieces: Iterable[bytes]) -> StoredFormat:
         with self._delta_writer or nullcontext() as delta_writer:
             written = self._write(pieces)
-            stored = StoredFormat(written.bytes, written.sha256, self._length, self._digest.hexdigest(), written.key)
+            totals = self._totals
+            stored = StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
             if delta_writer is not None:
                 self.delta = delta_writer.finish(self._leader.client_id, self._leader.rows, stored)
         return stored
@@ -150,9 +147,6 @@ class _StreamedFile(_File):
         self._parts: Queue[_Compressed | None] = Queue(_WAITING_PARTS)
         self._is_complete = False
         self._storing = writers.submit(self._store_parts)
-
-    def keep(self) -> None:
-        """Do nothing."""
 
     def abort(self) -> None:
         self._parts.put(None)
@@ -187,7 +181,7 @@ class _StreamedFile(_File):
             yield compressed
         if not self._is_complete:
             raise RunError("The export was stopped.")
-        yield trailer(self._crc, self._length)
+        yield self._totals.trailer
 
 
 class LeaderFileWriter:
@@ -244,7 +238,7 @@ class LeaderFileWriter:
             file.add(chunk.lines)
 
     def keep(self) -> None:
-        """Copy the open Leader's lines that are not compressed yet, so that they stay valid."""
+        """Copy the open Leader's lines that are not compressed yet, so that they stay valid. Not for streamed files."""
         for file in self._open:
             file.keep()
 

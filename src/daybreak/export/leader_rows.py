@@ -95,9 +95,7 @@ class _SqlRows:
     def bundles(self, wanted: Collection[str], kinds: Sequence[str]) -> Iterator[LineBundle]:
         non_null = [name for name, count in self.counts.nulls.items() if not count]
         leaders = [one.client_id for one in self.totals if one.client_id in wanted]
-        chunks = sql_lines(self._tables, leaders, kinds, non_null)
-        # The engine overwrites a batch with the next one, but the lines of a large bundle stay valid.
-        yield LineBundle(([chunk.copy()] for chunk in chunks), is_large=True)
+        yield LineBundle(([chunk] for chunk in sql_lines(self._tables, leaders, kinds, non_null)), is_large=True)
 
     def close(self) -> None:
         """Do nothing."""

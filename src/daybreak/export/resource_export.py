@@ -152,8 +152,9 @@ class _ResourceExport:
                             files.begin(leaders[chunk.client_id])
                             last = chunk.client_id
                         files.add(chunk)
-                    files.keep()
-                    if compressors is not None:
+                    if compressors is None:
+                        files.keep()
+                    else:
                         self.add_rows(sum(chunk.rows for chunk in chunks))
                         self._report(files)
                 files.finish()

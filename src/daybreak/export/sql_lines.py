@@ -66,12 +66,9 @@ def sql_lines(
         for ordinal, group in groupby(_int32_values(view.child(0), batch.length)):
             end = start + sum(1 for _ in group)
             own = {kind: each[start : end + 1] for kind, each in offsets.items()}
-            yield LeaderChunk(
-                leaders[ordinal],
-                end - start,
-                {kind: contents[kind][each[0] : each[-1]] for kind, each in own.items()},
-                own,
-            )
+            own_lines = {kind: contents[kind][each[0] : each[-1]] for kind, each in own.items()}
+            # Views do not keep the memory of a batch.
+            yield LeaderChunk(leaders[ordinal], end - start, own_lines, own).copy()
             start = end
 
 

@@ -122,7 +122,8 @@ class MemberFiles:
     ) -> StoredFormat:
         compressed = CompressedContent(content, self._codec)
         written = revision.write(entry.client_id, entry.resource, format, compressed)
-        return StoredFormat(written.bytes, written.sha256, compressed.length, compressed.sha256, written.key)
+        totals = compressed.totals
+        return StoredFormat(written.bytes, written.sha256, totals.length, totals.sha256, written.key)
 
     def _write_parquet(
         self, entry: ManifestEntry, old: StoredFormat, copy: Iterable[bytes], revision: FileRevision

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,7 +18,7 @@ from daybreak.export.delta.apply import applied_digest
 from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
-from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, decompressed, joined_crc, trailer
+from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, decompressed
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
 from daybreak.ports.files import FileSink
@@ -30,19 +29,14 @@ _READ_BYTES = 1 << 20
 
 
 class _DeltaFile:
-    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file.
-
-    `length` is the size of its content.
-    """
+    """One delta file while its lines are being made. Compressed content beyond 2 MiB is in a temporary file."""
 
     def __init__(self, codec: Codec, head: bytes, tail: bytes, skip_bytes: int, temp_dir: str | None) -> None:
         self._codec, self._tail, self._skip_bytes = codec, tail, skip_bytes
         self._part = bytearray(head)
         self._spool: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=temp_dir)  # noqa: SIM115 - closed below
         self._spool.write(HEADER)
-        self._digest = hashlib.sha256()
-        self._crc = 0
-        self.length = 0
+        self.totals = ContentTotals()
 
     def add(self, lines: bytes) -> None:
         """Append lines."""
@@ -59,7 +53,7 @@ class _DeltaFile:
             self._compress(bytes(self._part[:PART_BYTES]), last=False)
             del self._part[:PART_BYTES]
         self._compress(bytes(self._part), last=True)
-        self._spool.write(trailer(self._crc, self.length))
+        self._spool.write(self.totals.trailer)
         return self._spool.tell()
 
     def pieces(self) -> Iterator[bytes]:
@@ -71,17 +65,15 @@ class _DeltaFile:
     def store(self, sink: FileSink, client_id: str, resource: str, format: str) -> StoredFormat:
         """Write the file to the sink."""
         written = sink.write(client_id, resource, delta_format(format).name, self.pieces())
-        return StoredFormat(written.bytes, written.sha256, self.length, self._digest.hexdigest(), written.key)
+        return StoredFormat(written.bytes, written.sha256, self.totals.length, self.totals.sha256, written.key)
 
     def close(self) -> None:
         """Delete the temporary file."""
         self._spool.close()
 
     def _compress(self, content: bytes, *, last: bool) -> None:
-        self._digest.update(content)
         compressed, crc = self._codec.part(content, last=last)
-        self._crc = joined_crc(self._crc, crc, len(content))
-        self.length += len(content)
+        self.totals.add(content, crc)
         self._spool.write(compressed)
 
 
@@ -181,7 +173,7 @@ class LeaderDeltaWriter:
         if self._deltas.parquet and lines:
             csv, writer = self._files["csv"], ParquetWriter(self._sink, name, self._deltas.temp_dir)
             content = decompressed(csv.pieces())
-            formats[PARQUET] = write_changes(writer, self._resource, client_id, content, (lines, csv.length))
+            formats[PARQUET] = write_changes(writer, self._resource, client_id, content, (lines, csv.totals.length))
         return formats
 
     def _previous_content(self) -> Iterator[bytes]:
@@ -192,10 +184,13 @@ class LeaderDeltaWriter:
         self._files["json"].add(json)
 
     def _fail(self, fault: DeltaFault | FileStoreError) -> None:
-        if isinstance(fault, DeltaFault):
-            self._fault = fault.reason
-        else:
-            self._fault = "previous_file_damaged" if isinstance(fault, FileDamaged) else "previous_file_missing"
+        match fault:
+            case DeltaFault():
+                self._fault = fault.reason
+            case FileDamaged():
+                self._fault = "previous_file_damaged"
+            case _:
+                self._fault = "previous_file_missing"
 
     def _is_verified(self, client_id: str) -> bool:
         """Return whether this Leader's delta is compared byte for byte."""

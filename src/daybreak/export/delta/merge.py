@@ -88,20 +88,19 @@ class DeltaMerge:
         self._engine, self._old_pieces, self._write = engine, old, write
         self._header = header
         self._old_head, self._new_head = bytearray(), bytearray()
-        self._old_ended = self._has_rows = self._is_waiting = False
+        self._old_ended = self._has_rows = False
 
     def feed(self, piece: bytes | memoryview) -> None:
         """Add a piece of the new file. Raises DeltaFault, and the errors of reading the old file.
 
         The piece is merged with the next one or at the end, so that most files take one step.
         """
-        if self._is_waiting:
+        if self._new_head:
             self._advance(ended=False)
         if self._has_rows:
             self._engine.add("new", piece)
         else:
             self._new_head += piece
-        self._is_waiting = True
 
     def finish(self) -> None:
         """End the new file, and check the totals. Raises as `feed` does."""
