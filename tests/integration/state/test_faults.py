@@ -4,12 +4,10 @@ The tests allow far more time than a call should take. A call without a bound wo
 """
 
 import asyncio
-import os
-import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +68,20 @@ def url(migrated_postgresql_url: str) -> str:
 @contextmanager
 def stopped(server: PostgreSQLServer) -> Iterator[None]:
     """Stop all processes of the server. Its sockets stay open, and no process answers."""
-    processes = [psutil.Process(server.program.pid), *psutil.Process(server.program.pid).children(recursive=True)]
-    for process in processes:
-        os.kill(process.pid, signal.SIGSTOP)
+    postmaster = psutil.Process(server.program.pid)
+    processes = [postmaster]
     try:
+        # Stopped first, it starts no other process. Its children may end meanwhile.
+        postmaster.suspend()
+        for child in postmaster.children(recursive=True):
+            processes.append(child)
+            with suppress(psutil.NoSuchProcess):
+                child.suspend()
         yield
     finally:
         for process in reversed(processes):
-            os.kill(process.pid, signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def test_hanging_server_is_unavailable_then_recovers(url: str, postgresql_server: PostgreSQLServer) -> None:
