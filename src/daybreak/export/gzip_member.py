@@ -23,7 +23,7 @@ HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unkn
 
 _RAW = -15
 _GZIP = 31
-# Decompressed at a time. Pieces of content are small, so that they stay in the processor's cache.
+# Bytes decompressed at a time, few enough for the processor's cache.
 _COMPRESSED_BYTES = 96 << 10
 _CONTENT_BYTES = 1 << 20
 _MEMORY_LEVEL = 8

@@ -67,7 +67,7 @@ def sql_lines(
             end = start + sum(1 for _ in group)
             own = {kind: each[start : end + 1] for kind, each in offsets.items()}
             own_lines = {kind: contents[kind][each[0] : each[-1]] for kind, each in own.items()}
-            # Views do not keep the memory of a batch.
+            # A view does not keep its batch in memory.
             yield LeaderChunk(leaders[ordinal], end - start, own_lines, own).copy()
             start = end
 

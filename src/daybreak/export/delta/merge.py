@@ -136,7 +136,7 @@ class DeltaMerge:
             raise DeltaFault("columns_changed")
         self._engine.add("old", memoryview(self._old_head)[length:])
         self._engine.add("new", memoryview(self._new_head)[length:])
-        # Most files have one piece.
+        # Most old files have one piece. Reading on finds their end.
         self._read_old()
         self._has_rows = True
         return True

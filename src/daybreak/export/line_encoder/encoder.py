@@ -66,7 +66,7 @@ class BucketEncoder:
     def encode_whole(
         self, ordinals: range, size_bytes: int, read: Callable[[memoryview], None], give_back: Callable[[], object]
     ) -> list[Lines]:
-        """Return all lines of a bucket. `give_back` is called when no line is in use: until then, encode nothing."""
+        """Return all lines of a bucket. `give_back` is called after their last use. Until then, encode nothing else."""
         outputs = list(self._outputs(ordinals, size_bytes, read, _WHOLE_OUTPUT_RATIO * size_bytes))
         memory = self._instance.lend(give_back)
         return [lines for output in outputs for lines in output.lines(memory)]
