@@ -70,7 +70,7 @@ def compared_columns(run: Snapshot, guard: GuardSettings) -> list[ComparedRow]:
     limit = f"+{100 * guard.max_null_share_rise:.0f} %"
     return [
         ComparedRow(
-            name=f"{_title(str(entry.get('resource')))}, {entry.get('column')}",
+            name=f"{title_of(str(entry.get('resource')))}, {entry.get('column')}",
             before=f"{100 * figure(entry, 'before'):.0f} %",
             now=f"{100 * figure(entry, 'now'):.0f} %",
             change=f"+{100 * (figure(entry, 'now') - figure(entry, 'before')):.0f} %",
@@ -86,7 +86,7 @@ def compared_leaders(run: Snapshot, guard: GuardSettings, names: Mapping[str, st
     rows = []
     for entry in findings_of(run, "leader_rows"):
         client_id, old, new = str(entry.get("client_id", "")), count(entry, "before"), count(entry, "now")
-        name = f"{names.get(client_id, 'Unknown account')}, {_title(str(entry.get('resource')))}"
+        name = f"{names.get(client_id, 'Unknown account')}, {title_of(str(entry.get('resource')))}"
         rows.append(
             ComparedRow(
                 name=name,
@@ -152,9 +152,12 @@ def is_confirmed(run: Snapshot, typed: str) -> bool:
 def summary(run: Snapshot) -> str:
     """Return the number of failed checks and the first of them."""
     lines = [
-        *(f"{_title(str(entry.get('resource')))}: {_rows_lost(entry)}." for entry in findings_of(run, "rows")),
+        *(f"{title_of(str(entry.get('resource')))}: {_rows_lost(entry)}." for entry in findings_of(run, "rows")),
         *(f"{check.text}." for check in failed_checks(run)),
-        *(f"A Leader lost rows of {_title(str(entry.get('resource')))}." for entry in findings_of(run, "leader_rows")),
+        *(
+            f"A Leader lost rows of {title_of(str(entry.get('resource')))}."
+            for entry in findings_of(run, "leader_rows")
+        ),
         *(f"{entry.get('column')} has more NULLs." for entry in findings_of(run, "nulls")),
     ]
     more = f" {len(lines) - 1} more." if len(lines) > 1 else ""
@@ -179,13 +182,14 @@ def _relations() -> Iterator[tuple[str, tuple[str, str]]]:
             yield reference_check(resource, reference), sentences
         if resource.row_count is not None:
             counted = (
-                f"a {resource.row_count.column} that differs from the rows of {_title(resource.row_count.resource)}"
+                f"a {resource.row_count.column} that differs from the rows of {title_of(resource.row_count.resource)}"
             )
             sentences = (f"row in {title} has {counted}", f"rows in {title} have {counted}")
             yield row_count_check(resource, resource.row_count), sentences
 
 
-def _title(name: str) -> str:
+def title_of(name: str) -> str:
+    """Return the title of a resource."""
     return next((resource.title for resource in RESOURCES if resource.name == name), name.capitalize())
 
 

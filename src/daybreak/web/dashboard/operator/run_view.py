@@ -30,9 +30,9 @@ from daybreak.web.dashboard.operator.comparison import (
     failed_checks,
     findings_of,
     summary,
+    title_of,
 )
 
-_TITLES = {resource.name: resource.title for resource in RESOURCES}
 _REPORT_COUNTS = (("files", "Files"), ("files_carried", "Files reused"), ("leaders", "Leaders"))
 
 
@@ -143,7 +143,7 @@ def _progress_view(run: Snapshot, now: datetime) -> dict[str, object]:
     done = float(share) if isinstance(share, int | float) else None
     parts = [str(progress.get("phase") or "starting")]
     if progress.get("resource"):
-        title = _TITLES.get(str(progress["resource"]), progress["resource"])
+        title = title_of(str(progress["resource"]))
         parts[0] += f" {title} ({progress.get('resource_number')} of {progress.get('resources')})"
     if "rows" in progress:
         parts.append(f"{format_number(count(progress, 'rows'))} rows")
