@@ -27,6 +27,7 @@ _GZIP = 31
 _COMPRESSED_BYTES = 96 << 10
 _CONTENT_BYTES = 1 << 20
 _MEMORY_LEVEL = 8
+_CLEARING = bytes(256)
 # Small enough that igzip uses its code for the end of a stream, which records that the stream has a history.
 _OPENING_BYTES = 4
 
@@ -64,8 +65,9 @@ class Codec:
             rest = rest[self.opening_bytes :]
         body = compressor.compress(rest)
         compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
-        # After the compression: igzip leaves the upper halves of vector registers in use, which slows down other vector
-        # code in the thread, such as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
+        # igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread, such
+        # as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
+        zlib_ng.crc32(_CLEARING)
         return compressed, int(zlib_ng.crc32(content))
 
     def member(self, content: bytes | memoryview) -> bytes:
@@ -124,19 +126,28 @@ class CompressedContent:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file with one gzip member. Raises FileDamaged if it is damaged or incomplete."""
-    stream = zlib_ng.decompressobj(_GZIP)
+    """Yield the content of a file with one gzip member of this service. Raises FileDamaged if it is damaged."""
+    stream = isal_zlib.decompressobj(_RAW)
+    header, crc, length = b"", 0, 0
     try:
         for piece in pieces:
-            for start in range(0, len(piece), _COMPRESSED_BYTES):
+            missing = len(HEADER) - len(header)
+            header += piece[:missing]
+            for start in range(missing, len(piece), _COMPRESSED_BYTES):
                 remaining = piece[start : start + _COMPRESSED_BYTES]
-                while remaining:
-                    yield stream.decompress(remaining, _CONTENT_BYTES)
+                while True:
+                    content = stream.decompress(remaining, _CONTENT_BYTES)
+                    # igzip's own check would have the effect described in `Codec.part`.
+                    crc, length = zlib_ng.crc32(content, crc), length + len(content)
+                    yield content
                     remaining = stream.unconsumed_tail
-    except zlib_ng.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
+                    # A full piece may leave content in the stream when its input is used up.
+                    if not remaining and len(content) < _CONTENT_BYTES:
+                        break
+    except isal_zlib.error as error:
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
-    if not stream.eof:
-        raise FileDamaged("A file ends before its gzip data.")
+    if header != HEADER or not stream.eof or stream.unused_data != trailer(crc, length):
+        raise FileDamaged("The header, the end or the checksum of a file's gzip data is wrong or missing.")
 
 
 def codec_named(name: str) -> Codec:

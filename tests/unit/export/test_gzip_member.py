@@ -1,5 +1,6 @@
 """Each file is one gzip member, with the same bytes for the same content."""
 
+import contextlib
 import dataclasses
 import gzip
 import hashlib
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.export.gzip_member import HEADER, Codec, codec_named, trailer
+from daybreak.domain.errors import FileDamaged
+from daybreak.export.gzip_member import HEADER, Codec, codec_named, decompressed, trailer
 
 CODECS = ["igzip-0", "igzip-2", "igzip-3", "zlib-ng-4", "zlib-6"]
 
@@ -33,6 +35,31 @@ def test_parts_join_to_one_member(name: str, content: bytes, size: int) -> None:
     assert reader.eof
     assert reader.unused_data == b""
     assert gzip.decompress(stored) == content
+
+
+@pytest.mark.parametrize("name", CODECS)
+@given(content=st.binary(max_size=3000), repeats=st.integers(1, 2000), size=st.integers(1, 900))
+def test_content_is_decompressed_from_pieces(name: str, content: bytes, repeats: int, size: int) -> None:
+    """Repeated content is much larger than its compressed pieces."""
+    content *= repeats
+    stored = in_parts(codec_named(name), content, 1 << 20)
+    pieces = [stored[start : start + size] for start in range(0, len(stored), size)]
+    assert b"".join(decompressed(pieces)) == content
+
+
+@given(content=st.binary(max_size=300), data=st.data())
+def test_damaged_content_is_found(content: bytes, data: st.DataObject) -> None:
+    stored = codec_named("igzip-2").member(content)
+    place = data.draw(st.integers(0, len(stored) - 1))
+    for damaged in (stored[:place], stored + b"\0", stored * 2):
+        with pytest.raises(FileDamaged):
+            list(decompressed([damaged]))
+    flipped = bytearray(stored)
+    flipped[place] ^= 1 << data.draw(st.integers(0, 7))
+    # The bits after the last block have no meaning.
+    with contextlib.suppress(FileDamaged):
+        assert b"".join(decompressed([bytes(flipped)])) == content
+        assert place == len(stored) - 9
 
 
 @pytest.mark.parametrize("name", CODECS)

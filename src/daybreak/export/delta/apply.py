@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from daybreak.catalogue.resources import Resource
-from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows, split_cells
+from daybreak.export.delta.csv_rows import KeyOrder, SortKey, csv_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.line_sql import csv_header
 
@@ -48,7 +48,7 @@ def applied_rows(
     groups = _changes(changes, order)
     changed = next(groups, None)
     for row in rows:
-        key = order.key(split_cells(row[:-1]))
+        key = order.key(row)
         while changed is not None and changed.key < key:
             yield from changed.inserted
             changed = next(groups, None)
@@ -72,7 +72,7 @@ def _changes(lines: Iterator[bytes], order: KeyOrder) -> Iterator[_Change]:
     """Yield the changes of a delta."""
 
     def key(line: bytes) -> SortKey:
-        return order.key(split_cells(line[_OPERATION_BYTES:-1]))
+        return order.key(line, _OPERATION_BYTES)
 
     for changed, group in groupby(lines, key):
         same_key = list(group)

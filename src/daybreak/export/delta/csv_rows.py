@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import Resource
 
 SortKey = tuple[tuple[object, ...], ...]
-_CELL = re.compile(rb'(?:\A|,)("[^"]*(?:""[^"]*)*"|[^,"\n]*)')
+_CELL_PATTERN = rb'("[^"]*(?:""[^"]*)*"|[^,"\n]*)'
+_CELL = re.compile(rb"(?:\A|,)" + _CELL_PATTERN)
 _BEFORE_CHRIST = b" (BC)"
 _INFINITE = {b"infinity": (1, 0, b""), b"-infinity": (-1, 0, b"")}
 
@@ -52,9 +53,17 @@ class KeyOrder:
         self._is_time = tuple(
             resource.column(name).type in {ColumnType.DATE, ColumnType.TIMESTAMP} for name in resource.key
         )
+        self._first_cells = re.compile(b",".join([_CELL_PATTERN] * (max(self.places) + 1)))
 
-    def key(self, cells: Sequence[bytes]) -> SortKey:
-        """Return the key of a row in a form that sorts like the rows of a file."""
+    def key(self, row: bytes, start: int = 0) -> SortKey:
+        """Return the key of the row that begins at `start`, in a form that sorts like the rows of a file.
+
+        Raises ValueError if columns are missing.
+        """
+        match = self._first_cells.match(row, start)
+        if match is None:
+            raise ValueError("a row does not have the columns of the key")
+        cells = match.groups()
         return tuple(
             () if not cells[place] else instant(cells[place]) if is_time else (unquoted(cells[place]),)
             for place, is_time in zip(self.places, self._is_time, strict=True)

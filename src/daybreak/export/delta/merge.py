@@ -87,7 +87,8 @@ class DeltaMerge:
     ) -> None:
         self._engine, self._old_pieces, self._write = engine, old, write
         self._header = header
-        self._old_head, self._new_head = bytearray(), bytearray()
+        self._old_head: bytes | memoryview = b""
+        self._new_head: bytes | memoryview = b""
         self._old_ended = self._has_rows = False
 
     def feed(self, piece: bytes | memoryview) -> None:
@@ -95,12 +96,12 @@ class DeltaMerge:
 
         The piece is merged with the next one or at the end, so that most files take one step.
         """
-        if self._new_head:
+        if self._new_head or self._has_rows:
             self._advance(ended=False)
         if self._has_rows:
             self._engine.add("new", piece)
         else:
-            self._new_head += piece
+            self._new_head = _joined(self._new_head, piece)
 
     def finish(self) -> None:
         """End the new file, and check the totals. Raises as `feed` does."""
@@ -131,11 +132,12 @@ class DeltaMerge:
             if piece is None:
                 self._old_ended = True
             else:
-                self._old_head += piece
+                self._old_head = _joined(self._old_head, piece)
         if self._old_head[:length] != self._header or self._new_head[:length] != self._header:
             raise DeltaFault("columns_changed")
         self._engine.add("old", memoryview(self._old_head)[length:])
         self._engine.add("new", memoryview(self._new_head)[length:])
+        self._old_head = self._new_head = b""
         # Most old files have one piece. Reading on finds their end.
         self._read_old()
         self._has_rows = True
@@ -147,6 +149,11 @@ class DeltaMerge:
             self._old_ended = True
         else:
             self._engine.add("old", piece)
+
+
+def _joined(head: bytes | memoryview, piece: bytes | memoryview) -> bytes | memoryview:
+    """Return the first bytes of a file. Most files have one piece, which is not copied."""
+    return bytes(head) + piece if head else piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +245,7 @@ class RowMerge:
         position = start
         while end := row_end(content, position):
             row = bytes(content[position:end])
-            row_key = self._order.key(split_cells(row[:-1]))
+            row_key = self._order.key(row)
             if key is not None and row_key != key:
                 return _Group(key, rows, position)
             key = row_key

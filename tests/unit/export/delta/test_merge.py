@@ -17,7 +17,7 @@ from daybreak.export.delta.apply import applied_digest, applied_rows
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.engines import merge_engines
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine, RowMerge
-from daybreak.export.gzip_member import codec_named
+from daybreak.export.gzip_member import codec_named, decompressed
 from daybreak.export.line_sql import csv_header
 from tests.reference import deltas as reference
 from tests.reference.platforms import HOSTILE
@@ -196,7 +196,7 @@ def test_wrong_delta_does_not_yield_the_new_file() -> None:
     assert len(digests) == 3
 
 
-def test_compression_does_not_slow_down_the_merge() -> None:
+def test_compression_and_decompression_do_not_slow_down_the_merge() -> None:
     """The library igzip leaves vector registers in a state that makes other vector code up to forty times slower."""
     resource = resource_named("communities")
     rows = file_of(resource, [(_IDS[0], f"{number:060}", _IDS[1], 1) for number in range(500)], AS_OF[0])
@@ -214,3 +214,6 @@ def test_compression_does_not_slow_down_the_merge() -> None:
     before = min(seconds() for _ in range(30))
     codec.part(rows, last=True)
     assert min(seconds() for _ in range(30)) < 5 * before
+    for content in (rows, rows[:100]):
+        list(decompressed([codec.member(content)]))
+        assert min(seconds() for _ in range(30)) < 5 * before
