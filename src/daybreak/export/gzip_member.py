@@ -65,8 +65,8 @@ class Codec:
             rest = rest[self.opening_bytes :]
         body = compressor.compress(rest)
         compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
-        # igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread, such
-        # as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
+        # igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread,
+        # such as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
         zlib_ng.crc32(_CLEARING)
         return compressed, int(zlib_ng.crc32(content))
 
@@ -144,7 +144,7 @@ def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
                     # A full piece may leave content in the stream when its input is used up.
                     if not remaining and len(content) < _CONTENT_BYTES:
                         break
-    except isal_zlib.error as error:
+    except isal_zlib.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
     if header != HEADER or not stream.eof or stream.unused_data != trailer(crc, length):
         raise FileDamaged("The header, the end or the checksum of a file's gzip data is wrong or missing.")
