@@ -9,13 +9,20 @@ from datetime import timedelta
 from pathlib import Path
 
 import duckdb
+import obstore
+import psycopg
 import pytest
+from obstore.store import S3Store
+from psycopg import sql
 
 from daybreak.catalogue.models import load_models
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import member_digest
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.ports.state import Stores
+from daybreak.filestore.object_store import ObjectStore
+from daybreak.ports.files import FileStore
+from daybreak.ports.state import State, Stores
+from daybreak.settings import FilesSettings
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import erase_member, find_member
 from daybreak.snapshots.member_in_source import member_in_source
@@ -23,8 +30,11 @@ from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.state.database import open_state
+from daybreak.state.migrate import migrate
 from tests.configured import configured
-from tests.parts.erasure import AS_OF, Person, delete_person, make_person, traces_in
+from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
+from tests.parts.s3 import S3Bucket
 from tests.small_platform import context_in, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
@@ -60,13 +70,16 @@ def context(folder: Path) -> Iterator[RunContext]:
     found.state.close()
 
 
-def platform_context(folder: Path) -> RunContext:
+def platform_context(folder: Path, *, state: State | None = None, store: FileStore | None = None) -> RunContext:
+    """Return a context that also makes the files with changes for Delta Sharing."""
     source = DuckdbSource(
         folder / "platform", load_models(), memory_bytes=256 << 20, threads=1, temp_dir=folder / "spill"
     )
-    settings = configured(snapshot={"formats": FORMATS, "keep": 3, "temp_dir": folder / "spill"})
+    settings = configured(
+        snapshot={"formats": FORMATS, "keep": 3, "temp_dir": folder / "spill"}, sharing={"enabled": True}
+    )
     spill = SpillFolder(folder / "spill", folder / "files")
-    return replace(context_in(folder, settings=settings), source=source, spill=spill)
+    return replace(context_in(folder, state=state, store=store, settings=settings), source=source, spill=spill)
 
 
 def erase(context: RunContext, person: Person) -> None:
@@ -141,6 +154,63 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     for run in runs:
         assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
     assert find_member(context, person.member_id) == []
+
+
+def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
+    s3_bucket: S3Bucket, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The deltas of a new Member contain all its values, also those for Delta Sharing."""
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    migrate(postgresql_url)
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    person = make_person(tmp_path / "later")
+    shutil.copytree(tmp_path / "later", tmp_path / "platform")
+    delete_person(tmp_path / "platform", person)
+    context = platform_context(tmp_path, state=open_state(postgresql_url), store=store)
+    try:
+        run_manually(context, as_of=AS_OF)
+        shutil.rmtree(tmp_path / "platform")
+        (tmp_path / "later").rename(tmp_path / "platform")
+        run_manually(context, as_of=AS_OF + timedelta(hours=1))
+        download_all(s3_bucket, postgresql_url, tmp_path / "before")
+        found = traces_in(tmp_path / "before" / "deltas")
+        names = [f"members.delta.{end}" for end in ("csv.gz", "json.gz", "parquet")]
+        assert [name for name in names if any(path.endswith(name) for path in found)] == names
+        shutil.rmtree(tmp_path / "before")
+
+        delete_person(tmp_path / "platform", person)
+        erase(context, person)
+        download_all(s3_bucket, postgresql_url, tmp_path / "after")
+        assert traces_in(tmp_path) == []
+        for snapshot in kept(context):
+            assert verify_snapshot(context.state, store, snapshot.snapshot_id).damaged == ()
+        output = capfd.readouterr()
+        assert not [trace for trace in TRACES if trace.decode() in output.out + output.err]
+    finally:
+        context.state.close()
+
+
+def download_all(bucket: S3Bucket, database_url: str, folder: Path) -> None:
+    """Write all objects of a bucket and all rows of a database to files."""
+    objects = S3Store(
+        bucket.name,
+        endpoint=bucket.server.endpoint,
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
+    for meta in (meta for batch in obstore.list(objects) for meta in batch):
+        path = folder / meta["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(obstore.get(objects, meta["path"]).bytes()))
+    with psycopg.connect(database_url) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        rows = {
+            name: connection.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(name))).fetchall()
+            for (name,) in tables
+        }
+    (folder / "database.txt").write_text(repr(rows), "utf-8")
 
 
 def test_next_run_writes_the_files_of_the_leader_again(context: RunContext, person: Person, folder: Path) -> None:
