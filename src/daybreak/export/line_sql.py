@@ -11,6 +11,7 @@ backslash in their line are encoded again for CSV, cell by cell. Columns without
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource
@@ -23,7 +24,13 @@ _JSON_STRINGS = frozenset({ColumnType.UUID, ColumnType.DATE, ColumnType.TIMESTAM
 
 def csv_header(resource: Resource) -> bytes:
     """Return the CSV header record."""
-    return (",".join(identifier(name) for name in resource.column_names) + "\n").encode()
+    return _csv_header(resource.column_names)
+
+
+@cache
+def _csv_header(column_names: tuple[str, ...]) -> bytes:
+    # Cached, because every file of every Leader needs it.
+    return (",".join(identifier(name) for name in column_names) + "\n").encode()
 
 
 def line_query(rows_query: str, resource: Resource, kinds: Collection[str], non_null: Collection[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Self
 
@@ -91,17 +90,14 @@ class LeaderDeltaWriter:
     ) -> None:
         self._resource = resource
         self._deltas, self._base, self._codec, self._sink = deltas, base, codec, sink
-        self._resources = ExitStack()
         self._fault = ""
         self._files: dict[str, _DeltaFile] = {}
         for format in DEFAULT_FORMATS:
             is_csv = format == "csv"
             head, tail = (delta_header(self._resource), b"") if is_csv else (b"[", b"]")
-            file = _DeltaFile(codec, head, tail, 0 if is_csv else len(JSON_SEPARATOR), deltas.temp_dir)
-            self._resources.callback(file.close)
-            self._files[format] = file
+            skip_bytes = 0 if is_csv else len(JSON_SEPARATOR)
+            self._files[format] = _DeltaFile(codec, head, tail, skip_bytes, deltas.temp_dir)
         self._engine = open_engine()
-        self._resources.callback(self._engine.close)
         header = csv_header(self._resource)
         self._merge = DeltaMerge(self._engine, header, self._previous_content(), self._add_lines)
 
@@ -111,7 +107,9 @@ class LeaderDeltaWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._resources.close()
+        for file in self._files.values():
+            file.close()
+        self._engine.close()
 
     def feed(self, piece: bytes | memoryview) -> None:
         """Add a piece of the new CSV file. After a fault, do nothing."""

@@ -627,10 +627,18 @@ static uint32_t merge(Task *task) {
   }
 }
 
-/* Merges complete groups, and adds the consumed rows to the sums of their side. Returns why the merge stopped. */
-__attribute__((export_name("step"))) uint32_t step(Task *task, Sums *old, Sums *new) {
-  uint32_t result = merge(task);
-  old->result = add_rows(task, &task->old, old);
-  new->result = add_rows(task, &task->new, new);
-  return result;
+/* The call of `step`. The host writes it and reads the result, because each argument of a call from Python is slow. */
+static struct {
+  Task task;
+  Sums old, new;
+  uint32_t result;
+} call;
+
+__attribute__((export_name("call_at"))) void *call_at(void) { return &call; }
+
+/* Merges complete groups, and adds the consumed rows to the sums of their side. `result` is why the merge stopped. */
+__attribute__((export_name("step"))) void step(void) {
+  call.result = merge(&call.task);
+  call.old.result = add_rows(&call.task, &call.task.old, &call.old);
+  call.new.result = add_rows(&call.task, &call.task.new, &call.new);
 }

@@ -26,8 +26,7 @@ _KINDS = {
     ColumnType.BOOLEAN: _PLAIN,
 }
 _COLUMN = struct.Struct("<3I")
-_TASK = struct.Struct("<26I3Q")
-_SUMS = struct.Struct("<4I2Q")
+_CALL = struct.Struct("<26I3Q4I2Q4I2QI")
 _SAVED_KEY_BYTES = 4 + 4 * 8 + 4096
 _DONE, _NEEDS_OLD, _NEEDS_NEW, _OUTPUT_FULL, _INCOMPLETE_ROW = range(5)
 _NEEDS: dict[int, Needs] = {_DONE: "nothing", _NEEDS_OLD: "old", _NEEDS_NEW: "new"}
@@ -72,10 +71,8 @@ class _Memory:
         )
         places = [resource.column_names.index(name) for name in resource.key]
         self.key, self.key_columns = self.instance.write(struct.pack(f"<{len(places)}I", *places)), max(places) + 1
-        reserve = self.instance.reserve
-        self.task = reserve(_TASK.size)
-        self.sums = {"old": reserve(_SUMS.size), "new": reserve(_SUMS.size)}
-        self.saved_keys = {"old": reserve(_SAVED_KEY_BYTES), "new": reserve(_SAVED_KEY_BYTES)}
+        self.call = self.instance.call("call_at")
+        self.saved_keys = self.instance.reserve(_SAVED_KEY_BYTES), self.instance.reserve(_SAVED_KEY_BYTES)
         self.buffers = self.new_buffer(_ROWS_BYTES), self.new_buffer(_ROWS_BYTES)
         self.output = self.new_buffer(_OUTPUT_BYTES), self.new_buffer(4 * _OUTPUT_BYTES)
 
@@ -94,7 +91,7 @@ class _Memory:
         for buffer in self.buffers:
             buffer.start = buffer.end = buffer.address
             buffer.suffix = b""
-        for address in self.saved_keys.values():
+        for address in self.saved_keys:
             self.view[address : address + 4] = bytes(4)
 
 
@@ -168,19 +165,18 @@ class KernelMerge:
         sides: list[int] = []
         for side, buffer in self._buffers.items():
             sides += [buffer.start, buffer.length, ended[side], len(buffer.suffix), buffer.suffix_address, 0]
-        task = _TASK.pack(
-            *sides, memory.columns, len(resource.columns), memory.key, len(resource.key), memory.key_columns,
-            outputs[0].address, outputs[1].address, *capacities,
-            0, 0, 0, 0, 0, self._seed, 0, 0,
-        )  # fmt: skip
+        old_key, new_key = memory.saved_keys
         view = memory.view
-        view[memory.task : memory.task + _TASK.size] = task
-        for side, address in memory.sums.items():
-            view[address : address + _SUMS.size] = _SUMS.pack(memory.saved_keys[side], 0, 0, 0, 0, 0)
-        result = memory.instance.call("step", memory.task, *memory.sums.values())
-        found = _TASK.unpack_from(view, memory.task)
+        _CALL.pack_into(
+            view, memory.call,
+            *sides, memory.columns, len(resource.columns), memory.key, len(resource.key), memory.key_columns,
+            outputs[0].address, outputs[1].address, *capacities, 0, 0, 0, 0, 0, self._seed, 0, 0,
+            old_key, 0, 0, 0, 0, 0, new_key, 0, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+        memory.instance.call("step")
+        found = _CALL.unpack_from(view, memory.call)
         old_used, new_used = found[5], found[11]
-        csv_length, json_length, deleted, inserted, lines, _, low, high = found[21:]
+        csv_length, json_length, deleted, inserted, lines, _, low, high = found[21:29]
         if csv_length:
             csv.append(bytes(view[outputs[0].address : outputs[0].address + csv_length]))
             json.append(bytes(view[outputs[1].address : outputs[1].address + json_length]))
@@ -189,18 +185,18 @@ class KernelMerge:
         totals.inserted += inserted
         totals.lines += lines
         totals.add_sums(low, high, 1)
-        totals.rows_before += self._consumed("old", old_used, 1)
-        totals.rows_after += self._consumed("new", new_used, -1)
-        return result, old_used + new_used
+        totals.rows_before += self._consumed("old", old_used, found[29:35], 1)
+        totals.rows_after += self._consumed("new", new_used, found[35:41], -1)
+        return found[41], old_used + new_used
 
-    def _consumed(self, side: Side, length: int, sign: int) -> int:
+    def _consumed(self, side: Side, length: int, sums: tuple[int, ...], sign: int) -> int:
         """Remove consumed rows, and add their sums to the balance. Return their number. Raises DeltaFault."""
-        _, rows, result, _, low, high = _SUMS.unpack_from(self._memory.view, self._memory.sums[side])
+        _, rows, result, _, low, high = sums
         if result != _ADDED:
             raise DeltaFault(_FAULTS[result])
         self.totals.add_sums(low, high, sign)
         self._buffers[side].start += length
-        return int(rows)
+        return rows
 
     def _find_constants(self) -> None:
         """Set the end of the rows that is not compared, from the first row of each side."""
