@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from datetime import timedelta
+from pathlib import Path
 
 from benchmarks.job import Job, Section
 from benchmarks.machine import cores
 from benchmarks.measure import summarize
-from benchmarks.snapshot_run import make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape
+from benchmarks.snapshot_run import Run, make_service, snapshot_run
+from benchmarks.source import AS_OF, Shape, make_shape, make_source
 
 _LIMIT_BYTES = 1_000_000_000
 _ROW_GROUP_ROWS = 2_048
+_ALL_RESOURCES = 8_000_000, 5_000, 1_000_000
+"""Members, Leaders and messages."""
 _TEN_MB = "repeat(md5('cell' || n), 312500)"
 
 
@@ -53,7 +57,7 @@ def _shapes(scale: float) -> list[Shape]:
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="factor for all sizes; less than 1 to try the job")
-    parser.add_argument("--cases", default="one,many,cells,neighbors,parts,wide")
+    parser.add_argument("--cases", default="one,many,cells,neighbors,parts,wide,all")
 
 
 def _run(options: argparse.Namespace) -> Section:
@@ -61,43 +65,56 @@ def _run(options: argparse.Namespace) -> Section:
         "| Source | Rows | Files | Time, s | CPU, s | Peak MB | Within the limit |",
         "|---|--:|--:|--:|--:|--:|---|",
     ]
+    folder, cases = options.folder / f"memory-{options.scale:g}", options.cases.split(",")
     for shape in _shapes(options.scale):
-        if shape.name not in options.cases.split(","):
-            continue
-        source = make_shape(options.folder / f"memory-{options.scale:g}", shape)
-        peaks, walls, cpus = [], [], []
-        for _ in range(options.rounds):
-            config = make_service(options.folder / "service")
-            try:
-                result = snapshot_run(config, source, AS_OF, {"SNAPSHOT__MEMORY_LIMIT": "1GB"})
-            except subprocess.CalledProcessError as error:
-                print(f"{shape.description}: {error.stderr[-600:]}", flush=True)
-                lines.append(f"| {shape.description} | | | | | | **the run failed** |")
-                break
-            peaks.append(result.usage.peak_bytes)
-            walls.append(result.usage.wall_seconds)
-            cpus.append(result.usage.cpu_seconds)
-            print(f"{shape.description}: {peaks[-1] / 1e6:,.0f} MB, {walls[-1]:.1f} s", flush=True)
-        else:
-            within = (
-                "yes" if max(peaks) <= _LIMIT_BYTES else f"**no**, over by {(max(peaks) - _LIMIT_BYTES) / 1e6:,.0f} MB"
-            )
-            lines.append(
-                f"| {shape.description} | {result.rows:,} | {result.files:,} | {summarize(walls)} | {summarize(cpus)} "
-                f"| {max(peaks) / 1e6:,.0f} | {within} |"
-            )
-    shutil.rmtree(options.folder / "service", ignore_errors=True)
+        if shape.name in cases:
+            lines += _lines(options, shape.description, make_shape(folder, shape), days=1)
+    if "all" in cases:
+        members, leaders, messages = (max(1, round(number * options.scale)) for number in _ALL_RESOURCES)
+        source = make_source(options.folder, members, leaders, messages, "shuffled")
+        description = f"{members:,} Members of {leaders:,} Leaders, with all nine resources"
+        lines += _lines(options, description, source, days=2)
     return Section("\n".join([_INTRODUCTION, *lines]), packages=("duckdb",))
 
 
+def _lines(options: argparse.Namespace, description: str, source: Path, *, days: int) -> list[str]:
+    """Return a line for each day. Runs of later days make deltas."""
+    descriptions = [f"{description}, the next day" if day else description for day in range(days)]
+    runs: list[list[Run]] = [[] for _ in descriptions]
+    try:
+        for _ in range(options.rounds):
+            config = make_service(options.folder / "service")
+            for day, text in enumerate(descriptions):
+                as_of = AS_OF + timedelta(days=day)
+                run = snapshot_run(config, source, as_of, {"SNAPSHOT__MEMORY_LIMIT": "1GB"})
+                runs[day].append(run)
+                print(f"{text}: {run.usage.peak_bytes / 1e6:,.0f} MB, {run.usage.wall_seconds:.1f} s", flush=True)
+    except subprocess.CalledProcessError as error:
+        print(f"{description}: {error.stderr[-600:]}", flush=True)
+        return [f"| {description} | | | | | | **the run failed** |"]
+    finally:
+        shutil.rmtree(options.folder / "service", ignore_errors=True)
+    return [_line(text, of_day) for text, of_day in zip(descriptions, runs, strict=True)]
+
+
+def _line(description: str, runs: list[Run]) -> str:
+    peak = max(run.usage.peak_bytes for run in runs)
+    within = "yes" if peak <= _LIMIT_BYTES else f"**no**, over by {(peak - _LIMIT_BYTES) / 1e6:,.0f} MB"
+    return (
+        f"| {description} | {runs[-1].rows:,} | {runs[-1].files:,} "
+        f"| {summarize([run.usage.wall_seconds for run in runs])} "
+        f"| {summarize([run.usage.cpu_seconds for run in runs])} | {peak / 1e6:,.0f} | {within} |"
+    )
+
+
 _INTRODUCTION = f"""Whole runs (`daybreakd snapshot run`) with the default `snapshot.memory_limit` of 1 GB, and one
-thread per core ({cores()} here). The platforms have only Members.
+thread per core ({cores()} here). All platforms but the last have only Members.
 """
 
 JOB = Job(
     "memory",
     "Memory limit",
-    "peak memory of whole runs with one large Leader, many Leaders, large cells and wide rows",
+    "peak memory of whole runs with one large Leader, many Leaders, large cells, wide rows, and all resources",
     _add_options,
     _run,
     rounds=1,

@@ -27,7 +27,7 @@ ENGINE_TYPES = {
 # Spilled rows are readable by their owner only. The umask of the process limits the files.
 _PRIVATE_FOLDER = 0o700
 # Share of the builder's memory for the engine. The rest is for text that is being compressed and written.
-ENGINE_MEMORY_SHARE = 0.4
+ENGINE_MEMORY_SHARE = 0.37
 
 
 def open_engine(*, memory_bytes: int, threads: int, temp_dir: Path) -> duckdb.DuckDBPyConnection:
@@ -77,6 +77,12 @@ def engine_version() -> str:
 def memory_limit_bytes(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the memory limit of the connection's engine."""
     query = "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+    return int(connection.execute(query).fetchall()[0][0])
+
+
+def memory_used_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return how much memory the connection's engine uses, for stored tables for example."""
+    query = "SELECT coalesce(sum(memory_usage_bytes), 0) FROM duckdb_memory()"
     return int(connection.execute(query).fetchall()[0][0])
 
 

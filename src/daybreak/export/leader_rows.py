@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
+import duckdb
 import structlog
 
 from daybreak.export.bucket_lines import BucketLines
 from daybreak.export.buckets import Buckets, Spill
 from daybreak.export.duckdb_internals import sort_key_fault
-from daybreak.export.engine import memory_limit_bytes, temp_folder
+from daybreak.export.engine import memory_limit_bytes, memory_used_bytes, temp_folder
 from daybreak.export.leader_chunks import LineBundle
 from daybreak.export.line_encoder import runtime
 from daybreak.export.row_partition import RowPartition
@@ -24,8 +25,8 @@ from daybreak.export.work_tables import WorkTables
 
 _log = structlog.get_logger("daybreak.export")
 _MAX_BUCKETS = 256
-_BUCKET_MEMORY_SHARE = 0.6
-"""Memory of buckets divided by that of the engine."""
+_MIN_BUCKET_SHARE, _MAX_BUCKET_SHARE = 0.15, 0.5
+"""Memory of buckets divided by the limit of the engine."""
 
 
 class LeaderRows(Protocol):
@@ -57,14 +58,21 @@ def read_leader_rows(
     return _SqlRows(tables, known)
 
 
+def bucket_memory_bytes(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return the maximum memory of buckets: less if the engine stores the rows of a resource in memory."""
+    limit = memory_limit_bytes(connection)
+    unused = limit - memory_used_bytes(connection)
+    return int(max(_MIN_BUCKET_SHARE * limit, min(_MAX_BUCKET_SHARE * limit, unused)))
+
+
 class _CompiledRows:
     def __init__(
         self, tables: WorkTables, known: Sequence[str], executor: Executor, threads: int, watch: Callable[[], None]
     ) -> None:
         self._executor, self._threads = executor, threads
         self._spill = Spill(temp_folder(tables.connection))
-        max_bytes = int(memory_limit_bytes(tables.connection) * _BUCKET_MEMORY_SHARE)
-        buckets = Buckets(max(1, min(len(known), _MAX_BUCKETS)), max_bytes, self._spill)
+        count = max(1, min(len(known), _MAX_BUCKETS))
+        buckets = Buckets(count, bucket_memory_bytes(tables.connection), self._spill)
         self._partition = RowPartition(tables, known, buckets)
         try:
             self._partition.read(executor, threads, watch)

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from daybreak.domain.errors import RunError
 from daybreak.export import bucket_lines, duckdb_internals, leader_rows, row_partition
 from daybreak.export.buckets import Buckets, Spill
+from daybreak.export.engine import open_engine
 from daybreak.export.line_encoder import encoder, runtime
 from daybreak.export.line_encoder.encoder import BucketEncoder
 from daybreak.export.resource_export import export_resource
@@ -130,6 +131,18 @@ def test_rows_with_large_texts_do_not_change_the_bytes(
         whole, report = export(rows)
         monkeypatch.setattr(row_partition, "_LARGE_TEXT_BYTES", large_bytes)
         assert export(rows) == (whole, report)
+
+
+def test_stored_rows_of_the_engine_leave_less_memory_for_buckets(tmp_path: Path) -> None:
+    limit = 100_000_000
+    with closing(open_engine(memory_bytes=limit, threads=1, temp_dir=tmp_path)) as engine:
+        # The engine rounds its limit.
+        assert leader_rows.bucket_memory_bytes(engine) == pytest.approx(limit / 2, rel=0.01)
+        for megabytes, expected in ((70, range(limit // 5, limit // 3)), (95, range(limit // 8, limit // 6))):
+            engine.execute(
+                f"CREATE OR REPLACE TABLE stored AS SELECT hash(n) AS n FROM range({megabytes * 125_000}) AS t(n)"
+            )
+            assert leader_rows.bucket_memory_bytes(engine) in expected
 
 
 def test_spill_is_private_and_has_no_name(tmp_path: Path) -> None:
