@@ -94,7 +94,8 @@ class DeltaMerge:
     def feed(self, piece: bytes | memoryview) -> None:
         """Add a piece of the new file. Raises DeltaFault, and the errors of reading the old file.
 
-        The piece is merged with the next one or at the end, so that most files take one step.
+        The piece is merged with the next one or at the end, so that most files take one step. The first piece must stay
+        valid until then.
         """
         if self._new_head or self._has_rows:
             self._advance(ended=False)
