@@ -20,6 +20,7 @@ from daybreak.domain.errors import FileDamaged
 
 PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
+_TIME_AT = 4
 
 _RAW = -15
 _GZIP = 31
@@ -126,7 +127,10 @@ class CompressedContent:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file with one gzip member of this service. Raises FileDamaged if it is damaged."""
+    """Yield the content of a file with one gzip member, whose header has no optional fields.
+
+    Raises FileDamaged if it is damaged.
+    """
     stream = isal_zlib.decompressobj(_RAW)
     header, crc, length = b"", 0, 0
     try:
@@ -146,7 +150,8 @@ def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
                         break
     except isal_zlib.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
-    if header != HEADER or not stream.eof or stream.unused_data != trailer(crc, length):
+    # Readers ignore time, compression level and system.
+    if header[:_TIME_AT] != HEADER[:_TIME_AT] or not stream.eof or stream.unused_data != trailer(crc, length):
         raise FileDamaged("The header, the end or the checksum of a file's gzip data is wrong or missing.")
 
 
