@@ -106,10 +106,9 @@ class S3Server:
     secret_key: str = SECRET_KEY
     region: str = REGION
 
-    def fresh_bucket(self) -> str:
-        """Create an empty bucket and return its name."""
-        bucket = f"fresh-{os.getpid()}-{next(self._serial)}"
-        store = S3Store(
+    def store(self, bucket: str) -> S3Store:
+        """Return a client of a bucket."""
+        return S3Store(
             bucket,
             endpoint=self.endpoint,
             access_key_id=self.access_key,
@@ -118,8 +117,12 @@ class S3Server:
             virtual_hosted_style_request=False,
             client_options={"allow_http": True},
         )
+
+    def fresh_bucket(self) -> str:
+        """Create an empty bucket and return its name."""
+        bucket = f"fresh-{os.getpid()}-{next(self._serial)}"
         # obstore cannot create buckets, but it can sign the PUT request that does.
-        link = obstore.sign(store, "PUT", "", timedelta(minutes=10))
+        link = obstore.sign(self.store(bucket), "PUT", "", timedelta(minutes=10))
         httpx.put(link, trust_env=False, timeout=60).raise_for_status()
         return bucket
 

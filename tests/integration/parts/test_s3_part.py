@@ -1,29 +1,17 @@
 """The S3 fixtures: the server stores objects and checks signatures."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx
 import obstore
 import pytest
-from obstore.store import S3Store
 
 from tests.parts.s3 import S3Bucket
 
 
-def store_of(bucket: S3Bucket) -> S3Store:
-    return S3Store(
-        bucket.name,
-        endpoint=bucket.server.endpoint,
-        access_key_id=bucket.server.access_key,
-        secret_access_key=bucket.server.secret_key,
-        region=bucket.server.region,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
-
-
 def test_object_is_read_by_range_and_signed_link(s3_bucket: S3Bucket) -> None:
-    store = store_of(s3_bucket)
+    store = s3_bucket.server.store(s3_bucket.name)
     obstore.put(store, "a/campaigns.csv.gz", b"0123456789")
     assert bytes(obstore.get_range(store, "a/campaigns.csv.gz", start=2, length=3)) == b"234"
     link = obstore.sign(store, "GET", "a/campaigns.csv.gz", timedelta(seconds=60))
@@ -34,7 +22,7 @@ def test_object_is_read_by_range_and_signed_link(s3_bucket: S3Bucket) -> None:
 
 @pytest.mark.parametrize("change", ["wrong path", "wrong method", "wrong secret", "no signature"])
 def test_link_with_an_invalid_signature_is_refused(s3_bucket: S3Bucket, change: str) -> None:
-    store = store_of(s3_bucket)
+    store = s3_bucket.server.store(s3_bucket.name)
     obstore.put(store, "mine", b"secret")
     obstore.put(store, "other", b"secret")
     link = obstore.sign(store, "GET", "mine", timedelta(seconds=60))
@@ -44,15 +32,7 @@ def test_link_with_an_invalid_signature_is_refused(s3_bucket: S3Bucket, change: 
     elif change == "wrong method":
         method = "DELETE"
     elif change == "wrong secret":
-        other_client = S3Store(
-            s3_bucket.name,
-            endpoint=s3_bucket.server.endpoint,
-            access_key_id=s3_bucket.server.access_key,
-            secret_access_key="guessed",
-            region=s3_bucket.server.region,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True},
-        )
+        other_client = replace(s3_bucket.server, secret_key="guessed").store(s3_bucket.name)
         link = obstore.sign(other_client, "GET", "mine", timedelta(seconds=60))
     else:
         link = link.partition("?")[0]

@@ -12,7 +12,6 @@ import duckdb
 import obstore
 import psycopg
 import pytest
-from obstore.store import S3Store
 from psycopg import sql
 
 from daybreak.catalogue.models import load_models
@@ -194,12 +193,7 @@ def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
 
 def download_all(bucket: S3Bucket, database_url: str, folder: Path) -> None:
     """Write all objects of a bucket and all rows of a database to files."""
-    objects = S3Store(
-        bucket.name,
-        endpoint=bucket.server.endpoint,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+    objects = bucket.server.store(bucket.name)
     for meta in (meta for batch in obstore.list(objects) for meta in batch):
         path = folder / meta["path"]
         path.parent.mkdir(parents=True, exist_ok=True)
