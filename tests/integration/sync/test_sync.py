@@ -220,6 +220,28 @@ def test_changed_tables_are_repaired(target: Target, north: Publisher, account: 
     assert_verified(sync(account, target.url, full=True, verify=True))
 
 
+@pytest.mark.parametrize("with_index", [False, True])
+def test_full_load_keeps_other_rows_key_and_indexes(
+    target: Target, publishers: list[Publisher], accounts: list[AccountFiles], with_index: bool
+) -> None:
+    """DuckDB tables are copied when most rows are replaced, unless somebody has added an index."""
+    north, south = publishers
+    north.publish(members(*(member(number, "Ana") for number in range(1, 9))))
+    south.publish(members(member(9, leader=SOUTH)))
+    for account in accounts:
+        sync(account, target.url)
+    if with_index:
+        target.query(f'CREATE INDEX members_by_name ON {target.schema}.members ("FIRST_NAME")')
+    for account in accounts:
+        assert_verified(sync(account, target.url, full=True, verify=True))
+    for account in accounts:
+        assert_verified(sync(account, target.url, verify=True))
+    with pytest.raises(Exception, match=r"(?i)duplicate key"):
+        target.query(f"INSERT INTO {target.schema}.members SELECT * FROM {target.schema}.members")
+    if with_index:
+        target.query(f"DROP INDEX {target.schema}.members_by_name")
+
+
 def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     sync(account, target.url)
