@@ -72,9 +72,9 @@ def _run(options: argparse.Namespace) -> Section:
     except LookupError as error:
         raise Unavailable("PostgreSQL is not installed (apt-get install postgresql)") from error
     body = (
-        f"One Leader with {options.members:,} Members, of whom {100 * options.churn:.1f} % changed between two days. The first "
-        "load creates the tables. Service, database and client share the machine; CPU seconds are those of the client "
-        "and of PostgreSQL.\n\n" + "\n".join(lines)
+        f"One Leader with {options.members:,} Members, of whom {100 * options.churn:.1f} % changed between two days. "
+        "The first load creates the tables. Service, database and client share the machine; CPU seconds are those of "
+        "the client and of PostgreSQL.\n\n" + "\n".join(lines)
     )
     return Section(body, packages=("duckdb", "psycopg"))
 

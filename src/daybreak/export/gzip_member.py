@@ -11,23 +11,26 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from gzip import BadGzipFile
+from io import RawIOBase
+from itertools import chain
 from typing import Protocol
 
-from isal import isal_zlib
+from isal import igzip, isal_zlib
 from zlib_ng import zlib_ng
 
 from daybreak.domain.errors import FileDamaged
 
 PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
-_TIME_AT = 4
 
 _RAW = -15
 _GZIP = 31
-# Bytes decompressed at a time, few enough for the processor's cache.
-_COMPRESSED_BYTES = 96 << 10
-_CONTENT_BYTES = 1 << 20
 _MEMORY_LEVEL = 8
+# Bytes decompressed at a time. Larger blocks of memory would be returned to the system after each use.
+_CONTENT_BYTES = 256 << 10
+# igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread, such as
+# WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
 _CLEARING = bytes(256)
 # Small enough that igzip uses its code for the end of a stream, which records that the stream has a history.
 _OPENING_BYTES = 4
@@ -66,8 +69,6 @@ class Codec:
             rest = rest[self.opening_bytes :]
         body = compressor.compress(rest)
         compressed = opening + body + compressor.flush(zlib.Z_FINISH if last else zlib.Z_FULL_FLUSH)
-        # igzip leaves the upper halves of vector registers in use, which slows down other vector code in the thread,
-        # such as WebAssembly, up to forty times. zlib-ng's CRC of 256 bytes or more clears them.
         zlib_ng.crc32(_CLEARING)
         return compressed, int(zlib_ng.crc32(content))
 
@@ -127,32 +128,43 @@ class CompressedContent:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a file with one gzip member, whose header has no optional fields.
-
-    Raises FileDamaged if it is damaged.
-    """
-    stream = isal_zlib.decompressobj(_RAW)
-    header, crc, length = b"", 0, 0
+    """Yield the content of a gzip file. Raises FileDamaged if it is damaged or empty."""
+    rest = iter(pieces)
+    first, second = next(rest, b""), next(rest, b"")
+    length = int.from_bytes(first[-4:], "little")
     try:
-        for piece in pieces:
-            missing = len(HEADER) - len(header)
-            header += piece[:missing]
-            for start in range(missing, len(piece), _COMPRESSED_BYTES):
-                remaining = piece[start : start + _COMPRESSED_BYTES]
-                while True:
-                    content = stream.decompress(remaining, _CONTENT_BYTES)
-                    # igzip's own check would have the effect described in `Codec.part`.
-                    crc, length = zlib_ng.crc32(content, crc), length + len(content)
-                    yield content
-                    remaining = stream.unconsumed_tail
-                    # A full piece may leave content in the stream when its input is used up.
-                    if not remaining and len(content) < _CONTENT_BYTES:
-                        break
-    except isal_zlib.error as error:  # type: ignore[misc] # an exception, which the stubs do not say
+        if not second and length < PART_BYTES:
+            # A small file, and all of it. Making a file object would take as long as decompressing it.
+            content = isal_zlib.decompress(first, _GZIP, length + 1)
+            zlib_ng.crc32(_CLEARING)
+            if len(content) != length:
+                raise EOFError("the length is wrong")
+            yield content
+            return
+        with igzip.open(_Pieces(chain((first, second), rest))) as file:  # type: ignore[no-untyped-call]
+            while content := file.read(_CONTENT_BYTES):
+                zlib_ng.crc32(_CLEARING)
+                yield content
+    except (EOFError, BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
-    # Readers ignore time, compression level and system.
-    if header[:_TIME_AT] != HEADER[:_TIME_AT] or not stream.eof or stream.unused_data != trailer(crc, length):
-        raise FileDamaged("The header, the end or the checksum of a file's gzip data is wrong or missing.")
+
+
+class _Pieces(RawIOBase):
+    """A file of pieces."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # the stubs allow any buffer
+        if not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        length = min(len(buffer), len(self._rest))
+        buffer[:length], self._rest = self._rest[:length], self._rest[length:]
+        return length
 
 
 def codec_named(name: str) -> Codec:

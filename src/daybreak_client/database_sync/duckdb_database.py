@@ -248,7 +248,7 @@ class DuckDBDatabase:
         )
 
     def _has_index(self, table: Table) -> bool:
-        """Return whether somebody has added an index, which a copy of the table would lack."""
+        """Return whether the user has added an index, which a copy of the table would lack."""
         query = (
             "SELECT count(*) FROM duckdb_indexes() "
             "WHERE schema_name = ? AND table_name = ? AND database_name = current_database()"

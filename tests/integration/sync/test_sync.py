@@ -224,7 +224,7 @@ def test_changed_tables_are_repaired(target: Target, north: Publisher, account: 
 def test_full_load_keeps_other_rows_key_and_indexes(
     target: Target, publishers: list[Publisher], accounts: list[AccountFiles], with_index: bool
 ) -> None:
-    """DuckDB tables are copied when most rows are replaced, unless somebody has added an index."""
+    """DuckDB tables are copied when most rows are replaced, unless the user has added an index."""
     north, south = publishers
     north.publish(members(*(member(number, "Ana") for number in range(1, 9))))
     south.publish(members(member(9, leader=SOUTH)))

@@ -51,15 +51,15 @@ def test_content_is_decompressed_from_pieces(name: str, content: bytes, repeats:
 def test_damaged_content_is_found(content: bytes, data: st.DataObject) -> None:
     stored = codec_named("igzip-2").member(content)
     place = data.draw(st.integers(0, len(stored) - 1))
-    for damaged in (stored[:place], stored + b"\0", stored * 2):
+    for damaged in (stored[:place], stored + b"x"):
         with pytest.raises(FileDamaged):
             list(decompressed([damaged]))
     flipped = bytearray(stored)
     flipped[place] ^= 1 << data.draw(st.integers(0, 7))
-    # Time, level and system in the header and the bits after the last block do not matter.
+    # Flags, time, level and system in the header and the bits after the last block may not matter.
     with contextlib.suppress(FileDamaged):
         assert b"".join(decompressed([bytes(flipped)])) == content
-        assert place in {*range(4, 10), len(stored) - 9}
+        assert place in {*range(3, 10), len(stored) - 9}
 
 
 @pytest.mark.parametrize("name", CODECS)

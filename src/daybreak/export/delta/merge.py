@@ -16,6 +16,7 @@ from daybreak.export.delta.delta_lines import DeltaLines
 
 MAX_GROUP_BYTES = 64 << 20
 """Maximum size of rows with one key, which are in memory together."""
+_STEP_BYTES = 768 << 10
 _SUM_MODULUS = 1 << 64
 
 Needs = Literal["old", "new", "nothing"]
@@ -139,17 +140,21 @@ class DeltaMerge:
         self._engine.add("old", memoryview(self._old_head)[length:])
         self._engine.add("new", memoryview(self._new_head)[length:])
         self._old_head = self._new_head = b""
-        # Most old files have one piece. Reading on finds their end.
+        # Reading on finds the end of most old files.
         self._read_old()
         self._has_rows = True
         return True
 
     def _read_old(self) -> None:
-        piece = next(self._old_pieces, None)
-        if piece is None:
-            self._old_ended = True
-        else:
+        """Read on until there are enough rows for a step."""
+        added = 0
+        while added < _STEP_BYTES:
+            piece = next(self._old_pieces, None)
+            if piece is None:
+                self._old_ended = True
+                return
             self._engine.add("old", piece)
+            added += len(piece)
 
 
 def _joined(head: bytes | memoryview, piece: bytes | memoryview) -> bytes | memoryview:

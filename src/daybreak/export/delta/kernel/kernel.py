@@ -72,6 +72,7 @@ class _Memory:
         places = [resource.column_names.index(name) for name in resource.key]
         self.key, self.key_columns = self.instance.write(struct.pack(f"<{len(places)}I", *places)), max(places) + 1
         self.call = self.instance.call("call_at")
+        self.seed = int.from_bytes(os.urandom(8), "little")
         self.saved_keys = self.instance.reserve(_SAVED_KEY_BYTES), self.instance.reserve(_SAVED_KEY_BYTES)
         self.buffers = self.new_buffer(_ROWS_BYTES), self.new_buffer(_ROWS_BYTES)
         self.output = self.new_buffer(_OUTPUT_BYTES), self.new_buffer(4 * _OUTPUT_BYTES)
@@ -125,7 +126,6 @@ class KernelMerge:
         self._memory, self._release = memory, release
         self._buffers = dict(zip(("old", "new"), memory.buffers, strict=True))
         self._constants: list[bytes] = []
-        self._seed = int.from_bytes(os.urandom(8), "little")
 
     def close(self) -> None:
         """Return the memory to the pool."""
@@ -170,7 +170,7 @@ class KernelMerge:
         _CALL.pack_into(
             view, memory.call,
             *sides, memory.columns, len(resource.columns), memory.key, len(resource.key), memory.key_columns,
-            outputs[0].address, outputs[1].address, *capacities, 0, 0, 0, 0, 0, self._seed, 0, 0,
+            outputs[0].address, outputs[1].address, *capacities, 0, 0, 0, 0, 0, memory.seed, 0, 0,
             old_key, 0, 0, 0, 0, 0, new_key, 0, 0, 0, 0, 0, 0,
         )  # fmt: skip
         memory.instance.call("step")
