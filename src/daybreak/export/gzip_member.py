@@ -129,7 +129,7 @@ class CompressedContent:
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the content of a gzip file. Raises FileDamaged if it is damaged or empty."""
-    rest = iter(pieces)
+    rest = filter(None, pieces)
     first, second = next(rest, b""), next(rest, b"")
     length = int.from_bytes(first[-4:], "little")
     try:
@@ -150,7 +150,7 @@ def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Pieces(RawIOBase):
-    """A file of pieces."""
+    """A readable file whose content arrives in pieces that are not empty."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)

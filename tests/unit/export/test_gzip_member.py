@@ -45,6 +45,7 @@ def test_content_is_decompressed_from_pieces(name: str, content: bytes, repeats:
     stored = in_parts(codec_named(name), content, 1 << 20)
     pieces = [stored[start : start + size] for start in range(0, len(stored), size)]
     assert b"".join(decompressed(pieces)) == content
+    assert b"".join(decompressed([pieces[0], b"", *pieces[1:]])) == content
 
 
 @given(content=st.binary(max_size=300), data=st.data())
