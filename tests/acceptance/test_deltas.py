@@ -18,6 +18,7 @@ from tests.acceptance.conftest import new_installation
 from tests.acceptance.daily_builder import Builder
 from tests.acceptance.installation import LEADERS, MAYA, NORTH, NOT_EXPORTED, VIC
 from tests.acceptance.service import Service, serving
+from tests.parts.waiting import wait_until
 from tests.reference import deltas as reference
 from tests.reference.days import ChangingPlatform
 
@@ -150,11 +151,15 @@ def test_delta_links_work_like_links_of_full_files(
     assert service.get(link.replace(".delta", "")).json()["code"] == "invalid_link"
     full = service.link(token, NORTH, f"{name}.csv.gz")
     assert service.get(full.replace(f"{name}.csv", f"{name}.delta.csv")).json()["code"] == "invalid_link"
+    expected = {(action, f"{name}.delta.csv.gz", "ok") for action in ("link.issued", "file.fetched")}
     with closing(builder.installation.state()) as state:
-        events = state.read(lambda stores: stores.audit.read(AuditQuery(client_id=NORTH, limit=1000)))
-    recorded = {(event.action, event.details.get("file"), event.result) for event in events}
-    file_name = f"{name}.delta.csv.gz"
-    assert {("link.issued", file_name, "ok"), ("file.fetched", file_name, "ok")} <= recorded
+
+        def is_recorded() -> bool:
+            events = state.read(lambda stores: stores.audit.read(AuditQuery(client_id=NORTH, limit=1000)))
+            return expected <= {(event.action, event.details.get("file"), event.result) for event in events}
+
+        # The service writes downloads to the audit trail in batches.
+        wait_until(is_recorded, what="the events of the audit trail")
 
 
 def first_change(feed: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:
