@@ -23,9 +23,9 @@ from daybreak.domain.errors import FileDamaged
 
 PART_BYTES = 1 << 20
 HEADER = bytes((0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255))  # no name, mtime 0, unknown system
+_TIME_AT = 4
 
 _RAW = -15
-_GZIP = 31
 _MEMORY_LEVEL = 8
 # Bytes decompressed at a time. Larger blocks of memory would be returned to the system after each use.
 _CONTENT_BYTES = 256 << 10
@@ -128,40 +128,60 @@ class CompressedContent:
 
 
 def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip file. Raises FileDamaged if it is damaged or empty."""
+    """Yield the content of a file with one gzip member, whose header has no optional fields.
+
+    Raises FileDamaged if it is damaged.
+    """
     rest = filter(None, pieces)
-    first, second = next(rest, b""), next(rest, b"")
-    length = int.from_bytes(first[-4:], "little")
+    first = next(rest, b"")
+    while len(first) < len(HEADER) and (piece := next(rest, b"")):
+        first += piece
+    # Readers ignore time, compression level and system.
+    if first[:_TIME_AT] != HEADER[:_TIME_AT]:
+        raise FileDamaged("The header of a file's gzip data is wrong or missing.")
+    second = next(rest, b"")
+    file = _Pieces(chain((first, second), rest))
+    # A file object would take as long to make as a small file takes to decompress.
+    is_small = not second and _stated_length(first) < PART_BYTES
+    length = 0
     try:
-        if not second and length < PART_BYTES:
-            # A small file, and all of it. Making a file object would take as long as decompressing it.
-            content = isal_zlib.decompress(first, _GZIP, length + 1)
+        for content in [igzip.decompress(first)] if is_small else _read(file):  # type: ignore[no-untyped-call]
             zlib_ng.crc32(_CLEARING)
-            if len(content) != length:
-                raise EOFError("the length is wrong")
+            length += len(content)
             yield content
-            return
-        with igzip.open(_Pieces(chain((first, second), rest))) as file:  # type: ignore[no-untyped-call]
-            while content := file.read(_CONTENT_BYTES):
-                zlib_ng.crc32(_CLEARING)
-                yield content
     except (EOFError, BadGzipFile, isal_zlib.error) as error:  # type: ignore[misc] # an exception, which the stubs do not say
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
+    # Readers accept several members, and zeros after the last one.
+    if length & 0xFFFFFFFF != _stated_length(first if is_small else file.end):
+        raise FileDamaged("The gzip data of a file has another length than its last bytes say.")
+
+
+def _stated_length(end: bytes) -> int:
+    """Return the length of a member's content modulo 2^32, from the last bytes of the member."""
+    return int.from_bytes(end[-4:], "little")
+
+
+def _read(file: _Pieces) -> Iterator[bytes]:
+    with igzip.open(file) as reader:  # type: ignore[no-untyped-call]
+        while content := reader.read(_CONTENT_BYTES):
+            yield content
 
 
 class _Pieces(RawIOBase):
-    """A readable file whose content arrives in pieces that are not empty."""
+    """A readable file whose content arrives in pieces. `end` has the last bytes that were read."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = memoryview(b"")
+        self.end = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override] # the stubs allow any buffer
         if not self._rest:
-            self._rest = memoryview(next(self._pieces, b""))
+            piece = next(self._pieces, b"")
+            self._rest, self.end = memoryview(piece), (self.end + piece[-4:])[-4:]
         length = min(len(buffer), len(self._rest))
         buffer[:length], self._rest = self._rest[:length], self._rest[length:]
         return length

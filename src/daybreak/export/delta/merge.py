@@ -17,6 +17,7 @@ from daybreak.export.delta.delta_lines import DeltaLines
 MAX_GROUP_BYTES = 64 << 20
 """Maximum size of rows with one key, which are in memory together."""
 _STEP_BYTES = 768 << 10
+"""Size of the old rows that are read for a step, which fit in the memory of the compiled engine."""
 _SUM_MODULUS = 1 << 64
 
 Needs = Literal["old", "new", "nothing"]
