@@ -113,7 +113,7 @@ class DuckDBDatabase:
 
     def load(self, table: Table, client_id: str, file: Path) -> int:
         name, names = self._name(table.name), identifiers(table.column_names)
-        if self._is_mostly_of(table, client_id) and self._has_key(table) and not self._has_index(table):
+        if self._has_key(table) and not self._has_index(table) and self._is_mostly_of(table, client_id):
             # With a primary key, replacing most rows takes much longer than making a new table.
             self._copy_without_key(table, 'WHERE "LEADER_ID" IS DISTINCT FROM ?', [client_id])
         else:
@@ -239,19 +239,17 @@ class DuckDBDatabase:
         return types_by_table(rows)
 
     def _has_key(self, table: Table) -> bool:
-        return bool(
-            self._number(
-                "SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY' AND schema_name = ? "
-                "AND table_name = ? AND database_name = current_database()",
-                [self._schema, table.name],
-            )
-        )
+        return self._is_listed(table, "duckdb_constraints()", "constraint_type = 'PRIMARY KEY'")
 
     def _has_index(self, table: Table) -> bool:
         """Return whether the user has added an index, which a copy of the table would lack."""
+        return self._is_listed(table, "duckdb_indexes()", "true")
+
+    def _is_listed(self, table: Table, catalog: str, condition: str) -> bool:
+        """Return whether a table function of DuckDB's catalog has rows of the table that meet a condition."""
         query = (
-            "SELECT count(*) FROM duckdb_indexes() "
-            "WHERE schema_name = ? AND table_name = ? AND database_name = current_database()"
+            f"SELECT count(*) FROM {catalog} WHERE {condition} "
+            "AND schema_name = ? AND table_name = ? AND database_name = current_database()"
         )
         return bool(self._number(query, [self._schema, table.name]))
 
