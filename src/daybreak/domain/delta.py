@@ -37,7 +37,8 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     `deleted` counts the rows before that have a changed key, `inserted` the rows after, and `lines` the rows of a delta
     file. The digests are those of the decompressed full CSV files. `constants` are the values after of columns that
     deltas do not compare. `formats` are the delta files, by csv, json and, for Delta Sharing, parquet. Without files,
-    consumers need the full file, for `reason`.
+    consumers need the full file, for `reason`. If only constants changed, the files have no rows, and Leaders share
+    them.
     """
 
     rows_before: int
@@ -50,6 +51,11 @@ class ResourceDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     constants: Mapping[str, str | None] = {}
     formats: Mapping[str, StoredFormat] = {}
     reason: str = ""
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows changed."""
+        return bool(self.inserted or self.deleted)
 
     @property
     def state(self) -> Literal["changed", "full_required"]:

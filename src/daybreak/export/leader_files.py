@@ -212,6 +212,7 @@ class LeaderFileWriter:
         self._closed: deque[tuple[SurveyedLeader, list[tuple[_File, Callable[[], StoredFormat]]]]] = deque()
         self._entries: list[ManifestEntry] = []
         self._deltas: list[LeaderDelta] = []
+        self._deltas_without_rows: dict[str, StoredFormat] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -284,7 +285,9 @@ class LeaderFileWriter:
         if deltas is None or base is None:
             return None
         open_merge = self._open_merge or merge_engines(self._resource)
-        return LeaderDeltaWriter(self._resource, deltas, base, self._codec, self._sink, open_merge)
+        return LeaderDeltaWriter(
+            self._resource, deltas, base, self._codec, self._sink, open_merge, self._deltas_without_rows
+        )
 
     def _wait(self, waiting_leaders: int) -> None:
         """Wait for files until those of at most `waiting_leaders` are not stored."""

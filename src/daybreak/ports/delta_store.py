@@ -43,7 +43,7 @@ class DeltaStore(Protocol):
 
     def close_account_chain(self, client_id: str, chain_id: str, reason: str, now: datetime) -> list[str]:
         """End an account's chain at the published version, and begin the chain `chain_id` there. Delete all its deltas,
-        and return the keys of their files, which the caller deletes after the transaction.
+        and return the keys of their files, which the caller deletes after the transaction. Shared files are kept.
 
         Call it in the transaction that changes the account's published files. A run in progress may have compared with
         the old files: its publication begins the account's chain again.

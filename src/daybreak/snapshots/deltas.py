@@ -118,10 +118,10 @@ class RunDeltas:
             delta, figures = each.delta, self._figures[each.resource]
             figures["inserted"] += delta.inserted
             figures["deleted"] += delta.deleted
-            figures["bytes"] += sum(stored.bytes for stored in delta.formats.values())
             figures[delta.state] += 1
             self._progress.add_delta(delta.inserted, delta.deleted)
-            for stored in delta.formats.values():
+            for stored in delta.formats.values() if delta.has_rows else ():
+                figures["bytes"] += stored.bytes
                 self._progress.add_file(stored.bytes)
             if delta.reason:
                 self._reasons[each.resource][delta.reason] += 1

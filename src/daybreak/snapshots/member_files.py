@@ -58,7 +58,9 @@ class MemberFiles:
     def occurs_in_delta(self, delta: ResourceDelta) -> bool:
         """Return whether a delta names the Member. Raises as `FileStore.read`."""
         stored = next(iter(delta.formats.values()), None)
-        return stored is not None and _contains(self._content(stored), f'"{self._member_id}"'.encode())
+        if stored is None or not delta.has_rows:
+            return False
+        return _contains(self._content(stored), f'"{self._member_id}"'.encode())
 
     def without_member(self, entry: ManifestEntry, revision: FileRevision) -> tuple[ManifestEntry, Counter[str]]:
         """Copy the files of an entry without the Member's rows. Return the new entry, and the number of removed rows

@@ -107,14 +107,15 @@ def manifest_files(state: State, snapshot_id: str, resource: str) -> list[Manife
 
 
 def delta_files(state: State, snapshot_id: str, resource: str) -> list[ManifestFile]:
-    """Return the delta files of one resource, from one transaction."""
+    """Return the delta files of one resource, from one transaction. Shared files are included once."""
 
     def read(stores: Stores) -> list[ManifestFile]:
-        return [
-            ManifestFile(resource, each.client_id, delta_format(format_name).name, stored)
+        files = {
+            stored.key: ManifestFile(resource, each.client_id, delta_format(format_name).name, stored)
             for each in stores.deltas.of_snapshot(snapshot_id, resource)
             for format_name, stored in each.delta.formats.items()
-        ]
+        }
+        return list(files.values())
 
     return state.read(read)
 

@@ -163,7 +163,7 @@ class SqlDeltas:
         )
         deltas = [_DELTA.decode(text) for text in self._connection.execute(sa.select(_DELTA_TEXT).where(own)).scalars()]
         self._connection.execute(sa.delete(snapshot_deltas).where(own))
-        return [stored.key for delta in deltas for stored in delta.formats.values()]
+        return [stored.key for delta in deltas if delta.has_rows for stored in delta.formats.values()]
 
     def published_with_deltas(self) -> list[Snapshot]:
         rows = self._connection.execute(

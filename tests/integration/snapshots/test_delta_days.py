@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -42,13 +44,37 @@ def test_chain_is_proven_again_until_a_delta_is_damaged(days: DailyRuns) -> None
     assert proven.faults == ()
     assert (proven.versions, proven.deltas) == (DAYS - 1, len(days.deltas))
     assert proven.compared == len(days.contents)
-    key, delta = next((key, delta) for key, delta in days.deltas.items() if delta.formats)
+    key, delta = next((key, delta) for key, delta in days.deltas.items() if delta.lines)
     path = days.folder / "files" / delta.formats["csv"].key
     content = path.read_bytes()
     path.write_bytes(content[:-1])
     (fault,) = verify_deltas(state, store).faults
     assert (fault.version, fault.client_id, fault.resource) == key
     path.write_bytes(content)
+
+
+def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) -> None:
+    """Only ETL_LOADED_AT of term accepts changes. The end of one Leader's chain does not end that of another one."""
+    (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
+    with closing(DailyRuns(tmp_path, ChangingPlatform(3, members=240))) as runs:
+        runs.run()
+        runs.platform.as_of += timedelta(days=1)
+        runs.run()
+        shared = {key[1:]: delta.formats for key, delta in runs.deltas.items() if delta.formats and not delta.has_rows}
+        assert {resource for _, resource in shared} == {"member_term_accepts"}
+        assert len(shared) > 1
+        for name in ("csv", "json"):
+            assert len({formats[name].key for formats in shared.values()}) == 1
+        (erased, _), (other, _) = sorted(shared)[:2]
+        state = runs.context.state
+        closed = state.write(
+            lambda stores: stores.deltas.close_account_chain(erased, str(uuid4()), "member_erased", runs.platform.as_of)
+        )
+        assert not {stored.key for formats in shared.values() for stored in formats.values()} & set(closed)
+        chain = state.read(lambda stores: stores.deltas.chain(other))
+        assert chain is not None
+        assert len(chain.entries) == 1
+        assert verify_deltas(state, runs.context.store).faults == ()
 
 
 def test_deltas_lead_from_any_day_to_any_later_day(days: DailyRuns) -> None:

@@ -87,9 +87,12 @@ class LeaderDeltaWriter:
         codec: Codec,
         sink: FileSink,
         open_engine: Callable[[], MergeEngine],
+        without_rows: dict[str, StoredFormat],
     ) -> None:
+        """Open the delta. `without_rows` are the shared files without rows, empty until a writer has stored them."""
         self._resource = resource
         self._deltas, self._base, self._codec, self._sink = deltas, base, codec, sink
+        self._without_rows = without_rows
         self._fault = ""
         self._files: dict[str, _DeltaFile] = {}
         for format in DEFAULT_FORMATS:
@@ -167,12 +170,20 @@ class LeaderDeltaWriter:
     def _stored(self, client_id: str) -> dict[str, StoredFormat]:
         """Store the files. Return them by format."""
         name, lines = self._resource.name, self._engine.totals.lines
-        formats = {format: file.store(self._sink, client_id, name, format) for format, file in self._files.items()}
-        if self._deltas.parquet and lines:
+        if not lines:
+            # Only constants changed. These files are the same for all Leaders.
+            self._without_rows.update(self._without_rows or self._written(""))
+            return dict(self._without_rows)
+        formats = self._written(client_id)
+        if self._deltas.parquet:
             csv, writer = self._files["csv"], ParquetWriter(self._sink, name, self._deltas.temp_dir)
             content = decompressed(csv.pieces())
             formats[PARQUET] = write_changes(writer, self._resource, client_id, content, (lines, csv.totals.length))
         return formats
+
+    def _written(self, client_id: str) -> dict[str, StoredFormat]:
+        name = self._resource.name
+        return {format: file.store(self._sink, client_id, name, format) for format, file in self._files.items()}
 
     def _previous_content(self) -> Iterator[bytes]:
         return decompressed(self._sink.read(self._base.stored.key))
