@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import database_sync, members, memory, page, postgresql, resources, shapes
+from benchmarks import database_sync, deltas, members, memory, page, postgresql, resources, shapes
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.machine import describe_machine, load_average, versions
 from benchmarks.serving import job as serving
@@ -20,6 +20,7 @@ JOBS: tuple[Job, ...] = (
     postgresql.JOB,
     resources.JOB,
     shapes.JOB,
+    deltas.JOB,
     memory.JOB,
     database_sync.JOB,
     serving.JOB,

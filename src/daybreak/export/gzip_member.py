@@ -153,7 +153,7 @@ def decompressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise FileDamaged(f"The gzip data of a file is damaged: {error}") from error
     # Readers accept several members, and zeros after the last one.
     if length & 0xFFFFFFFF != _stated_length(first if is_small else file.end):
-        raise FileDamaged("The gzip data of a file has another length than its last bytes say.")
+        raise FileDamaged("The gzip data of a file is damaged: its length is not the one at its end.")
 
 
 def _stated_length(end: bytes) -> int:

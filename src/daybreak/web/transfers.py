@@ -135,5 +135,5 @@ async def with_first_piece(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]
 def _read(file: FileIO, start: int, length: int) -> bytes:
     piece = os.pread(file.fileno(), length, start)
     if len(piece) != length:
-        raise FileDamaged("A stored file became shorter while it was sent")
+        raise FileDamaged("A stored file became shorter while it was sent.")
     return piece

@@ -1,7 +1,11 @@
-"""Deltas of simulated days: each day and random pairs of days, compared with plain dictionaries."""
+"""Deltas of simulated days: each day and random pairs of days, compared with plain dictionaries.
+
+`DELTA_DAYS=365` sets the number of days (10), and `DELTA_PAIRS=10000` that of pairs (300).
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -14,13 +18,13 @@ from daybreak.snapshots.verify_deltas import verify_deltas
 from tests.parts.daily_runs import DailyRuns
 from tests.reference.days import ChangingPlatform
 
-DAYS = 10
-PAIRS = 300
+DAYS = int(os.environ.get("DELTA_DAYS", "10"))
+PAIRS = int(os.environ.get("DELTA_PAIRS", "300"))
 
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory: pytest.TempPathFactory, empty_state: Path) -> Iterator[DailyRuns]:
-    """Return the runs of ten days."""
+    """Return the runs of all days."""
     folder = tmp_path_factory.mktemp("days")
     (folder / "state.db").write_bytes(empty_state.read_bytes())
     with closing(DailyRuns(folder, ChangingPlatform(3, members=240))) as found:

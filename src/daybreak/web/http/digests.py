@@ -70,7 +70,7 @@ class DigestGuard:
 def _identity(opened: FileIO, file: CurrentFile) -> _Identity:
     found = os.fstat(opened.fileno())
     if found.st_size != file.stored.bytes:
-        raise FileDamaged(f"The file {file.stored.key} has {found.st_size} bytes instead of {file.stored.bytes}")
+        raise FileDamaged(f"The file {file.stored.key} has {found.st_size} bytes instead of {file.stored.bytes}.")
     return _Identity(found.st_ino, found.st_mtime_ns, found.st_size, file.stored.sha256)
 
 
@@ -80,4 +80,4 @@ def _compare(opened: FileIO, file: CurrentFile) -> None:
     except OSError as error:
         raise FileStoreError(f"The file {file.stored.key} cannot be read: {error.strerror}") from error
     if digest != file.stored.sha256:
-        raise FileDamaged(f"The file {file.stored.key} does not match its digest")
+        raise FileDamaged(f"The file {file.stored.key} does not match its digest.")

@@ -43,7 +43,7 @@ def decompress(pieces: Iterable[bytes], *, maximum_bytes: int | None = None) -> 
             try:
                 content = decompressor.decompress(data, _PIECE_BYTES)
             except zlib.error as fault:
-                raise FileDamaged(f"Stored file is damaged: {fault}") from fault
+                raise FileDamaged(f"A stored file is damaged: {fault}.") from fault
             data = decompressor.unconsumed_tail
             if remaining is not None:
                 content = content[:remaining]
@@ -53,7 +53,7 @@ def decompress(pieces: Iterable[bytes], *, maximum_bytes: int | None = None) -> 
             if remaining == 0:
                 return
     if not decompressor.eof:
-        raise FileDamaged("Stored file ends too early")
+        raise FileDamaged("A stored file ends too early.")
 
 
 def split_lines(content: Iterable[bytes]) -> Iterator[str]:
