@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from daybreak.access.authorization import require_in_context
 from daybreak.domain.delta import (
+    ACCOUNT_ADDED,
     COLUMNS_CHANGED,
     DELTAS_DISABLED,
     FIRST_PUBLICATION,
@@ -29,6 +30,7 @@ _REASONS = {
     COLUMNS_CHANGED: "columns of the files changed",
     DELTAS_DISABLED: "the operator disabled deltas",
     MEMBER_ERASED: "a Member was erased from the files",
+    ACCOUNT_ADDED: "the platform's data had no such account in between",
     OTHER_PUBLICATION: "a publication between did not continue it",
     VERSION_TOO_OLD: "its deltas are no longer kept",
     VERSION_UNKNOWN: "the service has not published it",

@@ -189,7 +189,8 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
     """Return the file of a link after checking its signature, its expiry, and that its credential is still valid.
 
     Refusals of correctly signed links are recorded in the audit trail. Raises Forbidden (`invalid_link`,
-    `link_expired`, `link_revoked`, `address_not_allowed`), NotFound (`unknown_file`, `file_gone`), RateLimited.
+    `link_expired`, `link_revoked`, `address_not_allowed`), NotFound (`unknown_file`, `file_gone`, `no_delta`),
+    RateLimited.
     """
     now = services.clock()
     named = file_named(request.file_name, services.settings.snapshot.formats)
@@ -204,6 +205,8 @@ async def open_link(services: DownloadServices, request: LinkRequest, caller: Ca
         file = _stored_file(stores, request.snapshot_id, request.client_id, named)
         if file is not None and file.replaced_at is not None and issued_before <= file.replaced_at:
             return issuer, Forbidden("This file has been replaced. Request the file again.", code="link_revoked")
+        if file is None and named.format.delta_of:
+            return issuer, NotFound("This delta has been withdrawn. Read the feed again.", code="no_delta")
         return issuer, file or NotFound("This snapshot is no longer kept. Request the file again.", code="file_gone")
 
     issuer, found = await services.state.aread(read)

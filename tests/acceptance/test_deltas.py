@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -181,7 +182,7 @@ def test_unknown_deltas_and_other_accounts_are_refused(
         (f"{version}/{name}.csv.gz", "unknown_file"),
         (f"{version}/passwords.delta.csv.gz", "unknown_file"),
         (f"9999/{name}.delta.csv.gz", "no_delta"),
-        (f"x/{name}.delta.csv.gz", "invalid_request"),
+        (f"x/{name}.delta.csv.gz", "no_delta"),
     ):
         assert service.request_file(token, NORTH, f"deltas/{path}").json()["code"] == code
     vic = service.token(VIC)
@@ -190,3 +191,18 @@ def test_unknown_deltas_and_other_accounts_are_refused(
     found = service.get(f"/download/v1/files/{NOT_EXPORTED}/deltas", token=other)
     assert found.json()["code"] == "snapshot_not_ready"
     assert service.get(f"/download/v1/files/{NORTH}/deltas", token=other).json()["code"] == "wrong_context"
+
+
+def test_link_to_a_withdrawn_delta_says_so(changing: tuple[Service, Builder, list[dict[str, bytes]]]) -> None:
+    """The last test of the module, because it ends the chain."""
+    service, builder, _ = changing
+    token = service.token(MAYA, NORTH)
+    version, name, _ = first_change(feed_of(service, token))
+    link = service.link(token, NORTH, f"deltas/{version}/{name}.delta.csv.gz")
+    with closing(builder.installation.state()) as state:
+        state.write(lambda stores: stores.deltas.close_account_chain(NORTH, NORTH, "member_erased", datetime.now(UTC)))
+    problem = service.get(link).json()
+    assert (problem["status"], problem["code"]) == (404, "no_delta")
+    assert problem["detail"] == "This delta has been withdrawn. Read the feed again."
+    closed = service.get(f"/download/v1/files/{NORTH}/deltas?since={version - 1}", token=token).json()
+    assert (closed["code"], closed["reason"]) == ("chain_closed", "member_erased")

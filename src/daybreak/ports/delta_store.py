@@ -25,6 +25,9 @@ class DeltaStore(Protocol):
     def of_snapshot(self, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
         """Yield the deltas of a snapshot, ordered by client_id and resource."""
 
+    def new_leaders(self, snapshot_id: str) -> frozenset[str]:
+        """Return the Leaders of a snapshot that the snapshot before did not have."""
+
     def chain(self, client_id: str) -> Chain | None:
         """Return the chain of an account up to the published snapshot. Return None when there is none, or when it does
         not have the Leader.
@@ -71,5 +74,5 @@ class DeltaStore(Protocol):
     def last_version(self) -> int:
         """Return the version of the latest publication, 0 before the first one."""
 
-    def raise_version(self, version: int) -> None:
-        """Continue with versions greater than this one, so that none is used twice."""
+    def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
+        """Let the publication of a snapshot begin a new chain, with a version greater than `last_version`."""

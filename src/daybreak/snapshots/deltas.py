@@ -15,17 +15,14 @@ from daybreak.domain.delta import (
     FIRST_PUBLICATION,
     LARGER_THAN_FULL,
     NOT_MADE,
-    STATE_RESTORED,
     LeaderDelta,
     ResourceDelta,
 )
-from daybreak.domain.errors import FileStoreError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
 from daybreak.ports.sources import DeltaBase, DeltaJob
 from daybreak.ports.state import Stores
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.publication_mark import restored_from
 from daybreak.snapshots.run_context import RunContext
 
 _log = structlog.get_logger("daybreak.snapshots")
@@ -194,15 +191,6 @@ class RunDeltas:
             return DELTAS_DISABLED
         if published is None:
             return FIRST_PUBLICATION
-        try:
-            restored = restored_from(context.state, context.store)
-        except FileStoreError as error:
-            _log.warning("publication.mark_not_read", code=error.code, reason=error.message)
-            return STATE_RESTORED
-        if restored is not None:
-            _log.warning("state.restored", version=restored.version, snapshot_id=restored.snapshot_id)
-            self._lease.write(lambda stores: stores.deltas.raise_version(restored.version))
-            return STATE_RESTORED
         if published.report.get("columns", columns_digest()) != columns_digest():
             return COLUMNS_CHANGED
         return None

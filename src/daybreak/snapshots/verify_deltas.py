@@ -42,12 +42,16 @@ def verify_deltas(state: State, store: FileStore) -> VerifiedDeltas:
     and compare with the second. Raises Unavailable.
     """
     chain = state.read(_chain)
+    new_leaders = [state.read(partial(_new_leaders, snapshot=snapshot)) for snapshot in chain]
     deltas = compared = 0
     faults: list[DeltaFaultFound] = []
     for resource in RESOURCE_NAMES:
         digests: dict[str, str] = {}
-        for snapshot in chain:
+        for snapshot, added in zip(chain, new_leaders, strict=True):
             assert snapshot.version is not None
+            # They may have been in a version before the last one.
+            for client_id in added:
+                digests.pop(client_id, None)
             for delta, before in state.read(partial(_files, snapshot=snapshot, resource=resource)):
                 deltas += 1
                 fault, is_compared = _fault(store, delta, before, digests.get(delta.client_id))
@@ -65,6 +69,10 @@ def _chain(stores: Stores) -> list[Snapshot]:
         return []
     kept = stores.deltas.published_with_deltas()
     return [each for each in reversed(kept) if each.chain_id == current.chain_id and each.chain_id != each.snapshot_id]
+
+
+def _new_leaders(stores: Stores, snapshot: Snapshot) -> frozenset[str]:
+    return stores.deltas.new_leaders(snapshot.snapshot_id)
 
 
 def _files(stores: Stores, snapshot: Snapshot, resource: str) -> list[tuple[LeaderDelta, StoredFormat | None]]:

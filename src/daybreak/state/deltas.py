@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from daybreak.domain.delta import VERSION_TOO_OLD, Chain, ChainEntry, LeaderDelta, Publication, ResourceDelta
+from daybreak.domain.delta import (
+    ACCOUNT_ADDED,
+    VERSION_TOO_OLD,
+    Chain,
+    ChainEntry,
+    LeaderDelta,
+    Publication,
+    ResourceDelta,
+)
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
 from daybreak.state.columns import json_text
@@ -82,6 +90,15 @@ class SqlDeltas:
                 return
             after = (rows[-1][0], rows[-1][1])
 
+    def new_leaders(self, snapshot_id: str) -> frozenset[str]:
+        table = snapshot_deltas.c
+        rows = self._connection.execute(
+            sa.select(table.client_id)
+            .join(snapshots, snapshots.c.fence == table.fence)
+            .where(snapshots.c.snapshot_id == snapshot_id, table.resource == _NEW_LEADER)
+        )
+        return frozenset(rows.scalars())
+
     def chain(self, client_id: str) -> Chain | None:
         row = self._connection.execute(_CURRENT).first()
         if row is None or row.chain_id is None:
@@ -94,18 +111,18 @@ class SqlDeltas:
         resources = self._resources(client_id, service_chain_id)
         beginning = self._beginning(client_id, service_chain_id)
         entries: list[ChainEntry] = []
-        is_new_leader = False
         for publication in self._links(service_chain_id, beginning.version, current.version):
-            found = resources.get(publication.snapshot_id, {})
-            is_new_leader = _NEW_LEADER in found
-            if is_new_leader or publication.version != current.version - len(entries):
+            if publication.version != current.version - len(entries):
                 break
-            entries.append(ChainEntry(publication, found))
+            entries.append(ChainEntry(publication, resources.get(publication.snapshot_id, {})))
         oldest = current.version - len(entries)
-        started_by = beginning.reason if oldest == beginning.version and not is_new_leader else VERSION_TOO_OLD
+        started_by = beginning.reason if oldest == beginning.version else VERSION_TOO_OLD
         return Chain(beginning.chain_id, current, oldest, tuple(reversed(entries)), started_by)
 
     def file(self, publication: str | int, client_id: str, resource: str, format: str) -> CurrentFile | None:
+        current = self._connection.execute(_CURRENT).first()
+        if current is None or not self._runs.leader_known(current.snapshot_id, client_id):
+            return None
         row = self._connection.execute(
             sa.select(*_PUBLICATION, snapshots.c.chain_id, _DELTA_TEXT.label("delta"))
             .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
@@ -113,7 +130,7 @@ class SqlDeltas:
                 (snapshots.c.version if isinstance(publication, int) else snapshots.c.snapshot_id) == publication,
                 snapshots.c.state.in_(_PUBLISHED),
                 snapshots.c.deltas_kept.is_(True),
-                snapshots.c.chain_id == sa.select(_CURRENT.subquery().c.chain_id).scalar_subquery(),
+                snapshots.c.chain_id == current.chain_id,
                 snapshot_deltas.c.client_id == client_id,
                 snapshot_deltas.c.resource == resource,
             )
@@ -227,9 +244,16 @@ class SqlDeltas:
         ).scalar_one()
         return value
 
-    def raise_version(self, version: int) -> None:
+    def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
         self._connection.execute(
-            sa.update(counters).where(counters.c.name == "version", counters.c.value < version).values(value=version)
+            sa.update(snapshots)
+            .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(_UNPUBLISHED))
+            .values(deltas_from=None, chain_reason=reason)
+        )
+        self._connection.execute(
+            sa.update(counters)
+            .where(counters.c.name == "version", counters.c.value < last_version)
+            .values(value=last_version)
         )
 
     # --- Internal --------------------------------------------------------------------------------
@@ -239,7 +263,23 @@ class SqlDeltas:
         return found
 
     def _beginning(self, client_id: str, service_chain_id: str) -> _Beginning:
-        """Return the beginning of the account's chain."""
+        """Return the beginning of the account's chain, which is later than the service's after an erasure or a gap."""
+        beginning = self._closed(client_id, service_chain_id)
+        added: int | None = self._connection.execute(
+            sa.select(sa.func.max(snapshots.c.version))
+            .join(snapshot_deltas, snapshots.c.fence == snapshot_deltas.c.fence)
+            .where(
+                snapshots.c.chain_id == service_chain_id,
+                snapshot_deltas.c.client_id == client_id,
+                snapshot_deltas.c.resource == _NEW_LEADER,
+            )
+        ).scalar()
+        if added is None or added <= beginning.version:
+            return beginning
+        return _Beginning(beginning.chain_id, added, ACCOUNT_ADDED)
+
+    def _closed(self, client_id: str, service_chain_id: str) -> _Beginning:
+        """Return where the account's chain was closed, else the beginning of the service's chain."""
         own = self._connection.execute(
             sa.select(account_chains.c.chain_id, account_chains.c.from_version, account_chains.c.reason).where(
                 account_chains.c.client_id == client_id, account_chains.c.service_chain_id == service_chain_id

@@ -81,5 +81,34 @@ def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) ->
         assert verify_deltas(state, runs.context.store).faults == ()
 
 
+def test_returned_leader_has_only_the_deltas_after_its_return(tmp_path: Path, empty_state: Path) -> None:
+    (tmp_path / "state.db").write_bytes(empty_state.read_bytes())
+    with closing(DailyRuns(tmp_path, ChangingPlatform(3, members=240))) as runs:
+        leaders = runs.platform.tables["leaders"]
+        removed = leaders[0]
+        client_id = removed["leader_id"]
+        state = runs.context.state
+
+        def has_delta(version: int) -> bool:
+            args = (version, client_id, "member_term_accepts", "csv")
+            return state.read(lambda stores: stores.deltas.file(*args)) is not None
+
+        def run() -> None:
+            runs.run()
+            runs.platform.as_of += timedelta(days=1)
+
+        run()
+        run()
+        assert has_delta(2)
+        leaders.remove(removed)
+        run()
+        assert not has_delta(2), "the feed does not list it"
+        leaders.insert(0, removed)
+        run()
+        run()
+        assert (has_delta(2), has_delta(5)) == (False, True)
+        assert verify_deltas(state, runs.context.store).faults == ()
+
+
 def test_deltas_lead_from_any_day_to_any_later_day(days: DailyRuns) -> None:
     assert days.check_pairs(PAIRS) > PAIRS

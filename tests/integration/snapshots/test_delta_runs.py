@@ -16,6 +16,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.sources import ReferentialFault
 from daybreak.ports.state import Stores
 from daybreak.snapshots import deltas as run_deltas
+from daybreak.snapshots.publication_mark import mark_publication
 from daybreak.snapshots.publish import accept
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
@@ -56,6 +57,14 @@ def chain_of(context: RunContext) -> Chain:
     found = context.state.read(lambda stores: stores.deltas.chain(LEADER))
     assert found is not None
     return found
+
+
+def copy_database(source: Path, target: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path = Path(f"{target}{suffix}")
+        path.unlink(missing_ok=True)
+        if Path(f"{source}{suffix}").exists():
+            shutil.copy(f"{source}{suffix}", path)
 
 
 def versions(context: RunContext) -> tuple[int, int, list[int]]:
@@ -164,13 +173,6 @@ def test_restored_database_ends_the_chain_and_repeats_no_version(
     def open_context() -> RunContext:
         return context_in(folder, state=open_state(state_url(folder)), clock=lambda: clock[0])
 
-    def copy_database(source: Path, target: Path) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            path = Path(f"{target}{suffix}")
-            path.unlink(missing_ok=True)
-            if Path(f"{source}{suffix}").exists():
-                shutil.copy(f"{source}{suffix}", path)
-
     with closing(open_context().state):
         context = open_context()
         for mark in "ab":
@@ -192,6 +194,87 @@ def test_restored_database_ends_the_chain_and_repeats_no_version(
     run(context, clock, "f")
     assert versions(context) == (5, 6, [6])
     context.state.close()
+
+
+@pytest.mark.parametrize("was_published", [False, True])
+def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
+    was_published: bool, folder: Path, clock: list[datetime], tmp_path: Path
+) -> None:
+    """Consumers have versions that were published after the backup. None of them is used again."""
+
+    def open_context() -> RunContext:
+        return context_in(folder, state=open_state(state_url(folder)), clock=lambda: clock[0])
+
+    context = open_context()
+    for mark in "ab":
+        run(context, clock, mark)
+    source = context.source
+    assert isinstance(source, SmallSource)
+    source.faults.append(ReferentialFault("members", 3, "x"))
+    held = run(context, clock, "held")
+    source.faults.clear()
+    context.state.close()
+    copy_database(folder / "state.db", tmp_path / "backup.db")
+    context = open_context()
+    if was_published:
+        accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
+    run(context, clock, "c")
+    lost = versions(context)[1]
+    context.state.close()
+    copy_database(tmp_path / "backup.db", folder / "state.db")
+    with closing(open_context().state):
+        context = open_context()
+        accepted = accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
+        assert accepted.version == lost + 1
+        assert versions(context) == (lost + 1, lost + 1, [])
+        assert chain_of(context).started_by == "state_restored"
+        run(context, clock, "d")
+        assert versions(context) == (lost + 1, lost + 2, [lost + 2])
+        context.state.close()
+
+
+def test_interrupted_publication_continues_the_chain(context: RunContext, clock: list[datetime]) -> None:
+    """The mark of a publication that was killed is not that of a lost one."""
+    run(context, clock, "a")
+    source = context.source
+    assert isinstance(source, SmallSource)
+    source.faults.append(ReferentialFault("members", 3, "x"))
+    held = run(context, clock, "b")
+    mark_publication(context.state, context.store, held)
+    assert accept(context.state, context.store, held.snapshot_id, "valid", clock[0]).version == 2
+    assert versions(context) == (1, 2, [2])
+
+
+def test_unreadable_mark_begins_a_new_chain(context: RunContext, clock: list[datetime], folder: Path) -> None:
+    run(context, clock, "a")
+    (mark,) = (folder / "files" / "publications").iterdir()
+    mark.unlink()
+    mark.mkdir()
+    run(context, clock, "b")
+    assert versions(context) == (2, 2, [])
+    assert chain_of(context).started_by == "state_restored"
+
+
+def test_returned_leader_has_only_the_deltas_after_its_return(
+    context: RunContext, clock: list[datetime], folder: Path
+) -> None:
+    def publish(mark: str, *, with_leader: bool = True) -> None:
+        clock[0] += timedelta(days=1)
+        platform = platform_of()
+        platform[LEADER]["members"] = [mark]
+        if not with_leader:
+            del platform[LEADER]
+        write_platform(folder / "platform.json", platform)
+        run_manually(context)
+
+    publish("a")
+    publish("b")
+    publish("c", with_leader=False)
+    assert context.state.read(lambda stores: stores.deltas.chain(LEADER)) is None
+    publish("d")
+    publish("e")
+    assert versions(context) == (4, 5, [5])
+    assert chain_of(context).started_by == "account_added"
 
 
 def test_deltas_are_kept_longer_than_their_snapshot(context: RunContext, clock: list[datetime]) -> None:

@@ -86,12 +86,25 @@ def test_publication_without_deltas_starts_another_chain(state: Database) -> Non
     assert state.read(lambda stores: stores.deltas.file(2, NORTH, "members", "csv")) is None
 
 
-def test_raised_version_starts_another_chain(state: Database) -> None:
+def test_restarted_chain_has_greater_versions(state: Database) -> None:
     publish(state, 1, None)
-    state.write(lambda stores: stores.deltas.raise_version(40))
-    state.write(lambda stores: stores.deltas.raise_version(7))
-    publish(state, 2, 1, delta(NORTH, 2))
+
+    def work(stores: Stores) -> None:
+        begun = stores.snapshots.begin_manual(run(2, day=None), NOW, LEASE_SECONDS)
+        key = (begun.snapshot_id, begun.fence)
+        stores.snapshots.add_leaders(*key, [NORTH, SOUTH])
+        stores.deltas.begin(*key, uuid(1))
+        stores.deltas.add(*key, [delta(NORTH, 2)])
+        stores.snapshots.finish(*key, SnapshotState.COMPLETE, NOW, report={})
+        for last_version in (40, 7):
+            stores.deltas.restart_chain(uuid(2), "state_restored", last_version)
+        assert stores.deltas.abandoned() == []
+        stores.snapshots.publish(begun.snapshot_id, None, NOW)
+
+    state.write(work)
     assert summary(chain_of(state)) == (uuid(2), 41, 41, [])
+    assert chain_of(state).started_by == "state_restored"
+    assert state.read(lambda stores: stores.deltas.abandoned()) == [uuid(2)]
     assert state.read(lambda stores: (stores.deltas.first_publication(), stores.deltas.last_version())) == (uuid(1), 41)
 
 
@@ -110,8 +123,9 @@ def test_chain_of_a_leader_begins_with_its_first_files(state: Database) -> None:
     state.write(work)
     publish(state, 3, 2, delta(SOUTH, 3))
     assert summary(chain_of(state, SOUTH)) == (uuid(1), 2, 3, [(3, ["members"])])
-    assert chain_of(state, SOUTH).started_by == "version_too_old"
+    assert chain_of(state, SOUTH).started_by == "account_added"
     assert chain_of(state).oldest_version == 1
+    assert state.read(lambda stores: stores.deltas.new_leaders(uuid(2))) == {SOUTH}
     assert [each.client_id for each in state.read(lambda stores: list(stores.deltas.of_snapshot(uuid(2))))] == []
 
 

@@ -18,7 +18,7 @@ from daybreak.catalogue.formats import DEFAULT_FORMATS, delta_format
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.delta_feed import DeltaFeed, delta_feed
 from daybreak.domain.delta import ChainEntry, ResourceDelta
-from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.domain.errors import FieldFault, InvalidRequest, NotFound
 from daybreak.web.api import examples
 from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid
@@ -32,6 +32,7 @@ from daybreak.web.services import Services
 
 _ETAG = '"60303ae22b998861bce3b28f33eec1be758a213c"'
 _MAX_VERSION = 2**63 - 1
+_MAX_DIGITS = 19
 _FILES_EXAMPLE = {"csv": {"name": "members.delta.csv.gz", "bytes": 9120, "sha256": examples.SHA256}}
 
 
@@ -163,7 +164,7 @@ class _DeltaEndpoints:
         client_id = request.path_params["client_id"].lower()
         since = SINCE.read(request)
         found = await delta_feed(
-            self._services.downloads, principal, client_id, None if since is None else _version(since)
+            self._services.downloads, principal, client_id, None if since is None else _since(since)
         )
         body = _feed_view(client_id, found)
         etag = f'"{hashlib.sha256(msgspec.json.encode(body)).hexdigest()[:40]}"'
@@ -181,20 +182,35 @@ class _DeltaEndpoints:
             self._services.downloads,
             principal,
             request.path_params["client_id"].lower(),
-            downloads.delta_named(request.path_params["name"], _version(request.path_params["version"])),
+            downloads.delta_named(request.path_params["name"], _path_version(request.path_params["version"])),
             caller_of(request),
         )
         count_event("link_issued")
         return REQUEST_DELTA.response.create(link_result(issued), {"Location": issued.url})
 
 
-def _version(text: str) -> int:
-    """Return a version. Raises InvalidRequest."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > _MAX_VERSION:
+def _since(text: str) -> int:
+    """Return the version of the query. Raises InvalidRequest."""
+    version = _version(text)
+    if version is None:
         raise InvalidRequest(
             "The version is not a whole number.", faults=(FieldFault("?since", "Use a version such as 45."),)
         )
-    return int(text)
+    return version
+
+
+def _path_version(text: str) -> int:
+    """Return the version of the path. Raises NotFound(no_delta)."""
+    version = _version(text)
+    if version is None:
+        raise NotFound("The version in the path is not a whole number. Use one of the feed.", code="no_delta")
+    return version
+
+
+def _version(text: str) -> int | None:
+    """Return a version, None for another text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number and int(text) <= _MAX_VERSION else None
 
 
 def _feed_view(client_id: str, feed: DeltaFeed) -> DeltaFeedView:

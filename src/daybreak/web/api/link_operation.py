@@ -63,6 +63,7 @@ _PROBLEMS = (
     "address_not_allowed",
     "unknown_file",
     "file_gone",
+    "no_delta",
     "rate_limited",
     "state_unavailable",
     "busy",
