@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from daybreak.domain.erasure import Erasure
     from daybreak.domain.snapshot import Snapshot
     from daybreak.settings import Settings
-    from daybreak.snapshots.erase import FoundFiles
+    from daybreak.snapshots.erase import FoundMember
     from daybreak.snapshots.member_in_source import MemberInSource
 
 app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
@@ -45,7 +45,10 @@ def erase(
     with closing(open_state(settings)) as state:
         context = run_context(settings, state)
         if dry_run:
-            _print_found(find_member(context, wanted))
+            found = find_member(context, wanted)
+            _print_found(found)
+            if found.faults:
+                return 1
         else:
             stop_on_signals(context.stop)
             _print_result(erase_member(context, wanted, _operator(), _print_waiting))
@@ -97,7 +100,7 @@ def _operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _print_found(found: "list[FoundFiles]") -> None:
+def _print_found(found: "FoundMember") -> None:
     print_table(
         ("SNAPSHOT", "STATE", "AS OF (UTC)", "ACCOUNT", "RESOURCES"),
         [
@@ -108,10 +111,15 @@ def _print_found(found: "list[FoundFiles]") -> None:
                 each.client_id,
                 ", ".join(each.entries),
             )
-            for each in found
+            for each in found.files
         ],
     )
-    print_note("Nothing was changed." if found else "No stored file has rows of this Member. Nothing was changed.")
+    for client_id in found.deltas:
+        print_note(f"Deltas of the account {client_id} name the Member. They would be deleted.")
+    for reason in found.faults.values():
+        print_note(f"Not searched: {reason}")
+    is_found = found.files or found.deltas
+    print_note("Nothing was changed." if is_found else "No stored file has rows of this Member. Nothing was changed.")
 
 
 def _print_waiting(run: "Snapshot") -> None:

@@ -12,6 +12,7 @@ from typing import Self
 import duckdb
 
 from daybreak.catalogue.resources import Resource
+from daybreak.domain.errors import FileDamaged, SourceError
 from daybreak.domain.snapshot import FileStatistics
 from daybreak.export.engine import engine_faults, open_engine
 from daybreak.export.sql import identifier, literal
@@ -20,6 +21,16 @@ _PIECE_BYTES = 1 << 20
 _MEMORY_BYTES = 128_000_000
 # The number of a row in its file. Copies keep the order.
 _ROWS = "read_parquet({file}, file_row_number = true)"
+
+
+@contextmanager
+def _file_faults() -> Iterator[None]:
+    """Convert the engine's errors to RunError, and to FileDamaged if the file cannot be read."""
+    try:
+        with engine_faults("A Parquet file"):
+            yield
+    except SourceError as error:
+        raise FileDamaged("The content of a Parquet file cannot be read.") from error
 
 
 class MemberParquet:
@@ -70,7 +81,7 @@ class MemberParquet:
     def statistics_of_copy(self, resource: Resource) -> FileStatistics:
         """Return the statistics of the last copy. Call it after its bytes were read."""
         nulls = ", ".join(f"count(*) - count({identifier(name)})" for name in resource.column_names)
-        with engine_faults("A Parquet file"):
+        with _file_faults():
             found = self._engine.execute(f"SELECT count(*), {nulls} FROM read_parquet({literal(str(self._target))})")
             rows, *null_counts = found.fetchall()[0]
         return FileStatistics(rows, tuple(null_counts))
@@ -81,7 +92,7 @@ class MemberParquet:
 
     def _copy(self, pieces: Iterable[bytes], query: str) -> Iterator[bytes]:
         self._store(pieces)
-        with engine_faults("A Parquet file"):
+        with _file_faults():
             in_order = f"SELECT * EXCLUDE (file_row_number) FROM ({query}) ORDER BY file_row_number"
             self._engine.execute(
                 f"COPY ({in_order}) TO {literal(str(self._target))} (FORMAT parquet, COMPRESSION zstd)"
@@ -95,5 +106,5 @@ class MemberParquet:
             file.writelines(pieces)
 
     def _fetch(self, query: str) -> list[tuple[str, int]]:
-        with engine_faults("A Parquet file"):
+        with _file_faults():
             return self._engine.execute(query).fetchall()

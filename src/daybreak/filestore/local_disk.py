@@ -11,6 +11,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -26,7 +27,7 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
-from daybreak.filestore.local_revision import LocalRevision
+from daybreak.filestore.local_revision import LocalRevision, locked_folder
 from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
 from daybreak.ports.files import FileRevision, FileSink, PublicationMark
 
@@ -69,19 +70,22 @@ class LocalDisk:
             raise store_error(error, f"The staging folder {staged} cannot be created") from error
         return LocalSink(self._root, staged, final)
 
-    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
-        """Return the destination of files that replace others of a snapshot. Deletes those of an interrupted revision.
+    @contextmanager
+    def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
+        """Open the destination of files that replace others of a snapshot. Waits until no other process has one open,
+        and deletes the files of a killed one.
 
         Raises FileStoreError.
         """
         final = self._root / snapshot_folder(snapshot_id)
         staged = self._staging / snapshot_id
-        try:
-            remove_tree(staged, set())
-            staged.mkdir(FOLDER_MODE)
-        except OSError as error:
-            raise store_error(error, f"The staging folder {staged} cannot be created") from error
-        return LocalRevision(staged, final, revision)
+        with locked_folder(self._staging):
+            try:
+                remove_tree(staged, set())
+                staged.mkdir(FOLDER_MODE)
+            except OSError as error:
+                raise store_error(error, f"The staging folder {staged} cannot be created") from error
+            yield LocalRevision(staged, final, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole file. Raises FileDamaged, or FileStoreError if it does not exist."""

@@ -65,9 +65,10 @@ class ObjectStore:
         """Return the sink of one run. Sends no request."""
         return _BucketSink(self, self._settings, snapshot_id, _PARALLEL_UPLOADS)
 
-    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
-        """Return the destination of objects that replace others of a snapshot. Sends no request."""
-        return ObjectSink(self, snapshot_id, self._settings.serve_gzip_as, 0, revision)
+    @contextlib.contextmanager
+    def revise(self, snapshot_id: str, revision: str) -> Iterator[FileRevision]:
+        """Open the destination of objects that replace others of a snapshot. Sends no request."""
+        yield ObjectSink(self, snapshot_id, self._settings.serve_gzip_as, 0, revision)
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read the whole object. Raises FileDamaged, FileStoreError if it does not exist, Unavailable."""

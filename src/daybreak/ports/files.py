@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from io import FileIO
 from typing import Literal, Protocol
 
@@ -83,8 +84,8 @@ class FileStore(Protocol):
     def stage(self, snapshot_id: str) -> FileSink:
         """Return the sink of a new snapshot."""
 
-    def revise(self, snapshot_id: str, revision: str) -> FileRevision:
-        """Return the destination of files that replace others of a snapshot. `revision` (hex) is part of their keys."""
+    def revise(self, snapshot_id: str, revision: str) -> AbstractContextManager[FileRevision]:
+        """Open the destination of files that replace others of a snapshot. `revision` (hex) is part of their keys."""
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""

@@ -10,18 +10,19 @@ The state database does not store the identifier of the Member, only its digest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 
 import structlog
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.delta import MEMBER_ERASED, LeaderDelta
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
-from daybreak.domain.errors import Conflict, FileStoreError, RunError
+from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunError, StoreFull
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.ports.files import FileRevision
 from daybreak.ports.state import Stores
@@ -39,22 +40,45 @@ _POLL_SECONDS = 1.0
 _log = structlog.get_logger("daybreak.snapshots")
 
 
+_MAX_NAMED_FILES = 5
+"""Files that an error names."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Entries of one Leader in one snapshot whose files hold rows of the Member, by resource."""
+    """Entries of one Leader in one snapshot whose files an erasure replaces, by resource: those with rows of the
+    Member, then `communities`, if the Member belongs to one.
+    """
 
     snapshot: Snapshot
     client_id: str
     entries: Mapping[str, ManifestEntry]
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """The snapshot and the Leader."""
+        return self.snapshot.snapshot_id, self.client_id
 
-def find_member(context: RunContext, member_id: str) -> list[FoundFiles]:
-    """Return the files of all kept snapshots that hold rows of a Member. Changes nothing.
 
-    Raises FileStoreError, Unavailable, OperatorError.
+@dataclass(frozen=True, slots=True)
+class FoundMember:
+    """Where a Member was found. `faults` are reasons why files could not be searched, by key. `deltas` are those that
+    name the Member, by account.
+    """
+
+    files: Sequence[FoundFiles]
+    faults: Mapping[str, str]
+    deltas: Mapping[str, Sequence[ReplacedFiles]]
+
+
+def find_member(context: RunContext, member_id: str) -> FoundMember:
+    """Search the files of all kept snapshots and all deltas for a Member. Changes nothing.
+
+    Raises Unavailable, OperatorError.
     """
     with _member_files(context, member_id) as files:
-        return list(_found_files(context, files))
+        found, faults = _found_files(context, files)
+        return FoundMember(found, faults, _deltas_with_member(context, files))
 
 
 def erase_member(
@@ -69,18 +93,29 @@ def erase_member(
         waiting: Called once for each run that has to end first, because it may reuse or write files of the Member.
 
     Raises:
-        FileStoreError, Unavailable, RunError, OperatorError: The erasure is incomplete, and can be continued.
+        FileStoreError, Unavailable, RunError, OperatorError: The erasure is incomplete, and can be continued. Files
+            that cannot be read do not prevent the erasure of others.
     """
     requested = Erasure(context.new_id(), member_digest(member_id), requested_by, context.clock())
     erasure = context.state.write(lambda stores: stores.erasures.begin(requested))
+    failures: dict[tuple[str, str], str] = {}
     with _member_files(context, member_id) as files:
         while True:
             # The search is repeated until it finds nothing: a manifest may have changed during the replacement.
-            while found := list(_found_files(context, files)):
-                for each in found:
-                    _replace_files(context, erasure, files, each)
-            for client_id in _accounts_with_deltas(context, files):
-                context.state.write(partial(_close_chain, context, erasure, client_id))
+            while True:
+                found, faults = _found_files(context, files)
+                remaining = [each for each in found if each.place not in failures]
+                if not remaining:
+                    break
+                for each in remaining:
+                    try:
+                        _replace_files(context, erasure, files, each)
+                    except StoreFull:
+                        raise
+                    except FileStoreError as error:
+                        failures[each.place] = error.message
+            for client_id, deltas in _deltas_with_member(context, files).items():
+                context.state.write(partial(_withdraw_deltas, context, erasure, client_id, deltas))
             # A run that began before its files were replaced is still in progress, or its snapshot was searched.
             idle_since = context.clock()
             run = _running(context)
@@ -89,7 +124,19 @@ def erase_member(
             waiting(run)
             _wait_for_end(context, run)
     _delete_obsolete(context, erasure, member_id, idle_since)
+    if reasons := [*faults.values(), *failures.values()]:
+        raise OperatorError(
+            f"The erasure is incomplete, because files that may have rows of the Member cannot be read: "
+            f"{_first_of(reasons)} All other files are done. Restore these files from a backup, or wait until their "
+            "snapshots are deleted (snapshot.keep). Then run the command again."
+        )
     return _finish(context, erasure)
+
+
+def _first_of(reasons: Sequence[str]) -> str:
+    """Return the first reasons, and the number of the others."""
+    more = len(reasons) - _MAX_NAMED_FILES
+    return " ".join(reasons[:_MAX_NAMED_FILES]) + (f" And {more:,} more." if more > 0 else "")
 
 
 def _member_files(context: RunContext, member_id: str) -> AbstractContextManager[MemberFiles]:
@@ -99,20 +146,37 @@ def _member_files(context: RunContext, member_id: str) -> AbstractContextManager
     )
 
 
-def _found_files(context: RunContext, files: MemberFiles) -> Iterator[FoundFiles]:
+def _found_files(context: RunContext, files: MemberFiles) -> tuple[list[FoundFiles], dict[str, str]]:
+    """Return the files with rows of the Member, and the reasons why others cannot be read, by key."""
+    found: list[FoundFiles] = []
+    faults: dict[str, str] = {}
     for snapshot in context.state.read(_kept_snapshots):
         by_leader: dict[str, dict[str, ManifestEntry]] = {}
-        try:
-            for resource in MEMBER_RESOURCES:
-                for entry in files.search(_entries(context, snapshot, resource.name)):
+        for resource in MEMBER_RESOURCES:
+            for entry, fault in _search(context, files, snapshot, resource.name):
+                if fault is None:
                     by_leader.setdefault(entry.client_id, {})[resource.name] = entry
-        except FileStoreError:
-            if any(each.snapshot_id == snapshot.snapshot_id for each in context.state.read(_kept_snapshots)):
-                raise
-            # Its files were deleted in the meantime.
-            continue
+                else:
+                    key = next(iter(entry.formats.values())).key
+                    faults[key] = fault.message if key in fault.message else f"{key}: {fault.message}"
         for client_id, entries in by_leader.items():
-            yield FoundFiles(snapshot, client_id, entries)
+            communities = _communities_entry(context, snapshot, client_id, entries)
+            found.append(FoundFiles(snapshot, client_id, entries | communities))
+    return found, faults
+
+
+def _search(
+    context: RunContext, files: MemberFiles, snapshot: Snapshot, resource: str
+) -> list[tuple[ManifestEntry, FileStoreError | None]]:
+    """Search the files of one resource, again if a file was replaced or deleted in the meantime."""
+    while True:
+        found = list(files.search(_entries(context, snapshot, resource)))
+        unreadable = [entry for entry, fault in found if fault is not None]
+        if not unreadable:
+            return found
+        listed = _entries(context, snapshot, resource)
+        if all(entry in listed for entry in unreadable):
+            return found
 
 
 def _entries(context: RunContext, snapshot: Snapshot, resource: str) -> list[ManifestEntry]:
@@ -129,32 +193,23 @@ def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, fo
     """Replace the files of one Leader in one snapshot. If its manifest changes in the meantime, the next search finds
     the Leader again.
     """
-    snapshot_id, client_id = found.snapshot.snapshot_id, found.client_id
-    old = [*found.entries.values(), *_communities_entry(context, found)]
-    revision = context.store.revise(snapshot_id, context.new_id().replace("-", "")[:12])
-    new_keys = [revision.key(client_id, entry.resource, name) for entry in old for name in entry.formats]
-    context.state.write(lambda stores: stores.erasures.reserve(erasure.erasure_id, new_keys))
-    new = _copies(files, old, revision)
-    revision.commit()
+    snapshot_id, client_id = found.place
+    old = [*found.entries.values()]
+    with context.store.revise(snapshot_id, context.new_id().replace("-", "")[:12]) as revision:
+        new_keys = [revision.key(client_id, entry.resource, name) for entry in old for name in entry.formats]
+        context.state.write(lambda stores: stores.erasures.reserve(erasure.erasure_id, new_keys))
+        new = _copies(files, old, revision)
+        revision.commit()
     now = context.clock()
     removed = {before.resource: before.rows - after.rows for before, after in zip(old, new, strict=True)}
     old_keys = [stored.key for entry in old for stored in entry.formats.values()]
-    event = AuditEvent(
-        at=now,
-        action="files.erased",
-        result="ok",
-        actor="operator",
-        client_id=client_id,
-        subject=snapshot_id,
-        details={"erasure": erasure.erasure_id, "rows": removed},
-    )
 
     def swap(stores: Stores) -> None:
         stores.snapshots.replace_entries(snapshot_id, old, new, now)
         replaced = [ReplacedFiles(snapshot_id, client_id, resource, rows) for resource, rows in removed.items()]
         stores.erasures.replace(erasure.erasure_id, replaced, new_keys, old_keys)
         _close_chain(context, erasure, client_id, stores)
-        stores.audit.append(event)
+        stores.audit.append(_event(erasure, now, client_id, snapshot_id, removed))
 
     try:
         context.state.write(swap)
@@ -164,14 +219,37 @@ def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, fo
     _log.info("files.erased", erasure=erasure.erasure_id, snapshot_id=snapshot_id, client_id=client_id)
 
 
-def _accounts_with_deltas(context: RunContext, files: MemberFiles) -> set[str]:
-    """Return the accounts with deltas that name the Member. Its rows may be in deltas only."""
+def _event(erasure: Erasure, now: datetime, client_id: str, snapshot_id: str, rows: Mapping[str, int]) -> AuditEvent:
+    return AuditEvent(
+        at=now,
+        action="files.erased",
+        result="ok",
+        actor="operator",
+        client_id=client_id,
+        subject=snapshot_id,
+        details={"erasure": erasure.erasure_id, "rows": rows},
+    )
+
+
+def _deltas_with_member(context: RunContext, files: MemberFiles) -> dict[str, list[ReplacedFiles]]:
+    """Return the deltas that name the Member, by account. Its rows may be in deltas only. A delta that cannot be read
+    is of no use to consumers, and is included without rows.
+    """
     names = {resource.name for resource in MEMBER_RESOURCES}
-    found: set[str] = set()
-    for snapshot_id in context.state.read(lambda stores: stores.deltas.needed()):
+    found: dict[str, list[ReplacedFiles]] = {}
+    for snapshot_id in sorted(context.state.read(lambda stores: stores.deltas.needed())):
         for each in context.state.read(partial(_deltas_of, snapshot_id)):
-            if each.resource in names and each.client_id not in found and files.occurs_in_delta(each.delta):
-                found.add(each.client_id)
+            if each.resource not in names:
+                continue
+            try:
+                rows = files.rows_in_delta(each.delta)
+                if not rows:
+                    continue
+            except FileStoreError as error:
+                _log.warning("delta.not_read", client_id=each.client_id, code=error.code, reason=error.message)
+                rows = 0
+            files_of_delta = ReplacedFiles(snapshot_id, each.client_id, f"{each.resource}.delta", rows)
+            found.setdefault(each.client_id, []).append(files_of_delta)
     return found
 
 
@@ -185,12 +263,25 @@ def _close_chain(context: RunContext, erasure: Erasure, client_id: str, stores: 
     stores.erasures.reserve(erasure.erasure_id, keys)
 
 
-def _communities_entry(context: RunContext, found: FoundFiles) -> list[ManifestEntry]:
+def _withdraw_deltas(
+    context: RunContext, erasure: Erasure, client_id: str, deltas: Sequence[ReplacedFiles], stores: Stores
+) -> None:
+    """End an account's chain because of deltas that name the Member."""
+    _close_chain(context, erasure, client_id, stores)
+    stores.erasures.replace(erasure.erasure_id, deltas, [], [])
+    for snapshot_id, own in groupby(deltas, lambda each: each.snapshot_id):
+        rows = {each.resource: each.rows for each in own}
+        stores.audit.append(_event(erasure, context.clock(), client_id, snapshot_id, rows))
+
+
+def _communities_entry(
+    context: RunContext, snapshot: Snapshot, client_id: str, entries: Mapping[str, ManifestEntry]
+) -> dict[str, ManifestEntry]:
     """Return the entry of `communities` if the Member belongs to one: its number of members becomes lower."""
-    if MEMBERSHIPS not in found.entries:
-        return []
-    entries = context.state.read(lambda stores: stores.snapshots.manifest(found.snapshot.snapshot_id, found.client_id))
-    return [entry for entry in entries if entry.resource == COMMUNITIES and entry.rows]
+    if MEMBERSHIPS not in entries:
+        return {}
+    all_entries = context.state.read(lambda stores: stores.snapshots.manifest(snapshot.snapshot_id, client_id))
+    return {entry.resource: entry for entry in all_entries if entry.resource == COMMUNITIES and entry.rows}
 
 
 def _copies(files: MemberFiles, old: Sequence[ManifestEntry], revision: FileRevision) -> list[ManifestEntry]:

@@ -46,21 +46,25 @@ class MemberFiles:
         with MemberParquet.open(spill_folder, member_id) as parquet:
             yield cls(store, member_id, parquet, codec_named(codec))
 
-    def search(self, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-        """Yield the entries of `MEMBER_RESOURCES` whose files have rows of the Member. Raises as `FileStore.read`."""
-        remaining = iter(entries)
+    def search(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[ManifestEntry, FileStoreError | None]]:
+        """Yield the entries of `MEMBER_RESOURCES` whose files have rows of the Member, and with an error those whose
+        files cannot be read. Raises Unavailable.
+        """
+        remaining = (entry for entry in entries if entry.rows)
         with ThreadPoolExecutor(_SEARCH_THREADS, "search") as pool:
             while some := list(islice(remaining, _ENTRIES_PER_ROUND)):
                 for entry, found in zip(some, pool.map(self._occurs_in, some), strict=True):
-                    if found:
-                        yield entry
+                    if isinstance(found, FileStoreError):
+                        yield entry, found
+                    elif found:
+                        yield entry, None
 
-    def occurs_in_delta(self, delta: ResourceDelta) -> bool:
-        """Return whether a delta names the Member. Raises as `FileStore.read`."""
+    def rows_in_delta(self, delta: ResourceDelta) -> int:
+        """Return the number of rows of a delta that name the Member. Raises as `FileStore.read`."""
         stored = next(iter(delta.formats.values()), None)
         if stored is None or not delta.has_rows:
-            return False
-        return _contains(self._content(stored), f'"{self._member_id}"'.encode())
+            return 0
+        return _occurrences(self._content(stored), f'"{self._member_id}"'.encode())
 
     def without_member(self, entry: ManifestEntry, revision: FileRevision) -> tuple[ManifestEntry, Counter[str]]:
         """Copy the files of an entry without the Member's rows. Return the new entry, and the number of removed rows
@@ -101,20 +105,29 @@ class MemberFiles:
                 formats[name] = self._write_text(entry, name, content, revision)
         return _replaced(entry, entry.rows, formats, revision)
 
-    def _occurs_in(self, entry: ManifestEntry) -> bool:
-        name, stored = _easiest(entry.formats)
-        digest = bytes.fromhex(stored.sha256)
-        if digest in self._without:
-            return False
-        if name == PARQUET:
+    def _occurs_in(self, entry: ManifestEntry) -> bool | FileStoreError:
+        """Return whether the files have rows of the Member, or the error if none of them can be read."""
+        fault: FileStoreError | None = None
+        # All formats have the same rows. Parquet takes the most work to search.
+        for name, stored in sorted(entry.formats.items(), key=lambda each: each[0] == PARQUET):
+            digest = bytes.fromhex(stored.sha256)
+            if digest in self._without:
+                return False
+            try:
+                found = self._occurs_in_file(entry.resource, name, stored)
+            except FileStoreError as error:
+                fault = fault or error
+                continue
+            if not found:
+                self._without.add(digest)
+            return found
+        return fault or False
+
+    def _occurs_in_file(self, resource: str, format: str, stored: StoredFormat) -> bool:
+        if format == PARQUET:
             with self._parquet_lock:
-                found = self._parquet.occurs_in(self._store.read(stored.key))
-        else:
-            records = MemberRecords(resource_named(entry.resource), name, self._member_id)
-            found = records.occur_in(self._content(stored))
-        if not found:
-            self._without.add(digest)
-        return found
+                return self._parquet.occurs_in(self._store.read(stored.key))
+        return MemberRecords(resource_named(resource), format, self._member_id).occur_in(self._content(stored))
 
     def _content(self, stored: StoredFormat) -> Iterator[bytes]:
         return decompressed(self._store.read(stored.key))
@@ -137,18 +150,14 @@ class MemberFiles:
         return StoredFormat(written.bytes, written.sha256, written.bytes, written.sha256, written.key, statistics)
 
 
-def _contains(pieces: Iterable[bytes], text: bytes) -> bool:
-    end = b""
+def _occurrences(pieces: Iterable[bytes], text: bytes) -> int:
+    """Count a text in content that arrives in pieces."""
+    count, end = 0, b""
     for piece in pieces:
-        if text in end + piece:
-            return True
-        end = (end + piece)[-len(text) :]
-    return False
-
-
-def _easiest(formats: Mapping[str, StoredFormat]) -> tuple[str, StoredFormat]:
-    """Return the format that takes the least work to search: a text format, if there is one."""
-    return next(((name, stored) for name, stored in formats.items() if name != PARQUET), next(iter(formats.items())))
+        content = end + piece
+        count += content.count(text)
+        end = content[1 - len(text) :]
+    return count
 
 
 def _replaced(

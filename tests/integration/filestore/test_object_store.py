@@ -239,10 +239,10 @@ def test_revision_adds_objects_to_a_stored_snapshot(store: ObjectStore) -> None:
     sink = store.stage(snapshot_id)
     old = sink.write(LEADER, "members", "csv", [b"old"])
     sink.commit()
-    revision = store.revise(snapshot_id, "bb")
-    new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
-    assert new.key == revision.key(LEADER, "members", "csv") != old.key
-    revision.commit()
+    with store.revise(snapshot_id, "bb") as revision:
+        new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
+        assert new.key == revision.key(LEADER, "members", "csv") != old.key
+        revision.commit()
     store.check(new.key, new.bytes, new.sha256)
     store.delete([old.key, old.key.replace("members", "missing")])
     with pytest.raises(FileStoreError):

@@ -15,15 +15,17 @@ import pytest
 from psycopg import sql
 
 from daybreak.catalogue.models import load_models
+from daybreak.domain.audit import AuditQuery
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import member_digest
+from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 from daybreak.settings import FilesSettings
 from daybreak.snapshots.disk_space import SpillFolder
-from daybreak.snapshots.erase import erase_member, find_member
+from daybreak.snapshots.erase import FoundMember, erase_member, find_member
 from daybreak.snapshots.member_in_source import member_in_source
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -152,7 +154,7 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     assert [run.state for run in runs] == [SnapshotState.COMPLETE, SnapshotState.PUBLISHED, SnapshotState.RETIRED]
     for run in runs:
         assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
-    assert find_member(context, person.member_id) == []
+    assert find_member(context, person.member_id) == FoundMember([], {}, {})
 
 
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
@@ -262,11 +264,89 @@ def keys_of(delta: LeaderDelta) -> list[str]:
 def test_search_changes_nothing(context: RunContext, person: Person, folder: Path) -> None:
     (snapshot,) = kept(context)
     before = entries_of(context, snapshot)
-    (found,) = find_member(context, person.member_id)
+    (found,) = find_member(context, person.member_id).files
     assert (found.snapshot.snapshot_id, found.client_id) == (snapshot.snapshot_id, person.client_id)
-    assert found.entries.keys() == ROWS_OF_MEMBER
+    assert found.entries.keys() == {*ROWS_OF_MEMBER, "communities"}
     assert entries_of(context, snapshot) == before
     assert context.state.read(lambda stores: stores.erasures.list_all()) == []
+
+
+def test_unreadable_file_does_not_stop_the_erasure_of_others(context: RunContext, person: Person, folder: Path) -> None:
+    """The erasure is incomplete until the file is restored."""
+    (snapshot,) = kept(context)
+    entries = entries_of(context, snapshot)
+    missing, damaged = [
+        entry for (client_id, resource), entry in entries.items()
+        if resource == "members" and entry.rows and client_id not in {"", person.client_id}
+    ][:2]  # fmt: skip
+    contents: dict[Path, bytes] = {}
+    for entry in (missing, damaged):
+        for stored in entry.formats.values():
+            path = folder / "files" / stored.key
+            contents[path] = path.read_bytes()
+            if entry is missing:
+                path.unlink()
+            else:
+                path.write_bytes(contents[path][:-20] + bytes(20))
+    with pytest.raises(OperatorError, match="All other files are done") as caught:
+        erase(context, person)
+    for entry in (missing, damaged):
+        assert next(iter(entry.formats.values())).key in caught.value.message
+    found = find_member(context, person.member_id)
+    assert (found.files, found.deltas, len(found.faults)) == ([], {}, 2)
+    assert [receipt.finished_at for receipt in context.state.read(lambda stores: stores.erasures.list_all())] == [None]
+    for path, content in contents.items():
+        path.write_bytes(content)
+    erase(context, person)
+    (receipt,) = context.state.read(lambda stores: stores.erasures.list_all())
+    assert receipt.finished_at is not None
+    assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
+def test_damaged_format_is_searched_in_another_one(context: RunContext, person: Person, folder: Path) -> None:
+    (snapshot,) = kept(context)
+    for (client_id, resource), entry in entries_of(context, snapshot).items():
+        if resource == "members" and client_id not in {"", person.client_id}:
+            (folder / "files" / entry.formats["csv"].key).unlink()
+    erase(context, person)
+    assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
+def test_deltas_are_part_of_the_receipt(context: RunContext, person: Person, folder: Path) -> None:
+    """The Member's rows are in deltas only."""
+    delete_person(folder / "platform", person)
+    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
+    context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
+    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
+    own = {each.resource for each in deltas if each.client_id == person.client_id and each.delta.has_rows}
+    found = find_member(context, person.member_id)
+    assert (found.files, found.faults) == ([], {})
+    assert {(each.snapshot_id, each.resource) for each in found.deltas[person.client_id]} == {
+        (second.snapshot_id, f"{resource}.delta") for resource in own & ROWS_OF_MEMBER
+    }
+    rows = {each.resource: each.rows for each in found.deltas[person.client_id]}
+    assert rows["members.delta"] == 1
+    erase(context, person)
+    (receipt,) = context.state.read(lambda stores: stores.erasures.list_all())
+    assert list(receipt.replaced) == found.deltas[person.client_id]
+    events = context.state.read(lambda stores: stores.audit.read(AuditQuery(client_id=person.client_id)))
+    erased = [event.details["rows"] for event in events if event.action == "files.erased"]
+    assert erased == [rows]
+    assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
+def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: Person, folder: Path) -> None:
+    """It may have rows of the Member, and consumers cannot use it."""
+    delete_person(folder / "platform", person)
+    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
+    own = next(each for each in deltas if each.client_id == person.client_id and each.resource == "members")
+    (folder / "files" / own.delta.formats["csv"].key).unlink()
+    erase(context, person)
+    chain = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
+    assert chain is not None
+    assert chain.started_by == "member_erased"
 
 
 def test_receipt_has_only_the_digest_of_the_member(context: RunContext, person: Person) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -342,14 +343,14 @@ def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Pat
     sink = disk.stage(snapshot_id)
     old = sink.write(LEADER, "members", "csv", [b"old"])
     sink.commit()
-    interrupted = disk.revise(snapshot_id, "aa")
-    interrupted.write(LEADER, "members", "csv", [b"lost"])
-    revision = disk.revise(snapshot_id, "bb")
-    new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
-    assert new.key == revision.key(LEADER, "members", "csv") != old.key
-    with pytest.raises(FileStoreError):
-        disk.open_local(new.key)
-    revision.commit()
+    with disk.revise(snapshot_id, "aa") as interrupted:
+        interrupted.write(LEADER, "members", "csv", [b"lost"])
+    with disk.revise(snapshot_id, "bb") as revision:
+        new = revision.write(LEADER, "members", "csv", [b"n", b"ew"])
+        assert new.key == revision.key(LEADER, "members", "csv") != old.key
+        with pytest.raises(FileStoreError):
+            disk.open_local(new.key)
+        revision.commit()
     assert b"".join(disk.read(new.key)) == b"new"
     assert b"".join(disk.read(old.key)) == b"old"
     disk.check(new.key, new.bytes, new.sha256)
@@ -359,6 +360,25 @@ def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Pat
     assert b"".join(disk.read(new.key)) == b"new"
     assert later.reuse(new.key) != new.key
     assert disk.remove(snapshot_id, frozenset()) == 2
+
+
+def test_revisions_wait_for_each_other(disk: LocalDisk) -> None:
+    """They use the same staging folder."""
+    snapshot_id = new_id()
+    sink = disk.stage(snapshot_id)
+    sink.write(LEADER, "members", "csv", [b"old"])
+    sink.commit()
+
+    def revise(number: int) -> str:
+        with disk.revise(snapshot_id, f"{number:02x}") as revision:
+            written = revision.write(LEADER, "members", "csv", [b"new"])
+            revision.commit()
+        return written.key
+
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(revise, range(40)))
+    assert {b"".join(disk.read(key)) for key in keys} == {b"new"}
+    assert len(set(keys)) == len(keys)
 
 
 def test_single_files_are_deleted(disk: LocalDisk, tmp_path: Path) -> None:
