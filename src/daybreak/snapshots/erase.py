@@ -113,7 +113,8 @@ def erase_member(
                     except StoreFull:
                         raise
                     except FileStoreError as error:
-                        failures[each.place] = error.message
+                        if _is_current(context, each):
+                            failures[each.place] = error.message
             for client_id, deltas in _deltas_with_member(context, files).items():
                 context.state.write(partial(_withdraw_deltas, context, erasure, client_id, deltas))
             # A run that began before its files were replaced is still in progress, or its snapshot was searched.
@@ -197,9 +198,14 @@ def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, fo
     old = [*found.entries.values()]
     with context.store.revise(snapshot_id, context.new_id().replace("-", "")[:12]) as revision:
         new_keys = [revision.key(client_id, entry.resource, name) for entry in old for name in entry.formats]
-        context.state.write(lambda stores: stores.erasures.reserve(erasure.erasure_id, new_keys))
-        new = _copies(files, old, revision)
-        revision.commit()
+        reserve = partial(_reserve, erasure, new_keys)
+        context.state.write(reserve)
+        try:
+            new = _copies(files, old, revision)
+            revision.commit()
+        except FileStoreError:
+            context.state.write(reserve)
+            raise
     now = context.clock()
     removed = {before.resource: before.rows - after.rows for before, after in zip(old, new, strict=True)}
     old_keys = [stored.key for entry in old for stored in entry.formats.values()]
@@ -214,9 +220,21 @@ def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, fo
     try:
         context.state.write(swap)
     except Conflict:
-        # The snapshot was deleted, or another erasure has changed it.
+        # The snapshot was deleted, or another erasure has changed it. The new files are deleted at the end, even if
+        # that erasure deleted the files of these keys before they were written.
+        context.state.write(reserve)
         return
     _log.info("files.erased", erasure=erasure.erasure_id, snapshot_id=snapshot_id, client_id=client_id)
+
+
+def _reserve(erasure: Erasure, keys: Sequence[str], stores: Stores) -> None:
+    stores.erasures.reserve(erasure.erasure_id, keys)
+
+
+def _is_current(context: RunContext, found: FoundFiles) -> bool:
+    """Return whether no other erasure has replaced the files since they were found."""
+    manifest = context.state.read(lambda stores: stores.snapshots.manifest(*found.place))
+    return all(entry in manifest for entry in found.entries.values())
 
 
 def _event(erasure: Erasure, now: datetime, client_id: str, snapshot_id: str, rows: Mapping[str, int]) -> AuditEvent:
@@ -260,7 +278,7 @@ def _deltas_of(snapshot_id: str, stores: Stores) -> list[LeaderDelta]:
 def _close_chain(context: RunContext, erasure: Erasure, client_id: str, stores: Stores) -> None:
     """End an account's chain of deltas, whose files become obsolete."""
     keys = stores.deltas.close_account_chain(client_id, context.new_id(), MEMBER_ERASED, context.clock())
-    stores.erasures.reserve(erasure.erasure_id, keys)
+    _reserve(erasure, keys, stores)
 
 
 def _withdraw_deltas(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import obstore
@@ -17,13 +18,14 @@ from psycopg import sql
 from daybreak.catalogue.models import load_models
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.delta import LeaderDelta
-from daybreak.domain.erasure import member_digest
+from daybreak.domain.erasure import Erasure, member_digest
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.ports.files import FileStore
 from daybreak.ports.state import State, Stores
 from daybreak.settings import FilesSettings
+from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
 from daybreak.snapshots.member_in_source import member_in_source
@@ -347,6 +349,31 @@ def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: P
     chain = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
     assert chain is not None
     assert chain.started_by == "member_erased"
+
+
+def test_erasure_that_ends_meanwhile_leaves_no_unknown_files(
+    context: RunContext, person: Person, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It also deletes new files of this erasure, which are not written yet."""
+    other = Erasure(context.new_id(), "0" * 64, "ana@host", now())
+    context.state.write(lambda stores: stores.erasures.begin(other))
+    copies = erase_module._copies
+    calls: list[object] = []
+
+    def copies_after_the_other_ended(*arguments: Any) -> list[ManifestEntry]:
+        if not calls:
+            context.state.write(lambda stores: stores.erasures.take_obsolete(other.erasure_id))
+            context.state.write(lambda stores: stores.erasures.finish(other.erasure_id, now()))
+        calls.append(arguments)
+        return copies(*arguments)
+
+    monkeypatch.setattr(erase_module, "_copies", copies_after_the_other_ended)
+    erase(context, person)
+    assert len(calls) == 2
+    (snapshot,) = kept(context)
+    listed = {stored.key for entry in entries_of(context, snapshot).values() for stored in entry.formats.values()}
+    stored_files = {str(path.relative_to(folder / "files")) for path in (folder / "files" / "snapshots").rglob("*.*")}
+    assert stored_files <= listed
 
 
 def test_receipt_has_only_the_digest_of_the_member(context: RunContext, person: Person) -> None:
