@@ -8,18 +8,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import structlog
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from daybreak.domain.errors import Unavailable
+from daybreak.domain.errors import OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.report import count, section
 from daybreak.web.listener import TcpAddress
 
 ReadFreshness = Callable[[], Freshness]
 _PARENT_POLL_SECONDS = 1.0
+_log = structlog.get_logger("daybreak.web")
 
 
 def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshness, main_pid: int) -> None:
@@ -59,17 +61,23 @@ class WorkerMetrics(Collector):
 
 
 class FreshnessMetrics(Collector):
-    """Freshness of the published files. Omitted while the state database is unavailable."""
+    """Freshness of the published files. Omitted, and logged once, while the state database cannot be read."""
 
     def __init__(self, read_freshness: ReadFreshness) -> None:
         self._read_freshness = read_freshness
+        self._logged = False
 
     def collect(self) -> Iterator[Metric]:
         """Read the state database."""
         try:
             fresh = self._read_freshness()
-        except Unavailable:
+        # The database does not respond, its file is missing, or it has another schema.
+        except (Unavailable, OperatorError) as error:
+            if not self._logged:
+                _log.warning("metrics.state_unavailable", reason=error.message)
+            self._logged = True
             return
+        self._logged = False
         served = fresh.snapshot
         yield GaugeMetricFamily("daybreak_files_late", "1 when files that are due are not published.", fresh.late)
         yield GaugeMetricFamily(

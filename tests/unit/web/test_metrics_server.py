@@ -3,17 +3,21 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
+from structlog.testing import capture_logs
 
-from daybreak.domain.errors import Unavailable
+from daybreak.domain.errors import DaybreakError, OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
 from daybreak.web.metrics_server import FreshnessMetrics, WorkerMetrics
 
 HOUR = datetime(2026, 11, 22, 4, tzinfo=UTC)
+FRESH = Freshness(snapshot=None, next_expected_at=HOUR, late=False)
 # A worker that ends in the middle of a request.
 WORKER = """
 from daybreak.web.metrics import OPEN_REQUESTS, count_event
@@ -38,7 +42,7 @@ def test_ended_workers_count_except_for_open_requests(tmp_path: Path) -> None:
 
 
 def test_freshness_is_zero_before_the_first_snapshot() -> None:
-    found = lines(FreshnessMetrics(lambda: Freshness(snapshot=None, next_expected_at=HOUR, late=False)))
+    found = lines(FreshnessMetrics(lambda: FRESH))
     assert "daybreak_files_late 0.0" in found
     assert "daybreak_files_as_of_timestamp_seconds 0.0" in found
 
@@ -65,8 +69,18 @@ def test_latest_version_and_its_deltas_are_reported() -> None:
     } <= set(found)
 
 
-def test_freshness_is_omitted_without_the_state_database() -> None:
-    def read() -> Freshness:
-        raise Unavailable("The database does not respond.")
+@pytest.mark.parametrize("fault", [Unavailable("It does not answer."), OperatorError("It does not exist.")])
+def test_freshness_is_omitted_without_the_state_database(fault: DaybreakError) -> None:
+    readings: Iterator[Freshness | DaybreakError] = iter([fault, fault, FRESH, fault])
 
-    assert lines(FreshnessMetrics(read)) == []
+    def read() -> Freshness:
+        reading = next(readings)
+        if isinstance(reading, DaybreakError):
+            raise reading
+        return reading
+
+    metrics = FreshnessMetrics(read)
+    with capture_logs() as logged:
+        assert [bool(lines(metrics)) for _ in range(4)] == [False, False, True, False]
+    # Once for each time that the database becomes unavailable.
+    assert [(entry["event"], entry["reason"]) for entry in logged] == [("metrics.state_unavailable", fault.message)] * 2
