@@ -26,7 +26,7 @@ _NOT_READY = replace(
     description="The state database or the file store is unavailable.",
     status=503,
     headers=(Header("Retry-After", "Seconds to wait before the next attempt.", "5"),),
-    examples={"Not ready": ReadinessView("not ready", {"state": "ok", "files": "away (files_unavailable)"})},
+    examples={"Not ready": ReadinessView("not ready", {"state": "ok", "files": "unavailable (files_unavailable)"})},
 )
 GET_READINESS = Operation(
     operation_id="getReadiness",

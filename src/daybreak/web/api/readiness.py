@@ -64,7 +64,7 @@ async def _state_of(check: Awaitable[object]) -> str:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             await check
     except DaybreakError as error:
-        return f"away ({error.code})"
+        return f"unavailable ({error.code})"
     except TimeoutError:
         return "no answer in time"
     return "ok"
