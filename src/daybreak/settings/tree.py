@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from daybreak.settings.events import EventsSettings, MailSettings
+from daybreak.settings.listen_addresses import addresses_overlap
 from daybreak.settings.oidc import OidcSettings
 from daybreak.settings.origin import current_origin
 from daybreak.settings.sections import (
@@ -38,6 +39,12 @@ class _Variables(EnvSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
         self.env_vars = {name.lower(): value for name, value in current_origin().variables.items()}
+
+
+def _setting_fault(name: str, value: object, advice: str) -> ValidationError:
+    """Return the fault of one setting in a section, instead of one of the whole section."""
+    fault = InitErrorDetails(type="value_error", loc=(name,), input=value, ctx={"error": InvalidValue(advice)})
+    return ValidationError.from_exception_data("Settings", [fault])
 
 
 class Settings(BaseSettings):
@@ -127,11 +134,17 @@ class Settings(BaseSettings):
     def _require_parquet(cls, sharing: SharingSettings, info: ValidationInfo) -> SharingSettings:
         snapshot = info.data.get("snapshot")
         if sharing.enabled and isinstance(snapshot, SnapshotSettings) and "parquet" not in snapshot.formats:
-            cause = InvalidValue("Add parquet to snapshot.formats, or set sharing.enabled to false.")
-            fault = InitErrorDetails(type="value_error", loc=("enabled",), input=True, ctx={"error": cause})
-            # A fault of a setting in the section, instead of one of the whole section.
-            raise ValidationError.from_exception_data("Settings", [fault])
+            raise _setting_fault("enabled", True, "Add parquet to snapshot.formats, or set sharing.enabled to false.")
         return sharing
+
+    @field_validator("metrics")
+    @classmethod
+    def _require_own_port(cls, metrics: MetricsSettings, info: ValidationInfo) -> MetricsSettings:
+        listen = info.data.get("listen")
+        if listen and metrics.listen and addresses_overlap(listen, metrics.listen):
+            advice = f'The service listens on this port (listen = "{listen}"). Set metrics.listen to another port.'
+            raise _setting_fault("listen", metrics.listen, advice)
+        return metrics
 
     @property
     def file(self) -> Path | None:

@@ -108,6 +108,37 @@ def test_sharing_needs_parquet_files() -> None:
 
 
 @pytest.mark.parametrize(
+    ("listen", "metrics", "overlap"),
+    [
+        ("127.0.0.1:8400", "127.0.0.1:8400", True),
+        ("0.0.0.0:8400", "127.0.0.1:8400", True),
+        ("127.0.0.1:8400", "[::]:8400", True),
+        ("[::1]:8400", "[0:0::1]:8400", True),
+        ("127.0.0.1:8400", "localhost:8400", True),
+        ("Export.example.org:8400", "export.example.org:8400", True),
+        ("127.0.0.1:8400", "127.0.0.1:9400", False),
+        ("127.0.0.1:8400", "192.0.2.1:8400", False),
+        ("127.0.0.1:8400", "[::1]:8400", False),
+        ("192.0.2.1:8400", "localhost:8400", False),
+        ("unix:/run/daybreak/web:8400", "127.0.0.1:8400", False),
+    ],
+)
+def test_metrics_need_their_own_port(listen: str, metrics: str, overlap: bool) -> None:
+    environ = {
+        "DAYBREAK_SOURCE__LOCATION": "x",
+        "DAYBREAK_LISTEN": listen,
+        "DAYBREAK_METRICS__LISTEN": metrics,
+    }
+    if not overlap:
+        assert load_settings(None, environ).metrics.listen == metrics
+        return
+    assert faults(None, environ) == {
+        "metrics.listen": f'"{metrics}" (from DAYBREAK_METRICS__LISTEN) is invalid. The service listens on this port '
+        f'(listen = "{listen}"). Set metrics.listen to another port.'
+    }
+
+
+@pytest.mark.parametrize(
     "base_url",
     [
         "https://CSV.example.org",
