@@ -27,7 +27,9 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import load_settings
+from daybreak.snapshots.disk_space import RESERVE_BYTES
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 UNNEEDED = (
@@ -455,6 +457,17 @@ def test_doctor_reports_faults(
         with pytest.MonkeyPatch.context() as behind_a_proxy:
             behind_a_proxy.setenv(name, value)
             assert "ok    addresses:" in command("doctor")
+
+
+def test_doctor_reports_a_full_file_store(
+    installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalDisk, "free_bytes", lambda _store: RESERVE_BYTES)
+    assert f"ok    file store: file://{installation[0]}/files, 67.1 MB free" in command("doctor")
+    monkeypatch.setattr(LocalDisk, "free_bytes", lambda _store: 3_000_000)
+    report = command("doctor", code=1)
+    assert f"FAULT file store: Only 3.0 MB free in file://{installation[0]}/files." in report
+    assert "Free some space, or keep fewer snapshots (snapshot.keep)." in report
 
 
 def test_libraries_print_nothing_at_exit(installation: tuple[Path, DemoDirectory]) -> None:

@@ -155,10 +155,16 @@ def _state(settings: "Settings") -> str:
 
 def _files(settings: "Settings") -> str:
     from daybreak.bootstrap import open_files
+    from daybreak.snapshots.disk_space import RESERVE_BYTES
 
     store = open_files(settings)
     store.probe()
     free = store.free_bytes()
+    if free is not None and free < RESERVE_BYTES:
+        raise OperatorError(
+            f"Only {format_bytes(free)} free in {settings.files.url}. A run fails unless {format_bytes(RESERVE_BYTES)} "
+            "stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
+        )
     return settings.files.url + (f", {format_bytes(free)} free" if free is not None else "")
 
 
