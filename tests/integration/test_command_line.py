@@ -470,6 +470,21 @@ def test_doctor_reports_a_full_file_store(
     assert "Free some space, or keep fewer snapshots (snapshot.keep)." in report
 
 
+def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, DemoDirectory], command: Command) -> None:
+    command("snapshot", "run")
+    assert "not in the state database" not in command("doctor")
+    others = [f"{place}1111111-1111-4111-8111-111111111111" for place in range(4)]
+    folders = [installation[0] / "files/snapshots" / other for other in others]
+    for folder in folders:
+        (folder / "7d").mkdir(parents=True)
+    report = command("doctor")
+    for folder in folders:
+        shutil.rmtree(folder)
+    (line,) = [line for line in report.splitlines() if "not in the state database" in line]
+    assert line.startswith("ok    file store: ")
+    assert line.endswith(f": {', '.join(others[:3])} and 1 more")
+
+
 def test_libraries_print_nothing_at_exit(installation: tuple[Path, DemoDirectory]) -> None:
     """Runs in a separate process, because libraries print when it ends."""
     command = [sys.executable, "-m", "daybreak.cli.main", "doctor", "-c", str(installation[0] / "daybreak.toml")]

@@ -12,14 +12,16 @@ from urllib.parse import urlsplit
 from daybreak.cli.errors import describe_error
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
-from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable
+from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 
 if TYPE_CHECKING:
+    from daybreak.ports.files import FileStore
     from daybreak.settings import Settings
 
 # This version was not released before; an earlier clock is wrong.
 _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
 _MIN_FREE_BYTES = 1_000_000_000
+_MAX_NAMED = 3
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -165,7 +167,28 @@ def _files(settings: "Settings") -> str:
             f"Only {format_bytes(free)} free in {settings.files.url}. A run fails unless {format_bytes(RESERVE_BYTES)} "
             "stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
         )
-    return settings.files.url + (f", {format_bytes(free)} free" if free is not None else "")
+    space = f", {format_bytes(free)} free" if free is not None else ""
+    return settings.files.url + space + _unknown_hint(settings, store)
+
+
+def _unknown_hint(settings: "Settings", store: "FileStore") -> str:
+    """Return a hint about snapshots that are in the store and not in the state database, "" if there are none."""
+    from daybreak.bootstrap import open_state
+    from daybreak.snapshots.retention import unknown_snapshots
+
+    in_store = store.snapshot_ids()
+    try:
+        with closing(open_state(settings)) as state:
+            unknown = state.read(lambda stores: unknown_snapshots(stores, in_store))
+    except (OperatorError, Unavailable):
+        return ""  # The check of the state database reports it.
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - _MAX_NAMED} more" if len(unknown) > _MAX_NAMED else ""
+    return (
+        "; kept snapshots that are not in the state database (of another instance, or newer than a restored backup): "
+        f"{', '.join(unknown[:_MAX_NAMED])}{more}"
+    )
 
 
 def _source(settings: "Settings") -> str:

@@ -67,6 +67,11 @@ def expired_snapshots(snapshots: Sequence[Snapshot], settings: Settings, now: da
     return expired
 
 
+def unknown_snapshots(stores: Stores, in_store: Sequence[str]) -> tuple[str, ...]:
+    """Return the snapshots of the store that the database does not know. List the store before the transaction."""
+    return tuple(found for found in in_store if stores.snapshots.get(found) is None)
+
+
 def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, own: str | None = None) -> Cleaned:
     """Delete the files of expired snapshots and of dead runs. `own` is the caller's run.
 
@@ -100,8 +105,7 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
 
 
 def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:
-    unknown = tuple(found for found in in_store if stores.snapshots.get(found) is None)
-    snapshots = stores.snapshots
+    snapshots, unknown = stores.snapshots, unknown_snapshots(stores, in_store)
     return _Stored(snapshots.served(), snapshots.recent(_RECENT_RUNS), snapshots.abandoned(), unknown)
 
 
