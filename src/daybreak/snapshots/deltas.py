@@ -50,6 +50,8 @@ class RunDeltas:
         self._former: frozenset[str] = frozenset()
         self._leaders: frozenset[str] = frozenset()
         self._made: set[str] = set()
+        # Files that Leaders share, which are counted once.
+        self._shared_keys: set[str] = set()
         self._figures: dict[str, Counter[str]] = {}
         self._reasons: dict[str, Counter[str]] = {}
         self._reason: str | None = None
@@ -117,7 +119,11 @@ class RunDeltas:
             figures["deleted"] += delta.deleted
             figures[delta.state] += 1
             self._progress.add_delta(delta.inserted, delta.deleted)
-            for stored in delta.formats.values() if delta.has_rows else ():
+            for stored in delta.formats.values():
+                if stored.key in self._shared_keys:
+                    continue
+                if not delta.has_rows:
+                    self._shared_keys.add(stored.key)
                 figures["bytes"] += stored.bytes
                 self._progress.add_file(stored.bytes)
             if delta.reason:

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from daybreak.snapshots.report import section
 from daybreak.snapshots.verify_deltas import verify_deltas
 from tests.parts.daily_runs import DailyRuns
 from tests.reference.days import ChangingPlatform
@@ -69,8 +70,12 @@ def test_leaders_share_deltas_without_rows(tmp_path: Path, empty_state: Path) ->
         assert len(shared) > 1
         for name in ("csv", "json"):
             assert len({formats[name].key for formats in shared.values()}) == 1
-        (erased, _), (other, _) = sorted(shared)[:2]
         state = runs.context.state
+        current = state.read(lambda stores: stores.snapshots.current())
+        assert current is not None
+        files = (tmp_path / "files/deltas" / current.snapshot_id).rglob("*.*")
+        assert section(current.report["deltas"])["bytes"] == sum(file.stat().st_size for file in files)
+        (erased, _), (other, _) = sorted(shared)[:2]
         closed = state.write(
             lambda stores: stores.deltas.close_account_chain(erased, str(uuid4()), "member_erased", runs.platform.as_of)
         )
