@@ -69,7 +69,9 @@ def assess_freshness(
         expected = _usual_end(running or run, current, history, now)
     if now <= due + GRACE:
         return Freshness(snapshot=current, next_expected_at=expected or due + GRACE, late=False, state=state)
-    reason = _CLOCK_BEHIND if clock_behind and running is None and not _is_held(run) else _reason(current, run, running)
+    reason = _reason(run, running, history)
+    if clock_behind and running is None and not _is_held(run):
+        reason = _CLOCK_BEHIND
     return Freshness(
         snapshot=current,
         next_expected_at=expected or coming,
@@ -134,14 +136,16 @@ def _expected_publication(run: Snapshot | None, now: datetime, publish_at: time_
     return end if end is not None and end > hour + GRACE else hour
 
 
-def _reason(current: Snapshot | None, run: Snapshot | None, running: Snapshot | None) -> str:
+def _reason(run: Snapshot | None, running: Snapshot | None, history: Sequence[Snapshot]) -> str:
     """Return why the files are late, for users of an account. Operators find details in the run and in the log."""
     if running is not None:
         share = running.progress.get("share")
         done = f" ({format_share(share)} done)" if isinstance(share, float) else ""
         return f"Today's files are still being built{done}."
-    if run is None and current is None:
+    if run is None and not history:
         return "The first run has not started."
+    if run is None and history[0].state is SnapshotState.FAILED:
+        return "The last run failed. The run for today's files starts as soon as possible."
     if run is None:
         return "The run for today's files has not started. It starts as soon as possible."
     if _is_held(run):

@@ -173,6 +173,16 @@ def test_no_run_yet_is_a_reason() -> None:
     assert "The first run has not started" in fresh.reason
 
 
+def test_failed_manual_run_is_a_reason() -> None:
+    failed = run(SnapshotState.FAILED, None, at("11:00:00"))
+    for current, history in ((None, [failed]), (YESTERDAYS, [failed, YESTERDAYS])):
+        reason = assess_freshness(current, history, at("12:00:00"), FOUR).reason
+        assert reason == "The last run failed. The run for today's files starts as soon as possible."
+    held = run(SnapshotState.HELD, None, at("11:00:00"))
+    reason = assess_freshness(None, [held, failed], at("12:00:00"), FOUR).reason
+    assert reason == "The run for today's files has not started. It starts as soon as possible."
+
+
 def test_newer_manual_snapshot_is_on_time() -> None:
     manual = run(SnapshotState.PUBLISHED, None, at("03:58:00"), published_at=at("03:58:30"))
     superseded = run(SnapshotState.DISCARDED, TODAY, at("03:30:00"))
