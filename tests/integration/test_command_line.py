@@ -485,6 +485,17 @@ def test_doctor_names_snapshots_of_another_instance(installation: tuple[Path, De
     assert line.endswith(f": {', '.join(others[:3])} and 1 more")
 
 
+def test_doctor_reports_late_files_in_sentences(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    command("snapshot", "run")
+    two_days_later = now_utc().replace(hour=12) + timedelta(days=2)
+    monkeypatch.setattr("daybreak.bootstrap.now_utc", lambda: two_days_later)
+    tomorrow = two_days_later + timedelta(days=1)
+    assert (
+        "FAULT freshness: The run for today's files has not started. It starts as soon as possible. "
+        f"Next files expected {tomorrow:%Y-%m-%d} 04:00:00 UTC.\n"
+    ) in command("doctor", code=1)
+
+
 def test_libraries_print_nothing_at_exit(installation: tuple[Path, DemoDirectory]) -> None:
     """Runs in a separate process, because libraries print when it ends."""
     command = [sys.executable, "-m", "daybreak.cli.main", "doctor", "-c", str(installation[0] / "daybreak.toml")]

@@ -236,13 +236,13 @@ def _freshness(settings: "Settings") -> str:
 
     with closing(open_state(settings)) as state:
         fresh = state.read(lambda stores: freshness(stores.snapshots, now_utc(), settings.snapshot.publish_at))
-    due = f"next files expected {format_instant(fresh.next_expected_at)} UTC"
+    due = f"files expected {format_instant(fresh.next_expected_at)} UTC"
     if fresh.snapshot is None:
-        return f"no snapshot yet, {due}; to build one now, run `daybreakd snapshot run`"
+        return f"no snapshot yet, next {due}; to build one now, run `daybreakd snapshot run`"
     _read_one_file(settings, fresh.snapshot.snapshot_id)
     if fresh.late:
-        raise OperatorError(f"{fresh.reason} ({due}.)")
-    return f"as of {format_instant(fresh.snapshot.as_of)} UTC, {due}"
+        raise OperatorError(f"{fresh.reason} Next {due}.")
+    return f"as of {format_instant(fresh.snapshot.as_of)} UTC, next {due}"
 
 
 def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
