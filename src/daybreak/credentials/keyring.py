@@ -144,24 +144,27 @@ def create(path: Path, now: datetime, random: Callable[[int], bytes]) -> Keyring
 
 
 def load(path: Path) -> Keyring:
-    """Read and check a keyring. Raises OperatorError."""
+    """Read and check the keyring of the setting keys.file. Raises OperatorError."""
+    name = f"keys.file: {path}"
     try:
-        handle = os.open(path, os.O_RDONLY)
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            content = file.read(1_000_000)
     except FileNotFoundError:
         raise OperatorError(
-            f"keys.file: {path} does not exist. Restore it from a backup or copy it from another node. Without a copy, "
+            f"{name} does not exist. Restore it from a backup or copy it from another node. Without a copy, "
             "use the keyring.json that `daybreakd init FOLDER` creates; all users must then sign in again."
         ) from None
     except OSError as fault:
-        raise OperatorError(f"{path} cannot be read: {fault.strerror}.") from fault
-    with os.fdopen(handle, "rb") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if mode & 0o077:
-            raise OperatorError(
-                f"{path} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`. "
-                "If another user may have read it, run `daybreakd keys rotate` too."
-            )
-        return _parse(file.read(1_000_000), path)
+        raise OperatorError(f"{name} cannot be read: {fault.strerror}.") from fault
+    # Parsed first: the mode of a file that is not a keyring must not be changed.
+    keyring = _parse(content, name)
+    if mode & 0o077:
+        raise OperatorError(
+            f"{name} is readable by other users (mode {mode:04o}). Run `chmod 600 {path}`. "
+            "If another user may have read it, run `daybreakd keys rotate` too."
+        )
+    return keyring
 
 
 def save(path: Path, keyring: Keyring) -> None:
@@ -271,34 +274,36 @@ class _Document(msgspec.Struct):
     keys: list[_StoredKey]
 
 
-def _parse(content: bytes, path: Path) -> Keyring:
+def _parse(content: bytes, name: str) -> Keyring:
     try:
         document = msgspec.json.decode(content, type=_Document)
     except msgspec.DecodeError as error:
-        raise OperatorError(f"{path} is not a keyring: {error}. Restore it from a backup.") from None
-    keys = tuple(_parse_key(stored, path) for stored in document.keys)
+        raise OperatorError(
+            f"{name} is not a keyring: {error}. Restore it from a backup, or correct the setting."
+        ) from None
+    keys = tuple(_parse_key(stored, name) for stored in document.keys)
     if len({key.kid for key in keys}) != len(keys):
-        raise OperatorError(f"{path}: two keys have the same kid.")
+        raise OperatorError(f"{name}: two keys have the same kid.")
     secrets = [key.secret for key in keys if key.secret]
     if len(set(secrets)) != len(secrets):
-        raise OperatorError(f"{path}: two keys have the same secret.")
+        raise OperatorError(f"{name}: two keys have the same secret.")
     for state in ("signing", "next"):
         if sum(key.state == state for key in keys) != 1:
-            raise OperatorError(f"{path} must contain exactly one key with the state {state}.")
+            raise OperatorError(f"{name} must contain exactly one key with the state {state}.")
     return Keyring(keys)
 
 
-def _parse_key(stored: _StoredKey, path: Path) -> Key:
+def _parse_key(stored: _StoredKey, name: str) -> Key:
     secret = b""
     if stored.state != "gone":
         try:
             secret = bytes.fromhex(stored.secret)
         except ValueError:
-            raise OperatorError(f"{path}: the secret of key {stored.kid} is not hex.") from None
+            raise OperatorError(f"{name}: the secret of key {stored.kid} is not hex.") from None
         fault = weakness(secret)
         if fault is not None:
             raise OperatorError(
-                f"{path}: the secret of key {stored.kid} {fault}. Create a new keyring with `daybreakd init`."
+                f"{name}: the secret of key {stored.kid} {fault}. Create a new keyring with `daybreakd init`."
             )
     return Key(stored.kid, stored.state, secret, stored.created_at, stored.retired_at)
 

@@ -96,8 +96,21 @@ def test_keyring_is_never_overwritten(path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644])
 def test_keyring_readable_by_others_is_rejected(path: Path, mode: int) -> None:
     path.chmod(mode)
-    with pytest.raises(OperatorError, match="chmod 600"):
+    with pytest.raises(OperatorError, match=f"^keys.file: {path} is readable by other users .*chmod 600"):
         keyring.load(path)
+
+
+def test_mode_of_another_file_is_left_alone(path: Path) -> None:
+    path.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    path.chmod(0o644)
+    with pytest.raises(OperatorError, match=f"^keys.file: {path} is not a keyring") as caught:
+        keyring.load(path)
+    assert "chmod" not in caught.value.message
+
+
+def test_folder_is_rejected_with_setting_and_path(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=f"^keys.file: {tmp_path} cannot be read: Is a directory.$"):
+        keyring.load(tmp_path)
 
 
 @pytest.mark.parametrize(
