@@ -43,8 +43,14 @@ def describe_database(database: Path) -> str:
     """Return type and day of a database. Raises OperatorError if it cannot be read."""
     try:
         metadata = _reader(database).metadata()
-    except (InvalidDatabaseError, OSError, ValueError) as error:
-        raise OperatorError(f"access.location_database: {error}. Download the file again.") from error
+    except OSError as error:
+        raise OperatorError(
+            f"access.location_database: {database} cannot be read: {error.strerror}. Download the file again."
+        ) from error
+    except (InvalidDatabaseError, ValueError) as error:
+        raise OperatorError(
+            f"access.location_database: {database} is not a valid MaxMind DB file. Download the file again."
+        ) from error
     return f"{metadata.database_type} of {datetime.fromtimestamp(metadata.build_epoch, UTC):%Y-%m-%d}"
 
 

@@ -53,10 +53,11 @@ def test_replaced_database_is_read(database: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a database", b"\xab\xcd\xefMaxMind.com"])
 def test_unreadable_database_gives_no_locations(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "damaged.mmdb"
-    for _ in ("missing", "damaged"):
+    for problem in ("cannot be read: No such file or directory", "is not a valid MaxMind DB file"):
         assert locations_of(path, ["203.0.113.9"]) == {}
-        with pytest.raises(OperatorError, match="Download the file again"):
+        with pytest.raises(OperatorError) as caught:
             describe_database(path)
+        assert caught.value.message == f"access.location_database: {path} {problem}. Download the file again."
         path.write_bytes(content)
 
 
