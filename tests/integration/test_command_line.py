@@ -526,7 +526,8 @@ def test_errors_name_the_cause_and_the_fix(
     assert f"{tmp_path} cannot be read" in command("directory", "import", str(tmp_path), code=1)
     (tmp_path / "file").touch()
     monkeypatch.setenv("DAYBREAK_SNAPSHOT__TEMP_DIR", str(tmp_path / "file" / "below"))
-    assert f"FAULT disk: The spill folder {tmp_path}/file/below is not writable" in command("doctor", code=1)
+    unusable = f"FAULT disk: The spill folder {tmp_path}/file/below cannot be used: {tmp_path}/file is not a folder."
+    assert unusable in command("doctor", code=1)
     assert run(["init", str(tmp_path / "file" / "below")]) == 1
     for engine, code in (("oracle", 2), ("duckdb", 0)):
         assert run(["init", str(tmp_path / "again"), "--engine", engine]) == code

@@ -205,7 +205,10 @@ def _disk(settings: "Settings") -> str:
     folder = settings.spill_folder
     existing = _nearest_existing(folder)
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        raise OperatorError(f"The spill folder {folder} is not writable ({existing}). Set snapshot.temp_dir.")
+        problem = "writable" if existing.is_dir() else "a folder"
+        raise OperatorError(
+            f"The spill folder {folder} cannot be used: {existing} is not {problem}. Set snapshot.temp_dir."
+        )
     free = shutil.disk_usage(existing).free
     if free < _MIN_FREE_BYTES:
         raise OperatorError(
