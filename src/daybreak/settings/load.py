@@ -71,7 +71,9 @@ def _read_file(path: Path) -> dict[str, object]:
         raise OperatorError(f"{path} does not exist. {hint}", code=SettingsFault.code) from None
     except OSError as fault:
         raise OperatorError(f"{path} cannot be read: {fault.strerror}.", code=SettingsFault.code) from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except UnicodeDecodeError as fault:
+        raise OperatorError(f"{path} is not UTF-8 text. Save it as UTF-8.", code=SettingsFault.code) from fault
+    except tomllib.TOMLDecodeError as fault:
         raise OperatorError(f"{path} is not TOML: {fault}.", code=SettingsFault.code) from fault
 
 

@@ -235,6 +235,15 @@ def test_missing_or_invalid_file_is_reported(tmp_path: Path) -> None:
         assert caught.value.code == "settings_fault"
 
 
+def test_file_in_another_encoding_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "daybreak.toml"
+    path.write_bytes(b"# \xff\n")
+    with pytest.raises(OperatorError) as caught:
+        load_settings(path, {})
+    assert caught.value.message == f"{path} is not UTF-8 text. Save it as UTF-8."
+    assert caught.value.code == "settings_fault"
+
+
 def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, '\ufeff[source]\nlocation = "platform"\n')
     assert load_settings(path, {}).source.location.get_secret_value() == str(tmp_path / "platform")
