@@ -104,6 +104,8 @@ def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:
     if error["input"] is None:
         return Fault(key, f"is missing. {advice}")
     origin = f" (from {_variable(key)})" if _variable(key) in variables else ""
+    if error["input"] == "":
+        return Fault(key, f"is empty{origin}. {advice}")
     # Settings of Spark may contain a secret where none is allowed.
     value = "the value" if field.annotation in {SecretStr, Mapping[str, str]} else as_toml(error["input"], field)
     return Fault(key, f"{value}{origin} is invalid. {advice}")

@@ -100,6 +100,8 @@ class SourceSettings(Section):
     def _resolve_location(cls, location: SecretStr, info: ValidationInfo) -> SecretStr:
         """Resolve a relative path against the folder of the file; leave URLs as they are."""
         text, engine = location.get_secret_value(), info.data.get("engine")
+        if not text.strip():
+            raise InvalidValue("Use a DuckDB file, a folder of Parquet files or a connection URL.")
         if engine == "postgresql":
             return location
         if text.startswith(("postgresql://", "postgres://")):

@@ -244,6 +244,15 @@ def test_file_in_another_encoding_is_reported(tmp_path: Path) -> None:
     assert caught.value.code == "settings_fault"
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "spark"])
+def test_empty_source_location_is_refused(tmp_path: Path, engine: str) -> None:
+    path = written(tmp_path, f'[source]\nengine = "{engine}"\nlocation = ""\n')
+    assert faults(path, {})["source.location"].startswith("is empty. Use a DuckDB file, ")
+    variable = {"DAYBREAK_SOURCE__ENGINE": engine, "DAYBREAK_SOURCE__LOCATION": ""}
+    assert faults(None, variable)["source.location"].startswith("is empty (from DAYBREAK_SOURCE__LOCATION). Use ")
+    assert faults(None, variable | {"DAYBREAK_SOURCE__LOCATION": " "}).keys() == {"source.location"}
+
+
 def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, '\ufeff[source]\nlocation = "platform"\n')
     assert load_settings(path, {}).source.location.get_secret_value() == str(tmp_path / "platform")
