@@ -14,7 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
-from daybreak_client.errors import ClientError, NotPublished, Refused, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, NotPublished, Refused, Unreachable, WrongUse, reason_of
 
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class Connection:
             except httpx.RequestError as fault:
                 # A request that may have arrived is repeated only if it is idempotent.
                 if not attempts_left or not (method == "GET" or isinstance(fault, httpx.ConnectError)):
-                    raise Unreachable(f"{self.address} does not answer: {_text_of(fault)}.") from fault
+                    raise Unreachable(f"{self.address} does not answer: {reason_of(fault)}.") from fault
                 time.sleep(_backoff(attempts_left))
                 continue
             if response.is_success or response.is_redirect or response.status_code == httpx.codes.NOT_MODIFIED:
@@ -122,7 +122,7 @@ class Connection:
                     raise _error_of(response)
                 time.sleep(wait)
         except (httpx.RequestError, httpx.InvalidURL) as fault:
-            raise Unreachable(f"The transfer was interrupted: {_text_of(fault)}.") from fault
+            raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
 
     def _absolute(self, url: str) -> str:
         """Return the absolute URL of a link. Raises Unreachable when it would downgrade HTTPS to HTTP."""
@@ -213,7 +213,3 @@ def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:
         raise WrongUse(
             f"{response.url.host} did not return a Daybreak response. Check the URL of the service."
         ) from fault
-
-
-def _text_of(fault: Exception) -> str:
-    return str(fault).rstrip(".") or type(fault).__name__

@@ -12,6 +12,10 @@ ClientError
 
 from __future__ import annotations
 
+import re
+
+_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+
 EXIT_CODES = {
     0: "success",
     1: "failure, such as a full disk or an error of the database",
@@ -82,3 +86,8 @@ class Damaged(ClientError):
 
 class DatabaseFailed(ClientError):
     """The database of a sync is unavailable or reported an error. Its tables are unchanged."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return the message of another library's error, without the numbers of system errors."""
+    return _ERROR_NUMBER.sub("", str(error).strip()).rstrip(".") or type(error).__name__

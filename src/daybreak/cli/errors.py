@@ -1,6 +1,6 @@
 """Description of errors for operators: the message, invalid fields, and the cause of an unavailable component."""
 
-from daybreak.domain.errors import DaybreakError, InvalidRequest, Unavailable
+from daybreak.domain.errors import DaybreakError, InvalidRequest, Unavailable, first_line
 
 # The setting that names an unavailable component.
 _SETTINGS = {"state_unavailable": "state.url: "}
@@ -15,7 +15,6 @@ def describe_error(error: DaybreakError | OSError) -> str:
         text += "".join(f"\n  {fault.pointer}: {fault.detail}" for fault in error.faults)
     cause = error.__cause__
     if isinstance(error, Unavailable) and cause is not None:
-        # The first line of the database driver's own message.
-        message = str(getattr(cause, "orig", None) or cause).strip()
-        text += f"\n  {_SETTINGS.get(error.code, '')}{message.splitlines()[0] if message else type(cause).__name__}"
+        # The database driver's own message, if there is one.
+        text += f"\n  {_SETTINGS.get(error.code, '')}{first_line(getattr(cause, 'orig', None) or cause)}"
     return text

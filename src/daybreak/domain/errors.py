@@ -26,7 +26,10 @@ DaybreakError
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
 
 class DaybreakError(Exception):
@@ -201,3 +204,12 @@ class OperatorError(DaybreakError):
     too much), `weak_password`."""
 
     code = "operator_error"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, without the numbers of system errors.
+
+    Drivers and engines append hints and positions in further lines.
+    """
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return _ERROR_NUMBER.sub("", line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from urllib.parse import urlsplit
 
-from daybreak.domain.errors import OperatorError
+from daybreak.domain.errors import OperatorError, first_line
 from daybreak.settings import MailSettings
 from daybreak.settings.text_forms import LOOPBACK_HOSTS
 
@@ -100,4 +100,4 @@ def _reason(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
         reply = error.smtp_error
         return f"{error.smtp_code} {reply.decode('utf-8', 'replace') if isinstance(reply, bytes) else reply}"
-    return str(error).rstrip(".") or type(error).__name__
+    return first_line(error).rstrip(".")

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.domain.errors import OperatorError, RunError, SourceError
+from daybreak.domain.errors import OperatorError, RunError, SourceError, first_line
 from daybreak.export.duckdb_internals import is_temp_space_exhausted
 from daybreak.export.sql import literal
 
@@ -109,8 +109,3 @@ def engine_faults(subject: str) -> Iterator[None]:
                 f"{subject}: the memory limit is too small for this source. Raise snapshot.memory_limit. ({reason})"
             ) from error
         raise SourceError(f"{subject} cannot be read: {reason}") from error
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of an error's message. Drivers and engines append hints and positions in further lines."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -12,9 +12,9 @@ import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.resources import Resource, resource_named
-from daybreak.domain.errors import FileDamaged, FileStoreError
+from daybreak.domain.errors import FileDamaged, FileStoreError, first_line
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.export.engine import first_line, lock_engine, open_engine
+from daybreak.export.engine import lock_engine, open_engine
 from daybreak.export.sql import identifier, literal
 from daybreak.ports.files import FileStore
 

@@ -18,8 +18,8 @@ import duckdb
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model
-from daybreak.domain.errors import SourceError, SourceUnavailable
-from daybreak.export.engine import engine_faults, first_line, lock_engine, open_engine
+from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
+from daybreak.export.engine import engine_faults, lock_engine, open_engine
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.ports.files import FileSink
@@ -210,4 +210,4 @@ def _parquet_tables(location: Path) -> list[TableFiles] | None:
     try:
         return list_tables(location)
     except OSError as error:
-        raise SourceUnavailable(f"The source {location} cannot be listed: {error}") from error
+        raise SourceUnavailable(f"The source {location} cannot be listed: {error.strerror}.") from error

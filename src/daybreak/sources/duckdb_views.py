@@ -12,9 +12,9 @@ import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES
-from daybreak.domain.errors import SourceError, SourceUnavailable
+from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.duckdb_internals import is_file_locked, is_table_missing
-from daybreak.export.engine import ENGINE_TYPES, engine_faults, first_line
+from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.sql import identifier, literal
 from daybreak.sources.contract import Columns
 from daybreak.sources.parquet_folder import TableFiles

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from daybreak_client.errors import WrongUse
+from daybreak_client.errors import WrongUse, reason_of
 
 _SERVICE = "daybreak"
 
@@ -44,7 +44,6 @@ def _keyring() -> Iterator[ModuleType]:
     try:
         yield keyring
     except KeyringError as fault:
-        reason = str(fault).strip().rstrip(".") or type(fault).__name__
         raise WrongUse(
-            f"The keyring of the system is not available: {reason}. Sign in without --keyring to use a file."
+            f"The keyring of the system is not available: {reason_of(fault)}. Sign in without --keyring to use a file."
         ) from fault

@@ -35,7 +35,7 @@ from daybreak_client.database_sync.sql import (
     types_by_table,
     update_constants,
 )
-from daybreak_client.errors import DatabaseFailed, WrongUse
+from daybreak_client.errors import DatabaseFailed, WrongUse, reason_of
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
@@ -290,7 +290,7 @@ def _errors() -> Iterator[None]:
 
 
 def _failure(error: psycopg.Error) -> DatabaseFailed:
-    return DatabaseFailed(f"PostgreSQL: {str(error).strip()}")
+    return DatabaseFailed(f"PostgreSQL: {reason_of(error)}")
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from daybreak.cli.errors import describe_error
 from daybreak.cli.examples import EXAMPLES
 from daybreak.cli.main import VERBS, make_app, run
-from daybreak.domain.errors import OperatorError, RunError
+from daybreak.domain.errors import OperatorError, RunError, Unavailable
 
 HEAVY = (
     "duckdb",
@@ -160,6 +161,15 @@ def test_errors_have_a_message_and_an_exit_code(
     monkeypatch.setattr("daybreak.cli.doctor.settings_of", fail)
     assert run(["doctor"]) == code
     assert capsys.readouterr().err == message
+
+
+def test_cause_has_one_line_without_error_number() -> None:
+    error = Unavailable("The state database is unavailable.", code="state_unavailable")
+    error.__cause__ = OSError("failed to resolve host 'db': [Errno -2] Name or service not known\nHINT")
+    assert describe_error(error).splitlines() == [
+        "The state database is unavailable.",
+        "  state.url: failed to resolve host 'db': Name or service not known",
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -294,6 +295,15 @@ def test_mail_is_authenticated(events: Events, encrypted: Callable[..., MailServ
     with pytest.raises(OperatorError, match=r"mail\.url.*cannot be used: 535") as refused:
         MailClient(wrong).check()
     assert "a wrong one" not in refused.value.message
+
+
+def test_refused_connection_is_reported_without_number(events: Events) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"smtp://127.0.0.1:{closed.getsockname()[1]}"
+    events.change(mail={"url": url, "sender": "exports@example.org"})
+    with pytest.raises(OperatorError) as refused:
+        MailClient(events.settings.mail).check()
+    assert refused.value.message == f"mail.url: {url} cannot be used: Connection refused."
 
 
 def test_untrusted_certificate_is_refused(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ import psycopg
 from adbc_driver_manager import AdbcConnection, AdbcStatement
 from psycopg import conninfo
 
-from daybreak.domain.errors import SourceError, SourceUnavailable
-from daybreak.export.engine import first_line
+from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.sql import literal
 from daybreak.sources.staging import ArrowStream, StreamFailed
 

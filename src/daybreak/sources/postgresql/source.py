@@ -21,8 +21,7 @@ import psycopg
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import Resource, resource_named
-from daybreak.domain.errors import SourceError
-from daybreak.export.engine import first_line
+from daybreak.domain.errors import SourceError, first_line
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.export.sql import identifier
