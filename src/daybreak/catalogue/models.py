@@ -79,10 +79,10 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
             )
         try:
             text = path.read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise OperatorError(
-                f"snapshot.models_dir: {path} cannot be read: {error}. Save it as UTF-8 text."
-            ) from error
+        except OSError as error:
+            raise OperatorError(f"snapshot.models_dir: {path} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise OperatorError(f"snapshot.models_dir: {path} is not UTF-8 text. Save it as UTF-8.") from error
         # The line break ends a trailing comment, so that the SELECT can be embedded in another.
         sql = text.strip().rstrip(";") + "\n"
         models[path.stem] = Model(path.stem, sql, str(path))
