@@ -89,7 +89,7 @@ def _chain_problem(feed: Feed, entries: Sequence[FeedEntry], state: AccountState
         return "the chain of deltas was closed"
     versions = [state.version, *(entry.version for entry in entries)]
     if [entry.from_version for entry in entries] != versions[:-1] or versions[-1] != feed.version:
-        return "a version is missing in the chain of deltas"
+        return "the deltas do not continue from the stored version"
     return ""
 
 

@@ -205,6 +205,7 @@ def test_gap_in_the_chain_loads_full_files(target: Target, north: Publisher, acc
     result = sync(account, target.url, verify=True)
     assert_verified(result)
     assert len(actions(result)) == 9
+    assert reason(result, "members") == "the deltas do not continue from the stored version"
 
 
 def test_changed_tables_are_repaired(target: Target, north: Publisher, account: AccountFiles) -> None:
