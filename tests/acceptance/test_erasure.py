@@ -46,6 +46,7 @@ def test_service_serves_files_without_the_member(make_installation: Callable[[],
         # The installation has no platform.
         assert erased.returncode == 1
         assert "The platform could not be checked" in erased.stderr
+        assert "If the platform still has the Member, delete the Member there." in erased.stderr
 
         ended = service.get(old)
         assert (ended.status_code, ended.json()["code"]) == (403, "link_revoked")

@@ -143,7 +143,10 @@ def _report_source(settings: "Settings", member_id: str) -> int:
     try:
         found: MemberInSource = member_in_source(open_source(settings), member_id)
     except SourceError as error:
-        print_note(f"The platform could not be checked: {error.message} If it has the Member, delete it there.")
+        print_note(
+            f"The platform could not be checked: {error.message} If the platform still has the Member, delete the "
+            "Member there."
+        )
         return 1
     if found == "present":
         print_note(
