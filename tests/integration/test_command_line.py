@@ -286,10 +286,10 @@ def test_unexpected_source_data_is_reported(
     shown = command("snapshot", "show", snapshot_id)
     assert rows_without_leader
     assert (
-        f"warning: members: {rows_without_leader} rows are in no file: their Leader is not in table leaders." in shown
+        f"warning: members: {rows_without_leader} rows in no file, because the Leader is not in table leaders." in shown
     )
-    assert "warning: members: GENDER has an unlisted value in 1 rows." in shown
-    assert "warning: members: SUBSCRIPTION_STATE is NULL in 1 rows. The column is required." in shown
+    assert "warning: members: GENDER has an unlisted value in 1 row." in shown
+    assert "warning: members: SUBSCRIPTION_STATE is NULL in 1 row. The column is required." in shown
     monkeypatch.delenv("DAYBREAK_SOURCE__LOCATION")
     assert "warning:" not in command("snapshot", "show", command("snapshot", "run").split()[0])
 
@@ -397,7 +397,7 @@ def test_seats_are_managed_from_the_command_line(
     command("seat", "enrol", email, code=1)
     assert "is removed" in command("seat", "reset-second-factor", email)
     assert "is signed out. 0 sessions ended." in command("seat", "sign-out", email)
-    assert "0 seats are signed out." in command("seat", "sign-out", "--all")
+    assert "0 seats signed out. 0 sessions ended." in command("seat", "sign-out", "--all")
     for wrong in ((), (email, "--all")):
         assert "or --all" in command("seat", "sign-out", *wrong, code=2)
     for unknown in ("enable", "sign-out"):

@@ -20,6 +20,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.snapshots.report import count, figure, format_share
 
@@ -132,7 +133,9 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
     began = time.monotonic()
 
     def report(progress: PlatformProgress) -> None:
-        print_note(f"  {progress.tables_done:2}/{progress.tables_total} {progress.table}: {progress.rows:,} rows")
+        print_note(
+            f"  {progress.tables_done:2}/{progress.tables_total} {progress.table}: {format_count(progress.rows, 'row')}"
+        )
 
     sizes = PlatformSizes(wanted["leaders"], wanted["members"], wanted["messages"])
     summary = make_platform(platform, sizes, seed=wanted["seed"], as_of=as_of, on_progress=report)
@@ -191,7 +194,10 @@ def _snapshot(settings: "Settings", as_of: datetime) -> None:
     snapshot = run_once(settings, as_of=as_of)
     rows, files = count(snapshot.report, "rows"), count(snapshot.report, "files")
     took = format_seconds(figure(snapshot.report, "seconds"))
-    print_note(f"  {rows:,} rows in {files:,} files, {took}; {snapshot.snapshot_id} is {snapshot.state}")
+    print_note(
+        f"  {format_count(rows, 'row')} in {format_count(files, 'file')}, {took}; "
+        f"{snapshot.snapshot_id} is {snapshot.state}"
+    )
 
 
 def _check(prepared: _PreparedDemo) -> int:
@@ -206,7 +212,7 @@ def _check(prepared: _PreparedDemo) -> int:
         ):
             print_text(f"{'ok   ' if checked.passed else 'WRONG'} {checked.description}")
             faults += not checked.passed
-    print_text("The files match the source." if not faults else f"{faults} comparisons failed.")
+    print_text("The files match the source." if not faults else f"{format_count(faults, 'comparison')} failed.")
     return 1 if faults else 0
 
 

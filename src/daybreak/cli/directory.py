@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import Config, settings_of
 from daybreak.cli.output import one_line, print_note, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -84,6 +85,6 @@ def _print_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:
         count += 1
     if count:
         applied = "not applied (--dry-run)" if dry_run else "applied"
-        print_note(f"{count} {'change' if count == 1 else 'changes'} {applied}.")
+        print_note(f"{format_count(count, 'change')} {applied}.")
     else:
         print_note("Nothing to change.")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from daybreak.cli.errors import describe_error
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import format_bytes, format_instant, print_json, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _single_sign_on(settings: "Settings") -> str:
         keys = asyncio.run(provider.check())
     except ProviderUnavailable as error:
         raise OperatorError(f"oidc.issuer: {error.detail}.") from None
-    return f"{provider.issuer}, {keys} keys; register the redirect URI {provider.redirect_uri}"
+    return f"{provider.issuer}, {format_count(keys, 'key')}; register the redirect URI {provider.redirect_uri}"
 
 
 def _locations(settings: "Settings") -> str:
@@ -152,7 +153,7 @@ def _state(settings: "Settings") -> str:
             lambda stores: (len(stores.directory.load().accounts), len(stores.seats.list_all()))
         )
     hint = "" if accounts and seats else "; next, run `daybreakd directory import FILE`"
-    return f"{accounts:,} accounts, {seats:,} seats{hint}"
+    return f"{format_count(accounts, 'account')}, {format_count(seats, 'seat')}{hint}"
 
 
 def _files(settings: "Settings") -> str:
@@ -198,7 +199,8 @@ def _source(settings: "Settings") -> str:
         reading.check()
         count = len(reading.leaders())
         hint = "" if count else "; table leaders is empty, so no files are built"
-        return f"{settings.source.engine}, {count:,} Leaders, about {format_bytes(reading.input_bytes())}{hint}"
+        leaders = format_count(count, "Leader")
+        return f"{settings.source.engine}, {leaders}, about {format_bytes(reading.input_bytes())}{hint}"
 
 
 def _disk(settings: "Settings") -> str:

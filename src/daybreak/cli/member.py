@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, parse_member_id, settings_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import SourceError
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ def _print_result(erasure: "Erasure") -> None:
     snapshots = {files.snapshot_id for files in erasure.replaced}
     rows = sum(files.rows for files in erasure.replaced)
     if erasure.replaced:
-        print_text(f"Erased: {rows:,} rows in {len(snapshots):,} snapshots. Receipt: {erasure.erasure_id}")
+        erased = f"{format_count(rows, 'row')} in {format_count(len(snapshots), 'snapshot')}"
+        print_text(f"Erased: {erased}. Receipt: {erasure.erasure_id}")
     else:
         print_text(f"No stored file has rows of this Member. Receipt: {erasure.erasure_id}")
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from daybreak.cli.output import format_bytes, format_seconds, print_note
+from daybreak.domain.counts import format_count
 from daybreak.snapshots.report import count
 
 _INTERVAL_SECONDS = 10.0
@@ -80,8 +81,8 @@ def _activity(progress: Mapping[str, object]) -> str:
 
 def _figures(progress: Mapping[str, object]) -> str:
     parts = [
-        f"{count(progress, 'rows'):,} rows",
-        f"{count(progress, 'files'):,} files",
+        format_count(count(progress, "rows"), "row"),
+        format_count(count(progress, "files"), "file"),
         format_bytes(count(progress, "bytes")),
     ]
     inserted, deleted = count(progress, "inserted"), count(progress, "deleted")

@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import is_terminal, print_json, print_note, print_table, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def set_password(email: Email, *, config: Config = None) -> None:
     ended = _write(
         config, email, lambda stores, seat, now: operators.set_password_hash(stores, seat, hashed, now, actor=ACTOR)
     )
-    print_text(f"The password of {email} is set. {ended} sessions ended.")
+    print_text(f"The password of {email} is set. {format_count(ended, 'session')} ended.")
 
 
 @app.command
@@ -138,11 +139,12 @@ def sign_out(
         raise OperatorError("Specify the email of a seat, or --all.", code="wrong_use")
     if email is not None:
         ended = _write(config, email, lambda stores, seat, now: operators.sign_out(stores, seat, now, actor=ACTOR))
-        print_text(f"{email} is signed out. {ended} sessions ended.")
+        print_text(f"{email} is signed out. {format_count(ended, 'session')} ended.")
         return
     with closing(open_state(settings_of(config))) as state:
         by_seat = state.write(lambda stores: operators.sign_out_all(stores, now_utc(), actor=ACTOR))
-    print_text(f"{len(by_seat)} seats are signed out. {sum(by_seat.values())} sessions ended.")
+    sessions = sum(by_seat.values())
+    print_text(f"{format_count(len(by_seat), 'seat')} signed out. {format_count(sessions, 'session')} ended.")
 
 
 @app.command
@@ -183,7 +185,7 @@ def reset_second_factor(email: Email, *, config: Config = None) -> None:
     ended = _write(
         config, email, lambda stores, seat, now: operators.reset_second_factor(stores, seat, now, actor=ACTOR)
     )
-    print_text(f"The second factor of {email} is removed. {ended} sessions ended.")
+    print_text(f"The second factor of {email} is removed. {format_count(ended, 'session')} ended.")
 
 
 @app.command
@@ -216,7 +218,7 @@ def unbind(email: Email, *, config: Config = None) -> None:
     removed, ended = _write(
         config, email, lambda stores, seat, now: operators.unbind_identities(stores, seat, now, actor=ACTOR)
     )
-    print_text(f"{email} is unbound. {ended} sessions ended." if removed else f"{email} was not bound.")
+    print_text(f"{email} is unbound. {format_count(ended, 'session')} ended." if removed else f"{email} was not bound.")
 
 
 @app.command

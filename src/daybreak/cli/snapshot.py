@@ -19,6 +19,7 @@ from daybreak.cli.output import (
     print_table,
     print_text,
 )
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.snapshots.report import count, figure, resources_of, section, source_warnings
 
@@ -203,7 +204,8 @@ def verify(
         owner = file.client_id or "all Leaders without rows"
         print_text(f"damaged: {file.resource}.{file.format} of {owner}: {damaged.fault}")
     print_text(
-        f"{found.snapshot_id}: {result.files:,} files, {format_bytes(result.bytes)} read, {len(result.damaged)} damaged"
+        f"{found.snapshot_id}: {format_count(result.files, 'file')}, {format_bytes(result.bytes)} read, "
+        f"{len(result.damaged)} damaged"
     )
     if not result.damaged:
         return 0
@@ -223,8 +225,8 @@ def _verify_deltas(settings: "Settings") -> int:
     for line in described(result.faults):
         print_text(f"fault: {line}")
     print_text(
-        f"{result.versions:,} versions, {result.deltas:,} deltas read, {result.compared:,} compared byte for byte, "
-        f"{len(result.faults)} faults"
+        f"{format_count(result.versions, 'version')}, {format_count(result.deltas, 'delta')} read, "
+        f"{result.compared:,} compared byte for byte, {format_count(len(result.faults), 'fault')}"
     )
     if not result.faults:
         return 0
@@ -334,8 +336,8 @@ def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":
 def _print_result(snapshot: "Snapshot") -> None:
     report = snapshot.report
     print_text(
-        f"{snapshot.snapshot_id} {snapshot.state}: {count(report, 'rows'):,} rows, "
-        f"{count(report, 'files'):,} files, {format_bytes(count(report, 'bytes'))}, "
+        f"{snapshot.snapshot_id} {snapshot.state}: {format_count(count(report, 'rows'), 'row')}, "
+        f"{format_count(count(report, 'files'), 'file')}, {format_bytes(count(report, 'bytes'))}, "
         f"{format_seconds(figure(report, 'seconds'))}"
     )
     if snapshot.failure:

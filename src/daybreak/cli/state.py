@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import refuse_password
 from daybreak.cli.output import print_note, print_table, print_text
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 
 app = App(name="state", help="Manage the state database.", help_epilogue=examples_of("state"))
@@ -34,4 +35,4 @@ def copy(
         refuse_password(url, name)
     rows = copy_state(urls[0], urls[1], lambda table, done, total: print_note(f"{table}: {done:,} of {total:,}"))
     print_table(("TABLE", "ROWS"), rows.items(), numbers=frozenset({"ROWS"}))
-    print_text(f"Copied {sum(rows.values()):,} rows.")
+    print_text(f"Copied {format_count(sum(rows.values()), 'row')}.")

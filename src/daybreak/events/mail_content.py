@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from daybreak.domain.counts import format_count
 from daybreak.domain.events import Delivery, EventType
 from daybreak.domain.identity import GrantedAccount, Seat
 from daybreak.settings import Settings
@@ -106,7 +107,7 @@ def _held(subject: MailSubject) -> MailContent:
     findings = subject.data.get("findings")
     details = [str(each) for each in findings] if isinstance(findings, list) else []
     return MailContent(
-        f"A snapshot is held: {subject.value('finding_count')} findings",
+        f"A snapshot is held: {format_count(int(subject.value('finding_count')), 'finding')}",
         "The guard blocked the publication. The previous files stay published until an operator accepts or discards "
         "the snapshot.",
         [("Data as of", subject.time("as_of")), *(("Finding", detail) for detail in details)],

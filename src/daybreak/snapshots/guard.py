@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.counts import format_count
 from daybreak.domain.snapshot import Snapshot
 from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.ports.sources import ReferentialFault
@@ -56,7 +57,11 @@ def clock_finding(published: Snapshot | None, now: datetime) -> list[Finding]:
 def reference_findings(faults: list[ReferentialFault]) -> list[Finding]:
     """Return a finding for each relation between resources that is violated."""
     return [
-        Finding("references", fault.check, f"{fault.check}: violated by {fault.rows:,} rows, such as {fault.example}.")
+        Finding(
+            "references",
+            fault.check,
+            f"{fault.check}: violated by {format_count(fault.rows, 'row')}, such as {fault.example}.",
+        )
         for fault in faults
     ]
 
@@ -75,8 +80,8 @@ def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings:
     for name, old_rows in old.items():
         new_rows = new.get(name, 0)
         if old_rows >= MIN_ROWS and old_rows - new_rows > settings.max_drop_share * old_rows:
-            unit = "Leaders" if name == "leaders" else "rows"
-            detail = f"{name}: {new_rows:,} {unit}, {_drop(old_rows, new_rows, settings.max_drop_share)}."
+            remaining = format_count(new_rows, "Leader" if name == "leaders" else "row")
+            detail = f"{name}: {remaining}, {_drop(old_rows, new_rows, settings.max_drop_share)}."
             yield Finding("rows", name, detail, before=old_rows, now=new_rows)
 
 
@@ -117,7 +122,7 @@ def leader_drops(
     )
     for client_id, old, new in lost_leaders:
         drop = _drop(old, new, settings.max_leader_drop_share)
-        detail = f"{resource} of Leader {client_id}: {new:,} rows, {drop}."
+        detail = f"{resource} of Leader {client_id}: {format_count(new, 'row')}, {drop}."
         yield Finding("leader_rows", resource, detail, client_id=client_id, before=old, now=new)
 
 

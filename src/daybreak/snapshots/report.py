@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from daybreak.catalogue.resources import RESOURCES
+from daybreak.domain.counts import format_count
 
 
 def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
@@ -40,10 +41,13 @@ def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
         nulls, unexpected = section(figures.get("nulls")), section(figures.get("unexpected_values"))
         unknown_rows = count(figures, "unknown_leader_rows")
         if unknown_rows:
-            yield f"{resource.name}: {unknown_rows:,} rows are in no file: their Leader is not in table leaders."
+            rows = format_count(unknown_rows, "row")
+            yield f"{resource.name}: {rows} in no file, because the Leader is not in table leaders."
         for column in resource.columns:
             null_rows, other_rows = count(nulls, column.name), count(unexpected, column.name)
             if null_rows and not column.nullable:
-                yield f"{resource.name}: {column.name} is NULL in {null_rows:,} rows. The column is required."
+                rows = format_count(null_rows, "row")
+                yield f"{resource.name}: {column.name} is NULL in {rows}. The column is required."
             if other_rows:
-                yield f"{resource.name}: {column.name} has an unlisted value in {other_rows:,} rows."
+                rows = format_count(other_rows, "row")
+                yield f"{resource.name}: {column.name} has an unlisted value in {rows}."

@@ -399,7 +399,7 @@ def test_member_without_rows_gets_a_receipt(context: RunContext, person: Person)
 
 
 def test_reports_do_not_name_the_member(context: RunContext, person: Person) -> None:
-    finding = {"findings": [{"detail": f"violated by 1 rows, such as {person.member_id}."}]}
+    finding = {"findings": [{"detail": f"violated by 1 row, such as {person.member_id}."}]}
 
     def add_run(stores: Stores) -> None:
         at = now()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from daybreak.domain.counts import format_count
+from daybreak.ports.sources import ReferentialFault
 from daybreak.settings import GuardSettings
-from daybreak.snapshots.guard import null_rises, row_drops
+from daybreak.snapshots.guard import null_rises, reference_findings, row_drops
 
 RULES = GuardSettings(max_drop_share=0.3, max_null_share_rise=0.2)
 
@@ -43,3 +45,15 @@ def test_column_with_more_nulls_is_found() -> None:
     assert found.detail == "members.EMAIL: NULL in 31 % of the rows, up from 10 % (limit +20 %)."
     assert list(null_rises(report(100, EMAIL=10), report(100, EMAIL=30), RULES)) == []
     assert list(null_rises(report(100), report(100, NEW=100), RULES)) == [], "a new column has no history"
+
+
+def test_violated_relation_is_found() -> None:
+    found = reference_findings([ReferentialFault("a in b", 1, "x"), ReferentialFault("a in b", 1200, "x")])
+    assert [each.detail for each in found] == [
+        "a in b: violated by 1 row, such as x.",
+        "a in b: violated by 1,200 rows, such as x.",
+    ]
+
+
+def test_counts_have_singular_and_plural() -> None:
+    assert [format_count(each, "row") for each in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]

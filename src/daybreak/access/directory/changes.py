@@ -15,6 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.ports.access_stores import Directory
@@ -59,7 +60,7 @@ class DirectoryChanges:
         for account in self.deactivated_accounts:
             yield f"- account {account.client_id} {account.name} (deactivated)"
         if self.usage_changed_accounts:
-            yield f"~ messages sent this month, of {len(self.usage_changed_accounts)} accounts"
+            yield f"~ messages sent this month, of {format_count(len(self.usage_changed_accounts), 'account')}"
         for seat in self.added_seats:
             yield f"+ seat {seat.email}"
         for seat in self.changed_seats:

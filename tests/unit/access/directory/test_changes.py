@@ -70,7 +70,7 @@ def test_monthly_message_counts_are_a_separate_change() -> None:
     assert changes.usage_changed_accounts == (counted,)
     assert not changes.changed_accounts
     assert not changes.is_empty
-    assert list(changes.lines()) == ["~ messages sent this month, of 1 accounts"]
+    assert list(changes.lines()) == ["~ messages sent this month, of 1 account"]
     renamed = changed_to(counted, first_name="Ann")
     changes = compare_directories(FULL, replace(FULL, accounts=(renamed, OTHER)), complete=True)
     assert changes.changed_accounts == (renamed,)
