@@ -188,7 +188,9 @@ def verify(
     settings = settings_of(config)
     if deltas:
         if snapshot_id is not None:
-            raise OperatorError("--deltas proves the chain of the current snapshot. Leave out the snapshot id.")
+            raise OperatorError(
+                "--deltas proves the chain of the current snapshot. Leave out the snapshot id.", code="wrong_use"
+            )
         return _verify_deltas(settings)
     with closing(open_state(settings)) as state:
         if snapshot_id is None:

@@ -107,6 +107,7 @@ def test_wrong_use_names_the_help_and_exits_with_2(
         (["state", "copy", "postgresql://a:b@c,e/d", "sqlite:///a.db"], "SOURCE contains a password"),
         (["init", "new", "--source", "postgresql://a@c/d?password=b"], "--source contains a password"),
         (["token", "revoke"], "--leaked"),
+        (["snapshot", "verify", "3e4f", "--deltas", "--config", "CONFIG"], "Leave out the snapshot id."),
     ],
 )
 def test_invalid_value_is_wrong_use(
