@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from daybreak.settings import Settings
 
 app = App(name="snapshot", help="Manage runs and snapshots.", help_epilogue=examples_of("snapshot"))
-SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or its first characters.")]
+SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]
 _MAX_RUNS_SEARCHED = 1000
+_MIN_PREFIX_LENGTH = 4
 _POLL_SECONDS = 1.0
 
 
@@ -174,7 +175,10 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
 
 @app.command
 def verify(
-    snapshot_id: Annotated[str | None, Parameter(help="Id of the snapshot. Default: the current one.")] = None,
+    snapshot_id: Annotated[
+        str | None,
+        Parameter(help="Id of the snapshot, or at least its first four characters. Default: the current one."),
+    ] = None,
     *,
     deltas: Annotated[
         bool, Parameter(help="Prove the chain of deltas of the current snapshot instead.", negative="")
@@ -327,9 +331,15 @@ def _accept(settings: "Settings", snapshot_id: str, reason: str) -> "Snapshot":
 
 def _find_snapshot(state: "State", id_prefix: str) -> "Snapshot":
     """Return the recent run whose id starts with the prefix. Raises OperatorError."""
+    if len(id_prefix) < _MIN_PREFIX_LENGTH:
+        raise OperatorError(
+            f"{id_prefix!r} is too short. Use at least the first {_MIN_PREFIX_LENGTH} characters of the snapshot id. "
+            "See `daybreakd snapshot list`.",
+            code="wrong_use",
+        )
     runs = state.read(lambda stores: stores.snapshots.recent(_MAX_RUNS_SEARCHED))
     matching = [each for each in runs if each.snapshot_id.startswith(id_prefix.lower())]
-    if len(matching) != 1 or len(id_prefix) < 4:
+    if len(matching) != 1:
         what = "More than one snapshot starts" if len(matching) > 1 else "No snapshot starts"
         raise OperatorError(f"{what} with {id_prefix!r}. See `daybreakd snapshot list`.")
     return matching[0]
