@@ -42,12 +42,13 @@ ACTION_LABELS: Mapping[str, str] = {
     "table.queried": "Table queried",
     "file.fetched": "File downloaded",
     "file.previewed": "File previewed",
+    "files.erased": "Member erased from files",
     "audit.exported": "Audit trail exported",
 }
 """Label of each audit action that concerns an account."""
 
 ACTION_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Files": ("link.", "file.", "table."),
+    "Files": ("link.", "file.", "files.", "table."),
     "Sign-in and security": (
         "login", "logout", "second_factor", "passkey.", "reauthenticated", "password.", "context.", "session.",
         "identity.",

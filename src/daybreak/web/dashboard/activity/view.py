@@ -86,12 +86,19 @@ class EventRow:
         details = [(name, value) for name, value in self.event.details.items() if name not in hidden]
         facts = [(label_of(FACT_LABELS, name), _fact(name, value)) for name, value in details]
         origin = {
-            "Credential": self.event.subject,
+            _subject_label(self.event): self.event.subject,
             "User agent": self.event.user_agent,
             "Request": self.event.request_id,
             "Request of the link": self.link.request_id if self.link else "",
         }
         return facts + [(label, value) for label, value in origin.items() if value]
+
+
+def _subject_label(event: AuditEvent) -> str:
+    """Return what the subject of an event is. Events of the operator and the service are not about a credential."""
+    if event.action == "files.erased":
+        return "Snapshot"
+    return "Webhook" if event.subject and event.subject.startswith("webhook:") else "Credential"
 
 
 def event_rows(events: Sequence[AuditEvent], link_lifetime: timedelta) -> list[EventRow]:

@@ -1,5 +1,6 @@
 """Labels, rows and details of the Activity page."""
 
+import ast
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,18 +11,42 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS, grouped_actions
 from daybreak.web.dashboard.activity.view import Change, event_rows, permission_changes, setting_changes
 
-# Actions on an account or by a user on it. Operators' actions on seats and snapshots appear on no account's page.
-ACCOUNT_ACTION = re.compile(r'"((?:account|audit|context|file|grant|link|second_factor|session|token)\.[a-z_]+)"')
+ACTION = re.compile(
+    r"(?:account|audit|context|files?|grant|identity|link|member|notifications|passkey|password|run|seat|second_factor"
+    r"|session|snapshot|table|token|webhook)\.(?!html)[a-z_]+"
+)
+# Actions of operators, the service and seats that concern no account, so that no Activity page shows them.
+WITHOUT_ACCOUNT = frozenset(
+    {
+        "identity.bound", "identity.unbound", "member.erased", "password.set", "run.requested", "seat.added",
+        "seat.changed", "seat.disabled", "seat.enabled", "seat.invited", "seat.operator_granted",
+        "seat.operator_withdrawn", "seat.session_ended", "seat.signed_out", "second_factor.reset",
+        "snapshot.discarded", "snapshot.published",
+    }
+)  # fmt: skip
 
 
 def test_every_account_action_has_a_label() -> None:
     package = Path(daybreak.__file__).parent
-    folders = (package / "access", package / "web")
-    sources = [*(path for folder in folders for path in folder.rglob("*.py")), package / "downloads.py"]
-    sources.remove(package / "access" / "operators.py")
-    recorded = {action for path in sources for action in ACCOUNT_ACTION.findall(path.read_text("utf-8"))}
-    assert len(recorded) > 10
-    assert recorded - ACTION_LABELS.keys() == set()
+    folders = [package / name for name in ("access", "events", "snapshots", "web")]
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
+    sources += (package / "downloads.py", package / "sharing.py")
+    recorded = {action for path in sources for action in _actions(path)}
+    assert recorded >= WITHOUT_ACCOUNT
+    assert recorded - WITHOUT_ACCOUNT - ACTION_LABELS.keys() == set()
+
+
+def _actions(path: Path) -> set[str]:
+    """Return the names of actions in a module. Names of log events have the same form."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    logged = {argument for node in nodes if isinstance(node, ast.Call) and _is_log(node) for argument in node.args}
+    literals = [node for node in nodes if isinstance(node, ast.Constant) and node not in logged]
+    return {each.value for each in literals if isinstance(each.value, str) and ACTION.fullmatch(each.value)}
+
+
+def _is_log(call: ast.Call) -> bool:
+    function = call.func
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "_log"
 
 
 def test_permission_changes_are_described() -> None:
@@ -103,6 +128,21 @@ def test_details_are_labeled() -> None:
         ("Odd name", "none"),
         ("Credential", "token:1"),
     ]
+
+
+def test_subject_is_labeled_by_what_it_is() -> None:
+    cases = {
+        "files.erased": ("s1", ("Snapshot", "s1")),
+        "webhook.disabled": ("webhook:1", ("Webhook", "webhook:1")),
+        "file.fetched": ("session:1", ("Credential", "session:1")),
+    }
+    for action, (subject, fact) in cases.items():
+        (row,) = event_rows([_event(action, 0, subject=subject)], LIFETIME)
+        assert row.facts == [fact]
+    erased = _event("files.erased", 0, subject="s1", erasure="e1", rows={"members": 1})
+    (row,) = event_rows([erased], LIFETIME)
+    assert row.label == "Member erased from files"
+    assert row.facts == [("Erasure", "e1"), ("Rows", "Members 1"), ("Snapshot", "s1")]
 
 
 def test_queries_name_the_table_and_its_version() -> None:
