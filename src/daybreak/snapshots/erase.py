@@ -98,23 +98,9 @@ def erase_member(
     """
     requested = Erasure(context.new_id(), member_digest(member_id), requested_by, context.clock())
     erasure = context.state.write(lambda stores: stores.erasures.begin(requested))
-    failures: dict[tuple[str, str], str] = {}
     with _member_files(context, member_id) as files:
         while True:
-            # The search is repeated until it finds nothing: a manifest may have changed during the replacement.
-            while True:
-                found, faults = _found_files(context, files)
-                remaining = [each for each in found if each.place not in failures]
-                if not remaining:
-                    break
-                for each in remaining:
-                    try:
-                        _replace_files(context, erasure, files, each)
-                    except StoreFull:
-                        raise
-                    except FileStoreError as error:
-                        if _is_current(context, each):
-                            failures[each.place] = error.message
+            unread = _replace_all(context, erasure, files)
             for client_id, deltas in _deltas_with_member(context, files).items():
                 context.state.write(partial(_withdraw_deltas, context, erasure, client_id, deltas))
             # A run that began before its files were replaced is still in progress, or its snapshot was searched.
@@ -125,19 +111,36 @@ def erase_member(
             waiting(run)
             _wait_for_end(context, run)
     _delete_obsolete(context, erasure, member_id, idle_since)
-    if reasons := [*faults.values(), *failures.values()]:
+    if unread:
+        more = len(unread) - _MAX_NAMED_FILES
+        reasons = " ".join(unread[:_MAX_NAMED_FILES]) + (f" And {more:,} more." if more > 0 else "")
         raise OperatorError(
-            f"The erasure is incomplete, because files that may have rows of the Member cannot be read: "
-            f"{_first_of(reasons)} All other files are done. Restore these files from a backup, or wait until their "
-            "snapshots are deleted (snapshot.keep). Then run the command again."
+            f"The erasure is incomplete, because files that may have rows of the Member cannot be read: {reasons} "
+            "All other files are done. Restore these files from a backup, or wait until their snapshots are deleted "
+            "(snapshot.keep). Then run the command again."
         )
     return _finish(context, erasure)
 
 
-def _first_of(reasons: Sequence[str]) -> str:
-    """Return the first reasons, and the number of the others."""
-    more = len(reasons) - _MAX_NAMED_FILES
-    return " ".join(reasons[:_MAX_NAMED_FILES]) + (f" And {more:,} more." if more > 0 else "")
+def _replace_all(context: RunContext, erasure: Erasure, files: MemberFiles) -> list[str]:
+    """Replace all files with rows of the Member. Return the reasons why some cannot be read.
+
+    The search is repeated until it finds nothing, because a manifest may change during the replacement.
+    """
+    failures: dict[tuple[str, str], str] = {}
+    while True:
+        found, faults = _found_files(context, files)
+        remaining = [each for each in found if each.place not in failures]
+        if not remaining:
+            return [*faults.values(), *failures.values()]
+        for each in remaining:
+            try:
+                _replace_files(context, erasure, files, each)
+            except StoreFull:
+                raise
+            except FileStoreError as error:
+                if _is_current(context, each):
+                    failures[each.place] = error.message
 
 
 def _member_files(context: RunContext, member_id: str) -> AbstractContextManager[MemberFiles]:
