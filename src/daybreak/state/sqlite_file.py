@@ -31,6 +31,8 @@ def connect(path: Path, wait_seconds: float) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA trusted_schema = OFF")
+        # Erased data must not stay in unused pages. Not every build of SQLite has this default.
+        connection.execute("PRAGMA secure_delete = ON")
         # Truncate the log after a checkpoint: a large manifest leaves a log of gigabytes.
         connection.execute("PRAGMA journal_size_limit = 67108864")
     except sqlite3.Error:

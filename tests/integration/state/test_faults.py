@@ -320,13 +320,13 @@ def test_full_disk_refuses_the_write_and_keeps_stored_rows(sqlite_url: str) -> N
     asyncio.run(scenario())
 
 
-def test_sqlite_commits_are_durable(sqlite_url: str) -> None:
+def test_sqlite_commits_are_durable_and_overwrite_deleted_rows(sqlite_url: str) -> None:
     state = open_state(sqlite_url)
     read: Callable[[Stores], list[Any]] = lambda stores: [  # noqa: E731 - one expression, used three times
         stores.audit._connection.exec_driver_sql(f"PRAGMA {name}").scalar()  # type: ignore[attr-defined]
-        for name in ("journal_mode", "synchronous", "foreign_keys")
+        for name in ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
     ]
-    assert state.read(read) == ["wal", 2, 1]
-    assert state.write(read) == ["wal", 2, 1]
-    assert asyncio.run(state.awrite(read)) == ["wal", 2, 1]
+    assert state.read(read) == ["wal", 2, 1, 1]
+    assert state.write(read) == ["wal", 2, 1, 1]
+    assert asyncio.run(state.awrite(read)) == ["wal", 2, 1, 1]
     state.close()
