@@ -6,6 +6,7 @@ The token is sent to the service only, never to a file store that a link redirec
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
@@ -62,7 +63,7 @@ class Connection:
         """Send a request and return the parsed JSON or text of the response, `parse(None)` for an empty one.
 
         Redirects are not followed; their body is parsed. Raises Refused, Unreachable, and WrongUse for a response that
-        does not come from Daybreak.
+        does not come from Daybreak and for an invalid token.
         """
         response = self._send(method, path, {} if token is None else _bearer(token), body)
         return _parsed(response, parse)
@@ -87,6 +88,9 @@ class Connection:
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 response = self._http.request(method, url, headers=headers, json=body)
+            except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError):
+                # The error may quote a header with the token.
+                raise WrongUse("The request contains an invalid character. Check the account and the URL.") from None
             except httpx.RequestError as fault:
                 # A request that may have arrived is repeated only if it is idempotent.
                 if not attempts_left or not (method == "GET" or isinstance(fault, httpx.ConnectError)):
@@ -135,7 +139,14 @@ class Connection:
         return absolute
 
 
+def is_token(text: str) -> bool:
+    """Return whether text is possible as a token: printable ASCII characters without spaces."""
+    return re.fullmatch(r"[!-~]+", text) is not None
+
+
 def _bearer(token: str) -> dict[str, str]:
+    if not is_token(token):
+        raise WrongUse("The token is empty or contains a space or another invalid character. Copy it again.")
     return {"Authorization": f"Bearer {token}"}
 
 

@@ -48,7 +48,7 @@ def login(
     path = profiles.profile_file(os.environ, profile)
     with Daybreak(address, plain_http=plain_http) as service:
         if api_token:
-            service.token = _prompt_secret("API token: ")
+            service.token = _prompt_secret("API token: ").strip()
             assert account is not None
             status = _status_of(service.account(account))
             selected = account

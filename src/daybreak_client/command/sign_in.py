@@ -10,6 +10,7 @@ from daybreak_client.command import profile as profiles
 from daybreak_client.command import token_keyring
 from daybreak_client.command.options import Access, Credential
 from daybreak_client.command.profile import Profile
+from daybreak_client.connection import is_token
 from daybreak_client.errors import WrongUse
 from daybreak_client.service import Daybreak
 
@@ -64,11 +65,20 @@ def not_signed_in() -> WrongUse:
 
 
 def _token(token_file: Path | None) -> str | None:
-    """Return the token of a file or of DAYBREAK_TOKEN. Raises WrongUse when other users can read the file."""
+    """Return the token of a file or of DAYBREAK_TOKEN, None without one.
+
+    Raises WrongUse for text that is not a token, and when other users can read the file.
+    """
     path = token_file or os.environ.get("DAYBREAK_TOKEN_FILE")
     if not path:
-        return os.environ.get("DAYBREAK_TOKEN")
-    token = profiles.read_private(Path(path)).strip()
-    if not token or len(token.split()) > 1:
+        token = os.environ.get("DAYBREAK_TOKEN", "").strip()
+        if token and not is_token(token):
+            raise WrongUse("DAYBREAK_TOKEN contains a space or another invalid character. Copy the token again.")
+        return token or None
+    try:
+        token = profiles.read_private(Path(path)).strip()
+    except UnicodeDecodeError:
+        token = ""
+    if not is_token(token):
         raise WrongUse(f"{path} does not contain a token. Write the token alone into it.")
     return token

@@ -53,6 +53,23 @@ def test_token_is_not_sent_to_a_redirect_target(service: ScriptedService, connec
         assert "secret" not in request.path
 
 
+@pytest.mark.parametrize("token", ["secret\n", "secret secret", "secret\u00f6", ""])
+def test_invalid_token_is_never_sent_or_printed(service: ScriptedService, connection: Connection, token: str) -> None:
+    with pytest.raises(WrongUse, match="invalid character") as caught:
+        connection.request("GET", "/x", dict, token=token)
+    assert "secret" not in caught.value.message
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("etag", ["secret\n", "secret\u00f6"])
+def test_invalid_header_is_wrong_use(service: ScriptedService, connection: Connection, etag: str) -> None:
+    with pytest.raises(WrongUse, match="invalid character") as caught:
+        connection.request_if_changed("/x", lambda *_: None, token="secret", etag=etag)
+    assert "secret" not in caught.value.message
+    assert caught.value.__cause__ is None
+    assert service.requests == []
+
+
 def test_busy_service_is_retried(service: ScriptedService, connection: Connection) -> None:
     problem = {"code": "busy", "detail": "Busy."}
     answers = iter([Reply(503, problem, {"Retry-After": "0"}), Reply(502, b"<html>"), Reply(200, {"data": 7})])

@@ -108,13 +108,32 @@ def test_token_is_read_from_a_private_file(
         current_profile(access)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "export DAYBREAK_TOKEN=x y"])
-def test_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("content", [b"", b"\n", b"export DAYBREAK_TOKEN=x y", "t\u00f6k".encode(), b"t\xf6k"])
+def test_file_without_a_token_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.touch(mode=0o600)
-    file.write_text(text)
+    file.write_bytes(content)
     with pytest.raises(WrongUse, match="does not contain a token"):
         current_profile(Access(token_file=file))
+
+
+def test_white_space_around_the_token_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAYBREAK_SERVICE", "https://export.example.org")
+    monkeypatch.setenv("DAYBREAK_TOKEN", " service_api_secret\r\n")
+    assert current_profile(Access()).token == "service_api_secret"
+
+
+@pytest.mark.parametrize("token", ["service_api_secret\nsecret", "secret secret", "secret\u00f6", "secret\x07"])
+def test_invalid_token_is_refused_without_printing_it(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], token: str
+) -> None:
+    monkeypatch.setenv("DAYBREAK_SERVICE", service.url)
+    monkeypatch.setenv("DAYBREAK_TOKEN", token)
+    assert run(["files", "--account", NORTH]) == 2
+    printed = capsys.readouterr().err
+    assert "DAYBREAK_TOKEN contains" in printed
+    assert "secret" not in printed
+    assert service.requests == []
 
 
 def test_profile_option_is_stronger_than_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
