@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
+from daybreak_client.command.freshness import Wait
 from daybreak_client.command.options import Accounts
 from daybreak_client.command.output import print_note
 from daybreak_client.command.sign_in import connect, current_profile, selected_account
@@ -19,35 +21,49 @@ class Outcome:
     exit_code: int
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of the selected accounts by client_id. `all_accounts`: all accounts of the user, even if it is one."""
+
+    names: dict[str, str]
+    all_accounts: bool
+
+
 @contextmanager
-def signed_in(accounts: Accounts) -> Iterator[tuple[Daybreak, dict[str, str]]]:
-    """Yield the service, and the names of the selected accounts by client_id. Raises WrongUse, Refused, Unreachable."""
+def signed_in(accounts: Accounts, wait: Wait | None = None) -> Iterator[tuple[Daybreak, Selection]]:
+    """Yield the service and the selected accounts. Raises WrongUse, Refused, Unreachable."""
     if accounts.all_accounts and accounts.account is not None:
         raise WrongUse("Use --account or --all-accounts, not both.")
     profile = current_profile(accounts)
     with connect(profile) as service:
         if accounts.all_accounts:
-            yield service, {each.client_id: each.name for each in service.accounts()}
+            found = (wait or Wait()).for_service(service.accounts)
+            yield service, Selection({each.client_id: each.name for each in found}, all_accounts=True)
         else:
             client_id = selected_account(accounts, profile)
-            yield service, {client_id: client_id}
+            yield service, Selection({client_id: client_id}, all_accounts=False)
 
 
 def for_each_account(
-    service: Daybreak, names: dict[str, str], work: Callable[[AccountFiles], dict[str, object]]
+    service: Daybreak,
+    selection: Selection,
+    work: Callable[[AccountFiles], dict[str, object]],
+    wait: Wait | None = None,
 ) -> Outcome:
-    """Do the work for each account. With one account, its error is raised."""
-    if len(names) == 1:
-        (client_id,) = names
-        return Outcome((work(service.account(client_id)),), 0)
+    """Do the work for each account. If one account was selected, its error is raised."""
+    wait = wait or Wait()
     results: list[dict[str, object]] = []
     exit_code = 0
-    for client_id, name in names.items():
+    for client_id, name in selection.names.items():
         try:
-            results.append(work(service.account(client_id)))
-        except ClientError as error:
-            print_note(f"daybreak: {name} ({client_id}): {error.message}")
+            results.append(work(wait.for_service(partial(service.account, client_id))))
+        except (ClientError, OSError) as error:
+            # An OSError without a file name is one of standard output, which all accounts share.
+            if not selection.all_accounts or (isinstance(error, OSError) and error.filename is None):
+                raise
+            message = error.message if isinstance(error, ClientError) else f"{error.filename}: {error.strerror}"
+            print_note(f"daybreak: {name} ({client_id}): {message}")
             code = getattr(error, "code", type(error).__name__)
-            results.append({"client_id": client_id, "error": {"code": code, "message": error.message}})
-            exit_code = exit_code or error.exit_code
+            results.append({"client_id": client_id, "error": {"code": code, "message": message}})
+            exit_code = exit_code or getattr(error, "exit_code", ClientError.exit_code)
     return Outcome(tuple(results), exit_code)

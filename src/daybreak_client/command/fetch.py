@@ -1,13 +1,12 @@
 """`daybreak fetch`: download the files of one account or of all accounts."""
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from daybreak_client.command.every_account import for_each_account, signed_in
-from daybreak_client.command.freshness import freshness, parse_duration, wait_for_files
+from daybreak_client.command.freshness import Wait, freshness, parse_duration
 from daybreak_client.command.options import Accounts, Mode, names_of
 from daybreak_client.command.output import download_progress, print_json, print_note, print_text
 from daybreak_client.service import AccountFiles, FetchResult
@@ -39,13 +38,13 @@ def fetch(
     Files have mode 0600. daybreak.json in the folder names their account, snapshot and digests.
     With --all-accounts, each account has a folder with its client_id as name.
     """
-    deadline = None if wait is None else time.monotonic() + parse_duration(wait)
     note = _ignore if mode.quiet else print_note
+    waiting = None if wait is None else Wait(parse_duration(wait), note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = folder / account_files.client_id if accounts.all_accounts else folder
-        if deadline is not None:
-            wait_for_files(account_files, deadline, note)
+        if waiting is not None:
+            waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
             fetched = account_files.fetch(
                 target, names_of(only), names_of(format) or ("csv",), on_progress, force=force, dry_run=mode.dry_run
@@ -54,11 +53,13 @@ def fetch(
             for file in fetched.downloaded:
                 print_text(str(target / file.name))
         would = "would change" if mode.dry_run else "changed"
-        note(f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}. {freshness(fetched.published)}")
+        prefix = f"{account_files.client_id}: " if accounts.all_accounts else ""
+        counts = f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}."
+        note(f"{prefix}{counts} {freshness(fetched.published)}")
         return _as_json(target, fetched)
 
-    with signed_in(accounts) as (service, names):
-        outcome = for_each_account(service, names, fetch_account)
+    with signed_in(accounts, waiting) as (service, selection):
+        outcome = for_each_account(service, selection, fetch_account, waiting)
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code

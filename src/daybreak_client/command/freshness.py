@@ -1,13 +1,16 @@
-"""Age of the published files as text, and the wait for the files of the day."""
+"""Age of the published files as text, and the wait for the service and for the files of the day."""
 
 import re
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from daybreak_client.command.output import print_note
-from daybreak_client.errors import Late, NotPublished, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, Late, NotPublished, Unreachable, WrongUse
 from daybreak_client.published import PublishedSnapshot
 from daybreak_client.service import AccountFiles
+
+T = TypeVar("T")
 
 _POLL_SECONDS = 60.0
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -29,31 +32,41 @@ def parse_duration(text: str) -> float:
     return int(found[1]) * _SECONDS[found[2]]
 
 
-def wait_for_files(account_files: AccountFiles, deadline: float, announce: Callable[[str], None] = print_note) -> None:
-    """Wait until the files of the day are published.
+class Wait:
+    """Waits for an unavailable service and for late files until `seconds` have passed. Announces each of them once."""
 
-    Raises Late or Unreachable when `time.monotonic()` passes `deadline`.
-    """
-    announced = False
-    while True:
-        try:
-            published = account_files.published()
-            if not published.late:
-                return
-            poll_seconds = _POLL_SECONDS
-            problem: Late | Unreachable = _late(published.reason or "")
-        except NotPublished as error:
-            problem, poll_seconds = _late(error.message), error.retry_after_seconds
-        except Unreachable as error:
-            problem, poll_seconds = error, _POLL_SECONDS
-        left = deadline - time.monotonic()
+    def __init__(self, seconds: float = 0.0, announce: Callable[[str], None] = print_note) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._announce = announce
+        self._announced: set[type[ClientError]] = set()
+
+    def for_service(self, request: Callable[[], T]) -> T:
+        """Return the result of a request, which is repeated while the service is unavailable. Raises Unreachable."""
+        while True:
+            try:
+                return request()
+            except Unreachable as error:
+                self._pause(error, f"Waiting for the service. {error.message}", _POLL_SECONDS)
+
+    def for_files(self, account_files: AccountFiles) -> None:
+        """Return when the files of the day are published. Raises Late, Unreachable."""
+        while True:
+            try:
+                published = self.for_service(account_files.published)
+                if not published.late:
+                    return
+                reason, poll_seconds = published.reason or "", _POLL_SECONDS
+            except NotPublished as error:
+                reason, poll_seconds = error.message, error.retry_after_seconds
+            late = Late(f"Today's files are not published yet. {reason}".strip())
+            self._pause(late, f"Waiting for today's files. {reason}".strip(), poll_seconds)
+
+    def _pause(self, problem: ClientError, announcement: str, poll_seconds: float) -> None:
+        """Sleep until the next attempt. Raises the problem after the deadline."""
+        left = self._deadline - time.monotonic()
         if left <= 0:
             raise problem
-        if not announced:
-            announce(f"Waiting for today's files. {problem.message}")
-            announced = True
+        if type(problem) not in self._announced:
+            self._announced.add(type(problem))
+            self._announce(announcement)
         time.sleep(min(left, poll_seconds, _POLL_SECONDS))
-
-
-def _late(reason: str) -> Late:
-    return Late(f"Today's files are not published yet. {reason}".strip())

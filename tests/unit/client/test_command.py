@@ -123,7 +123,7 @@ def test_wait_option_waits_for_an_unavailable_service(
         assert run(["fetch", str(tmp_path), "--account", "north"]) == 5
         assert run(["fetch", str(tmp_path), "--account", "north", "--wait", "1m"]) == 0
     printed = capsys.readouterr().err
-    assert "Waiting for today's files" in printed
+    assert "Waiting for the service. " in printed
     assert "0 of 1 files changed" in printed
 
 

@@ -1,0 +1,105 @@
+"""The command `daybreak fetch` with a scripted service: several accounts, waiting, files of another account."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daybreak_client import connection
+from daybreak_client.command import freshness, run
+from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
+
+NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
+RESOURCES = ("communities", "members")
+INSTANT = "2026-11-20T04:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
+
+
+def content(client_id: str, resource: str) -> bytes:
+    return f"{resource} of {client_id}".encode()
+
+
+def manifest(client_id: str) -> dict[str, object]:
+    def files(resource: str) -> list[dict[str, object]]:
+        octets = content(client_id, resource)
+        path = f"/download/v1/files/{client_id}/{resource}.csv.gz"
+        digest = hashlib.sha256(octets).hexdigest()
+        return [{"format": "csv", "path": path, "bytes": len(octets), "sha256": digest, "content_sha256": "ab"}]
+
+    return {
+        **dict.fromkeys(("as_of", "published_at", "next_expected_at"), INSTANT),
+        "client_id": client_id,
+        "snapshot_id": "s1",
+        "version": 41,
+        "late": False,
+        "reason": None,
+        "resources": [{"resource": each, "title": each, "rows": 1, "files": files(each)} for each in RESOURCES],
+    }
+
+
+def reply(request: Request, accounts: tuple[str, ...]) -> Reply:
+    """Answer as a service with accounts that have two files each, for a session."""
+    if request.path.endswith("/context") and request.method == "GET":
+        names = {"first_name": "An", "last_name": "Account", "current_context": False, "roles": []}
+        return Reply(200, {"data": [{"client_id": each, **names} for each in accounts]})
+    if request.path.endswith("/context"):
+        return Reply(200, {"data": {"token": "session"}})
+    place, _, name = request.path.rpartition("/")
+    client_id, resource = place.rpartition("/")[2], name.removesuffix(".csv.gz")
+    if name == resource:
+        return Reply(200, {"data": manifest(name)})
+    if place.startswith("/links"):
+        return Reply(200, content(client_id, resource))
+    digest = hashlib.sha256(content(client_id, resource)).hexdigest()
+    return Reply(200, {"data": {"url": f"/links/{client_id}/{name}", "sha256": digest}})
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
+    monkeypatch.setenv("DAYBREAK_TOKEN", "session")
+    for name in ("ACCOUNT", "TOKEN_FILE"):
+        monkeypatch.delenv(f"DAYBREAK_{name}", raising=False)
+    with scripted_service() as found:
+        monkeypatch.setenv("DAYBREAK_SERVICE", found.url)
+        found.script = lambda request: reply(request, (NORTH, SOUTH))
+        yield found
+
+
+@pytest.mark.parametrize("selection", [["--account", NORTH], ["--all-accounts"]])
+def test_wait_includes_sign_in_to_the_service(
+    service: ScriptedService, tmp_path: Path, selection: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.script = lambda request: Reply(DISCONNECT) if len(service.requests) < 12 else reply(request, (NORTH, SOUTH))
+    assert run(["fetch", str(tmp_path / "exports"), *selection, "--wait", "1m"]) == 0
+    assert capsys.readouterr().err.count("Waiting for the service. ") == 1
+    service.requests.clear()
+    assert run(["fetch", str(tmp_path / "exports"), *selection]) == 5
+
+
+@pytest.mark.parametrize("accounts", [(NORTH, SOUTH), (NORTH,)])
+def test_unwritable_folder_does_not_stop_other_accounts(
+    service: ScriptedService, tmp_path: Path, accounts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.script = lambda request: reply(request, accounts)
+    (tmp_path / NORTH).touch()
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--json"]) == 1
+    printed = capsys.readouterr()
+    failed, *fetched = json.loads(printed.out)
+    assert (failed["client_id"], failed["error"]["code"]) == (NORTH, "NotADirectoryError")
+    assert [each["client_id"] for each in fetched] == list(accounts[1:])
+    assert f"daybreak: An Account ({NORTH}): {tmp_path}/{NORTH}/daybreak.json: Not a directory" in printed.err
+
+
+def test_notes_name_the_account(service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fetch", str(tmp_path), "--all-accounts"]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert [note.split(" ")[:2] for note in notes] == [[f"{NORTH}:", "2"], [f"{SOUTH}:", "2"]]
