@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from daybreak_client.command import profile as saved
 from daybreak_client.command.options import AsJson, Credential, ProfileName
 from daybreak_client.command.output import print_json, print_note, print_table
-from daybreak_client.command.sign_in import connect, current_profile, not_signed_in, saved_profile
+from daybreak_client.command.sign_in import connect, current_profile, missing_profile, saved_profile
 from daybreak_client.errors import WrongUse
 from daybreak_client.published import Account
 
@@ -47,7 +47,7 @@ def use(
     path = saved.profile_file(os.environ, profile)
     stored = saved.load(path)
     if stored is None:
-        raise not_signed_in()
+        raise missing_profile(profile)
     with connect(saved_profile(profile)) as service:
         selected = _find_account(service.accounts(), account)
         service.account(selected.client_id)

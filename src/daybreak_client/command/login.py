@@ -4,6 +4,7 @@ import getpass
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,8 @@ from daybreak_client.command.freshness import freshness
 from daybreak_client.command.options import ProfileName
 from daybreak_client.command.output import print_note, sentence
 from daybreak_client.command.profile import Profile
-from daybreak_client.command.sign_in import connect, saved_profile
-from daybreak_client.errors import NotPublished, Refused, WrongUse
+from daybreak_client.command.sign_in import connect
+from daybreak_client.errors import ClientError, NotPublished, Refused, WrongUse
 from daybreak_client.service import API_TOKEN_PREFIX, AccountFiles, Daybreak
 
 _UNAUTHENTICATED = 401
@@ -70,24 +71,52 @@ def logout(*, profile: ProfileName = None) -> None:
     path = profiles.profile_file(os.environ, profile)
     saved = profiles.load(path)
     if saved is None:
-        print_note("You are not signed in.")
+        print_note(f"There is no profile {profile!r}." if profile else "You are not signed in.")
         return
-    saved = saved_profile(profile)
-    if not saved.token.startswith(API_TOKEN_PREFIX):
-        with connect(saved) as service:
-            try:
-                service.log_out()
-            except Refused as refusal:
-                # The session has ended already.
-                if refusal.status != _UNAUTHENTICATED:
-                    raise
+    token = token_keyring.find_token(path) if saved.keyring else saved.token
+    if token is None:
+        print_note("The keyring of the system does not contain the token. Only the profile is removed.")
+    else:
+        _end_session(replace(saved, token=token))
     if saved.keyring:
         token_keyring.delete_token(path)
     profiles.delete(path)
 
 
+def _end_session(profile: Profile) -> None:
+    """End the session of a profile. An API token stays valid. Raises Refused, Unreachable."""
+    if profile.token.startswith(API_TOKEN_PREFIX):
+        return
+    with connect(profile) as service:
+        try:
+            service.log_out()
+        except Refused as refusal:
+            # The session has ended already.
+            if refusal.status != _UNAUTHENTICATED:
+                raise
+
+
+def _discard_keyring_token(path: Path) -> None:
+    """Remove the token of an earlier sign-in from the keyring and end its session. A failure is only a note."""
+    try:
+        previous = profiles.load(path)
+    except WrongUse:
+        return
+    if previous is None or not previous.keyring:
+        return
+    try:
+        token = token_keyring.find_token(path)
+        token_keyring.delete_token(path)
+        if token is not None:
+            _end_session(replace(previous, token=token))
+    except ClientError as error:
+        print_note(f"The earlier sign-in was not ended: {error.message}")
+
+
 def _save(path: Path, profile: Profile) -> None:
-    if profile.keyring:
+    if not profile.keyring:
+        _discard_keyring_token(path)
+    else:
         token_keyring.save_token(path, profile.token)
         profile = Profile(profile.address, "", profile.client_id, profile.plain_http, keyring=True)
     profiles.save(path, profile)

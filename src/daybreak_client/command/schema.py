@@ -5,9 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.options import Access, ProfileName
+from daybreak_client.command import profile as profiles
+from daybreak_client.command.options import ProfileName
 from daybreak_client.command.output import print_json, print_text
-from daybreak_client.command.sign_in import current_profile
+from daybreak_client.command.sign_in import missing_profile
+from daybreak_client.errors import WrongUse
 from daybreak_client.service import Daybreak
 
 
@@ -25,7 +27,11 @@ def schema(
     """Print the columns of the files, as a Frictionless Data Package (JSON). Needs no token."""
     address, plain_http = os.environ.get("DAYBREAK_SERVICE"), bool(os.environ.get("DAYBREAK_PLAIN_HTTP"))
     if profile is not None or not address:
-        saved = current_profile(Access(profile=profile))
+        saved = profiles.load(profiles.profile_file(os.environ, profile))
+        if saved is None and profile is None:
+            raise WrongUse("Set DAYBREAK_SERVICE to the URL of the service, or run `daybreak login URL`.")
+        if saved is None:
+            raise missing_profile(profile)
         address, plain_http = saved.address, saved.plain_http
     with Daybreak(address, plain_http=plain_http) as service:
         if ddl is None:

@@ -42,7 +42,7 @@ def saved_profile(name: str | None) -> Profile:
     path = profiles.profile_file(os.environ, name)
     profile = profiles.load(path)
     if profile is None:
-        raise not_signed_in()
+        raise missing_profile(name)
     return replace(profile, token=token_keyring.load_token(path)) if profile.keyring else profile
 
 
@@ -59,8 +59,13 @@ def connect(profile: Profile) -> Daybreak:
     return Daybreak(profile.address, profile.token, plain_http=profile.plain_http)
 
 
-def not_signed_in() -> WrongUse:
-    """Return the error of a command that needs a token."""
+def missing_profile(name: str | None) -> WrongUse:
+    """Return the error of a command that needs a saved profile, or an environment in place of the default one."""
+    if name:
+        return WrongUse(
+            f"There is no profile {name!r}. Run `daybreak login URL --profile {name}`, or select one of "
+            "`daybreak profiles`."
+        )
     return WrongUse("You are not signed in. Run `daybreak login URL`, or set DAYBREAK_SERVICE and DAYBREAK_TOKEN.")
 
 

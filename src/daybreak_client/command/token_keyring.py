@@ -18,10 +18,16 @@ def save_token(profile_file: Path, token: str) -> None:
         keyring.set_password(_SERVICE, str(profile_file), token)
 
 
-def load_token(profile_file: Path) -> str:
-    """Return the token of a profile. Raises WrongUse without a keyring, and when it does not contain the token."""
+def find_token(profile_file: Path) -> str | None:
+    """Return the token of a profile, None when the keyring does not contain it. Raises WrongUse without a keyring."""
     with _keyring() as keyring:
         token: str | None = keyring.get_password(_SERVICE, str(profile_file))
+    return token
+
+
+def load_token(profile_file: Path) -> str:
+    """Return the token of a profile. Raises WrongUse without a keyring, and when it does not contain the token."""
+    token = find_token(profile_file)
     if token is None:
         raise WrongUse("The keyring of the system does not contain the token. Sign in again.")
     return token

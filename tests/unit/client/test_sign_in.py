@@ -209,6 +209,72 @@ def test_keyring_contains_the_token(
     assert load(path) is None
 
 
+def test_login_without_keyring_ends_the_session_of_the_keyring(
+    service: ScriptedService,
+    memory_keyring: DictKeyring,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for options in (["--keyring"], []):
+        type_lines(monkeypatch, "a password\n", "123456\n")
+        for entry in memory_keyring.entries:
+            memory_keyring.entries[entry] = "older"
+        assert run(["login", service.url, "--email", "ana@example.org", *options]) == 0
+    assert memory_keyring.entries == {}
+    ended = [request for request in service.requests if request.path.endswith("/logout")]
+    assert [request.headers["authorization"] for request in ended] == ["Bearer older"]
+    assert "not ended" not in capsys.readouterr().err
+
+
+def test_login_succeeds_without_the_earlier_keyring(
+    service: ScriptedService,
+    memory_keyring: DictKeyring,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    type_lines(monkeypatch, "a password\n", "123456\n", "a password\n", "123456\n")
+    assert run(["login", service.url, "--email", "ana@example.org", "--keyring"]) == 0
+    keyring.set_keyring(UnavailableKeyring())  # type: ignore[no-untyped-call]
+    assert run(["login", service.url, "--email", "ana@example.org"]) == 0
+    assert "The earlier sign-in was not ended: The keyring" in capsys.readouterr().err
+    keyring.set_keyring(memory_keyring)
+    assert run(["accounts"]) == 0
+
+
+def test_logout_without_the_keyring_entry_removes_the_profile(
+    service: ScriptedService,
+    memory_keyring: DictKeyring,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    type_lines(monkeypatch, "a password\n", "123456\n")
+    assert run(["login", service.url, "--email", "ana@example.org", "--keyring"]) == 0
+    memory_keyring.entries.clear()
+    assert run(["logout"]) == 0
+    assert "Only the profile is removed." in capsys.readouterr().err
+    assert load(tmp_path / "config" / "daybreak" / "profile.json") is None
+
+
+def test_schema_needs_no_token(
+    service: ScriptedService, memory_keyring: DictKeyring, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service.script = lambda _: Reply(200, {"resources": []})
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    save(profile_file(environ, "eu"), Profile(service.url, "", NORTH, keyring=True))
+    assert run(["schema", "--profile", "eu"]) == 0
+    assert run(["schema"]) == 2
+    assert "Set DAYBREAK_SERVICE to the URL of the service, or run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", [["files"], ["schema"], ["use", "north"]])
+def test_missing_profile_is_named(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*verb, "--profile", "nosuch"]) == 2
+    assert "There is no profile 'nosuch'. Run `daybreak login URL --profile nosuch`" in capsys.readouterr().err
+    assert run(["logout", "--profile", "nosuch"]) == 0
+    assert capsys.readouterr().err == "There is no profile 'nosuch'.\n"
+
+
 def test_missing_keyring_is_reported(tmp_path: Path, memory_keyring: DictKeyring) -> None:
     with pytest.raises(WrongUse, match="Sign in again"):
         load_token(tmp_path / "profile.json")
