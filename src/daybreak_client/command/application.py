@@ -44,6 +44,7 @@ def make_app() -> App:
 def main() -> None:
     """Run the command line of this process and end it with the exit code."""
     os.umask(_PRIVATE_UMASK)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     sys.exit(run(sys.argv[1:]))
@@ -84,6 +85,13 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("daybreak")
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of closed standard streams. Otherwise another file could get their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _discard_output() -> None:

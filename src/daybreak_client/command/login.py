@@ -141,13 +141,28 @@ def _code_prompt() -> Callable[[], str]:
 
 
 def _prompt(prompt: str) -> str:
-    """Read a line, with a prompt on a terminal."""
-    if sys.stdin.isatty():
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-    return sys.stdin.readline().rstrip("\r\n")
+    """Read a line, with a prompt on a terminal. Raises WrongUse when input on a terminal ends."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise _end_of_input()
+    return line.rstrip("\r\n")
 
 
 def _prompt_secret(prompt: str) -> str:
-    """Read a line without echo."""
-    return getpass.getpass(prompt) if sys.stdin.isatty() else _prompt(prompt)
+    """Read a line without echo. Raises WrongUse when input on a terminal ends."""
+    if not sys.stdin.isatty():
+        return _prompt(prompt)
+    try:
+        return getpass.getpass(prompt)
+    except EOFError:
+        raise _end_of_input() from None
+
+
+def _end_of_input() -> WrongUse:
+    """End the line of a prompt, and return the error of input that ended there."""
+    print_note("")
+    return WrongUse("The input ended at a prompt. Run the command again.")

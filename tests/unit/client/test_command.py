@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import pty
 import stat
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from daybreak.settings import load_settings
 from daybreak_client import connection
 from daybreak_client.command import freshness, run
 from tests.parts.scripted_service import DISCONNECT, Reply, scripted_service
+
+DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; main()")
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +141,35 @@ def test_account_is_required(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_logout_without_login_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["logout"]) == 0
     assert "You are not signed in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "prompt"), [("", "Email: "), ("ana@example.org\n", "Password: ")])
+def test_end_of_input_at_a_prompt_is_one_message(typed: str, prompt: str, tmp_path: Path) -> None:
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        [*DAYBREAK, "login", "http://127.0.0.1:1"], stdin=child, stdout=child, stderr=child, start_new_session=True
+    ) as process:
+        os.close(child)
+        printed = ""
+        for answer, awaited in ((typed, "Email: "), ("\x04", prompt)):
+            while awaited not in printed:
+                printed += os.read(parent, 1000).decode()
+            os.write(parent, answer.encode())
+        with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error.
+            while read := os.read(parent, 1000):
+                printed += read.decode()
+    os.close(parent)
+    assert process.returncode == 2
+    assert printed.endswith("\r\ndaybreak: The input ended at a prompt. Run the command again.\r\n")
+    assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", ">&- 2>&-"])
+def test_closed_standard_streams_are_permitted(closed: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'exec "$@" {closed}', "closed", *DAYBREAK, "profiles"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_variables_are_not_settings_of_the_service(tmp_path: Path) -> None:
