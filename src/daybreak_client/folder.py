@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import BinaryIO
 
 from daybreak_client.errors import ClientError, Damaged, Unreachable, WrongUse
@@ -29,6 +30,8 @@ ProgressCallback = Callable[[PublishedFile, int], None]
 _MAX_PARALLEL_DOWNLOADS = 4
 _MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 _FIRST_WAIT_SECONDS = 1.0
+# After this time, a thread that waits for the network ends in the background, without another write.
+_MAX_STOP_SECONDS = 2.0
 _PARTIAL_SUFFIX = ".part"
 
 
@@ -98,32 +101,57 @@ class _Downloader:
                 self.stop.wait(_FIRST_WAIT_SECONDS * 2.0**failures)
 
     def _resume(self, partial: Path, file: PublishedFile, offset: int) -> None:
-        with (
-            self.open_file(file, offset) as (start, chunks),
-            _open_private(partial) as target,
-        ):
-            target.seek(start)
-            target.truncate()
-            for chunk in chunks:
-                if self.stop.is_set():
-                    return
-                target.write(chunk)
-                self.on_progress(file, target.tell())
-            target.flush()
-            os.fsync(target.fileno())
+        with self.open_file(file, offset) as (start, chunks):
+            if self.stop.is_set():
+                return
+            with _open_private(partial) as target:
+                target.seek(start)
+                target.truncate()
+                for chunk in chunks:
+                    if self.stop.is_set():
+                        return
+                    target.write(chunk)
+                    self.on_progress(file, target.tell())
+                target.flush()
+                os.fsync(target.fileno())
 
 
 def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Downloader) -> None:
-    """Download several files in parallel. The first error stops all of them."""
-    with ThreadPoolExecutor(_MAX_PARALLEL_DOWNLOADS, thread_name_prefix="fetch") as threads:
-        downloads = [threads.submit(downloader.download, _partial_path(folder, file), file) for file in files]
-        try:
-            for done in as_completed(downloads):
-                done.result()
-        except BaseException:
-            downloader.stop.set()
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Download several files in parallel. The first error stops all of them.
+
+    The threads are daemons, which those of ThreadPoolExecutor cannot be: a thread that waits for the network must not
+    delay the end of an interrupted process.
+    """
+    remaining, outcomes = SimpleQueue[PublishedFile](), SimpleQueue[BaseException | None]()
+    for file in files:
+        remaining.put(file)
+
+    def work() -> None:
+        with suppress(Empty):
+            while not downloader.stop.is_set():
+                file = remaining.get_nowait()
+                try:
+                    downloader.download(_partial_path(folder, file), file)
+                except BaseException as fault:  # noqa: BLE001 - raised in the thread of the caller
+                    outcomes.put(fault)
+                else:
+                    outcomes.put(None)
+
+    threads: list[Thread] = []
+    try:
+        for number in range(min(_MAX_PARALLEL_DOWNLOADS, len(files))):
+            thread = Thread(target=work, name=f"fetch-{number}", daemon=True)
+            thread.start()
+            threads.append(thread)
+        for _ in files:
+            fault = outcomes.get()
+            if fault is not None:
+                raise fault
+    finally:
+        downloader.stop.set()
+        deadline = time.monotonic() + _MAX_STOP_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _is_complete(path: Path, file: PublishedFile) -> bool:

@@ -33,6 +33,7 @@ def make_app() -> App:
         help_epilogue=epilogue(),
         exit_on_error=False,
         print_error=False,
+        suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
     verbs = (login, logout, accounts, use, profiles, files, fetch, sync, link, schema, share_profile, completion)

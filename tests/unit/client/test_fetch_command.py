@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -72,6 +76,31 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
         monkeypatch.setenv("DAYBREAK_SERVICE", found.url)
         found.script = lambda request: reply(request, (NORTH, SOUTH))
         yield found
+
+
+def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: Path) -> None:
+    stalled, resume = Event(), Event()
+
+    def stall(request: Request) -> Reply:
+        if request.path.startswith("/links/"):
+            stalled.set()
+            resume.wait(60)
+            return Reply(DISCONNECT)
+        return reply(request, (NORTH, SOUTH))
+
+    service.script = stall
+    command = "from daybreak_client.command import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "fetch", str(tmp_path), "--account", NORTH], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert stalled.wait(30)
+        process.send_signal(signal.SIGINT)
+        try:
+            _, printed = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            resume.set()
+    assert (process.returncode, printed) == (130, "daybreak: interrupted\n")
 
 
 @pytest.mark.parametrize("selection", [["--account", NORTH], ["--all-accounts"]])

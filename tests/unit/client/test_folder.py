@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 from hypothesis import given
@@ -100,6 +102,34 @@ def test_next_call_resumes_a_transfer(tmp_path: Path) -> None:
 
 def interrupt(_file: PublishedFile, _size_bytes: int) -> None:
     raise KeyboardInterrupt
+
+
+def test_interrupt_does_not_wait_for_a_stalled_transfer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_module, "_MAX_STOP_SECONDS", 0.05)
+    stalled, resume = Event(), Event()
+
+    def stalling(offset: int) -> Iterator[bytes]:
+        yield CONTENT[offset:700]
+        stalled.set()
+        assert resume.wait(30)
+        yield CONTENT[700:]
+
+    @contextmanager
+    def open_file(file: PublishedFile, offset: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        if file.resource == "campaigns":
+            assert stalled.wait(30)
+            raise KeyboardInterrupt
+        yield offset, stalling(offset)
+
+    files = [published("members"), published("campaigns")]
+    with pytest.raises(KeyboardInterrupt):
+        update_folder(tmp_path, files, open_file, ignore_progress)
+    (thread,) = (each for each in enumerate_threads() if each.name.startswith("fetch-"))
+    assert thread.daemon
+    resume.set()
+    thread.join(30)
+    (partial,) = tmp_path.iterdir()
+    assert partial.read_bytes() == CONTENT[:700], "nothing is written after the interrupt"
 
 
 def test_server_may_ignore_the_offset(tmp_path: Path) -> None:
