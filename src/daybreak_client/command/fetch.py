@@ -39,6 +39,7 @@ def fetch(
     With --all-accounts, each account has a folder with its client_id as name.
     """
     note = _ignore if mode.quiet else print_note
+    resources, formats = names_of("--only", only), names_of("--format", format) or ("csv",)
     waiting = None if wait is None else Wait(parse_duration(wait), note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
@@ -46,9 +47,7 @@ def fetch(
         if waiting is not None:
             waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
-            fetched = account_files.fetch(
-                target, names_of(only), names_of(format) or ("csv",), on_progress, force=force, dry_run=mode.dry_run
-            )
+            fetched = account_files.fetch(target, resources, formats, on_progress, force=force, dry_run=mode.dry_run)
         if not (mode.as_json or mode.quiet):
             for file in fetched.downloaded:
                 print_text(str(target / file.name))

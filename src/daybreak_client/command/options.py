@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from daybreak_client.errors import WrongUse
+
 ProfileName = Annotated[
     str | None,
     Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
@@ -59,6 +61,14 @@ class Mode:
     quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False
 
 
-def names_of(values: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of a repeatable option, each of whose values may be a comma-separated list."""
-    return tuple(name for value in values or () for name in map(str.strip, value.split(",")) if name)
+def names_of(option: str, values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of a repeatable option, each of whose values may be a comma-separated list.
+
+    Raises WrongUse for an option without a name, such as an empty variable of a shell.
+    """
+    if values is None:
+        return ()
+    names = tuple(name for value in values for name in map(str.strip, value.split(",")) if name)
+    if not names:
+        raise WrongUse(f"{option} is empty. Specify a name, or omit the option.")
+    return names

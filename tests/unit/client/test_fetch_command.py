@@ -78,6 +78,16 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
         yield found
 
 
+@pytest.mark.parametrize("option", ["--only", "--format"])
+@pytest.mark.parametrize("value", ["", " ,"])
+def test_empty_list_of_names_is_refused(
+    service: ScriptedService, tmp_path: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fetch", str(tmp_path / "exports"), "--account", NORTH, f"{option}={value}"]) == 2
+    assert capsys.readouterr().err == f"daybreak: {option} is empty. Specify a name, or omit the option.\n"
+    assert service.requests == []
+
+
 def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: Path) -> None:
     stalled, resume = Event(), Event()
 

@@ -284,5 +284,5 @@ def test_missing_keyring_is_reported(tmp_path: Path, memory_keyring: DictKeyring
 
 
 def test_lists_may_be_separated_by_commas() -> None:
-    assert names_of(["members, campaigns", "communities", ","]) == ("members", "campaigns", "communities")
-    assert names_of(None) == ()
+    assert names_of("--only", ["members, campaigns", "communities", ","]) == ("members", "campaigns", "communities")
+    assert names_of("--only", None) == ()
