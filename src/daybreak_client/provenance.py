@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from daybreak_client.errors import WrongUse
-from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.published import PublishedFile, PublishedSnapshot, is_file_name
 
 FILE_NAME = "daybreak.json"
 
@@ -39,12 +39,19 @@ class Provenance:
             )
 
     def save(self, folder: Path, files: Iterable[PublishedFile]) -> None:
-        """Record the origin of the files in a folder. Files of an older fetch keep their entries."""
+        """Record the origin of the files in a folder. Files of an older fetch keep their entries.
+
+        Recorded files of another account are deleted, unless one of `files` has replaced them.
+        """
         stored = _load(folder) or {}
         same = (stored.get("client_id"), stored.get("service")) == (self.published.client_id, self.service)
-        older = stored.get("files", {}) if same else {}
-        entries = {name: entry for name, entry in older.items() if (folder / name).exists()}
-        entries |= {file.name: self._entry(file) for file in files}
+        older = stored.get("files", {})
+        entries = {file.name: self._entry(file) for file in files}
+        if same:
+            entries = {name: entry for name, entry in older.items() if (folder / name).exists()} | entries
+        else:
+            for name in filter(is_file_name, older.keys() - entries.keys()):
+                (folder / name).unlink(missing_ok=True)
         value = {"service": self.service, **self.published.description(), "files": dict(sorted(entries.items()))}
         if value != stored:
             _write(folder / FILE_NAME, json.dumps(value, indent=2) + "\n")

@@ -150,9 +150,14 @@ def _files_of(resources: Sequence[Mapping[str, Any]]) -> Iterator[PublishedFile]
             )
 
 
+def is_file_name(text: str) -> bool:
+    """Return whether text is possible as the name of a published file, so that it is safe to write and delete."""
+    return re.fullmatch(r"[a-z_]+(\.[a-z]+){1,2}", text) is not None
+
+
 def _file_name(path: str, resource: str) -> str:
     """Return the segment of a path that is the file name. Raises WrongUse when none is safe as a file name."""
     for part in path.split("/"):
-        if part.startswith(f"{resource}.") and re.fullmatch(r"[a-z_]+(\.[a-z]+){1,2}", part):
+        if part.startswith(f"{resource}.") and is_file_name(part):
             return part
     raise WrongUse(f"The service returned the path {path!r} without a valid file name. Check the URL of the service.")

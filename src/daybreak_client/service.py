@@ -184,9 +184,9 @@ class AccountFiles:
     ) -> FetchResult:
         """Update a folder to the current snapshot. Only missing and changed files are downloaded.
 
-        Files are replaced after all are downloaded and match their digests; an error leaves them unchanged. Without
-        `resources`, all are fetched. `on_progress` is called from several threads. Files of another account are
-        replaced only with `force`. `dry_run` downloads nothing. Raises WrongUse, NotPublished, Refused, Unreachable,
+        Files are replaced after all are downloaded and verified; an error leaves them unchanged. Without
+        `resources`, all are fetched. `on_progress` is called from several threads. `force` replaces or deletes the
+        files of another account. `dry_run` downloads nothing. Raises WrongUse, NotPublished, Refused, Unreachable,
         Damaged.
         """
         folder = Path(folder)

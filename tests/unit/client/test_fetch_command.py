@@ -88,6 +88,15 @@ def test_empty_list_of_names_is_refused(
     assert service.requests == []
 
 
+def test_force_deletes_files_of_another_account(service: ScriptedService, tmp_path: Path) -> None:
+    assert run(["fetch", str(tmp_path), "--account", NORTH]) == 0
+    assert run(["fetch", str(tmp_path), "--account", SOUTH, "--only", "communities"]) == 2
+    assert (tmp_path / "members.csv.gz").exists()
+    assert run(["fetch", str(tmp_path), "--account", SOUTH, "--only", "communities", "--force"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"daybreak.json", "communities.csv.gz"}
+    assert (tmp_path / "communities.csv.gz").read_bytes() == content(SOUTH, "communities")
+
+
 def test_interrupt_ends_a_stalled_download(service: ScriptedService, tmp_path: Path) -> None:
     stalled, resume = Event(), Event()
 

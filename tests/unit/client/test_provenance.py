@@ -67,6 +67,21 @@ def test_folder_of_another_account_is_refused(tmp_path: Path) -> None:
     assert set(saved(tmp_path, others[0], MEMBERS)["files"]) == {MEMBERS.name}  # type: ignore[call-overload]
 
 
+def test_files_of_another_account_are_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    record = saved(folder, Provenance(SERVICE, TODAY), MEMBERS, CAMPAIGNS)
+    others = (tmp_path / "outside.csv.gz", folder / "notes.csv.gz")
+    for other in others:
+        other.touch()
+    record["files"] = {**dict.fromkeys(("../outside.csv.gz", str(others[0]))), **record["files"]}  # type: ignore[dict-item]
+    (folder / FILE_NAME).write_text(json.dumps(record))
+    after = saved(folder, Provenance(SERVICE, replace(TODAY, client_id="south")), MEMBERS)
+    assert set(after["files"]) == {MEMBERS.name}  # type: ignore[call-overload]
+    assert {path.name for path in folder.iterdir()} == {FILE_NAME, MEMBERS.name, "notes.csv.gz"}
+    assert others[0].exists()
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": 1}'])
 def test_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_text(text)
