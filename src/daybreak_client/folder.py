@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ _FIRST_WAIT_SECONDS = 1.0
 # After this time, a thread that waits for the network ends in the background, without another write.
 _MAX_STOP_SECONDS = 2.0
 _PARTIAL_SUFFIX = ".part"
+_PRIVATE_MODE = 0o600
 
 
 def update_folder(
@@ -47,6 +49,7 @@ def update_folder(
     for file in missing:
         _partial_path(folder, file).replace(folder / file.name)
     for file in files:
+        _make_private(folder / file.name)
         for outdated in folder.glob(f".{file.name}.*{_PARTIAL_SUFFIX}"):
             outdated.unlink()
     return missing
@@ -169,11 +172,17 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
+def _make_private(path: Path) -> None:
+    """Set mode 0600, which a copy or an older program may have changed."""
+    if sys.platform != "win32" and stat.S_IMODE(path.stat().st_mode) != _PRIVATE_MODE:
+        path.chmod(_PRIVATE_MODE)
+
+
 def _open_private(path: Path) -> BinaryIO:
     """Open a file for writing without truncating it, and set mode 0600."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE_MODE)
     if sys.platform != "win32":
-        os.fchmod(handle, 0o600)
+        os.fchmod(handle, _PRIVATE_MODE)
     return os.fdopen(handle, "r+b")
 
 

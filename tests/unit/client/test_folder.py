@@ -226,6 +226,15 @@ def test_files_and_folders_are_private(tmp_path: Path, umask: int) -> None:
     assert modes == {folder.parent: 0o700, folder: 0o700, folder / "members.csv.gz": 0o600}
 
 
+def test_intact_files_become_private(tmp_path: Path) -> None:
+    files = [published("members"), published("campaigns")]
+    for file, mode in zip(files, (0o644, 0o400), strict=True):
+        (tmp_path / file.name).write_bytes(CONTENT)
+        (tmp_path / file.name).chmod(mode)
+    assert update_folder(tmp_path, files, serving(whole_file), ignore_progress) == ()
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
 def test_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o755)
