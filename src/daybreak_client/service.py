@@ -67,7 +67,7 @@ class Daybreak:
         """Start a session. `code` is called for the code of the second factor if the login needs one.
 
         After a wrong code it is called again, up to three times in all; an empty code ends the login. Raises Refused
-        (`invalid_credentials`, `invalid_code`, `rate_limited`, ...), Unreachable.
+        (`invalid_credentials`, `invalid_code`, `rate_limited`, ...), WrongUse for an empty first code, Unreachable.
         """
         credentials = {"email": email, "password": password}
         token, complete = self._connection.request("POST", f"{_AUTH}/login", _parse_login, body=credentials)
@@ -78,8 +78,8 @@ class Daybreak:
         refusal: Refused | None = None
         for _ in range(_MAX_CODES):
             typed = code()
-            if not typed and refusal is not None:
-                raise refusal
+            if not typed:
+                raise refusal or WrongUse("The login needs a code. Sign in again and type it.")
             try:
                 token, _ = self._connection.request(
                     "POST", f"{_AUTH}/login/callback/mfa", _parse_login, token=pending_token, body={"totp": typed}

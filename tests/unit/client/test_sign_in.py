@@ -192,6 +192,15 @@ def test_wrong_codes_end_the_login(
     assert "The code is wrong" in capsys.readouterr().err
 
 
+def test_empty_first_code_ends_the_login(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    type_lines(monkeypatch, "a password\n", "\n", "123456\n")
+    assert run(["login", service.url, "--email", "ana@example.org"]) == 2
+    assert [request.path.rpartition("/")[2] for request in service.requests] == ["login"]
+    assert "The login needs a code." in capsys.readouterr().err
+
+
 def test_keyring_contains_the_token(
     service: ScriptedService, memory_keyring: DictKeyring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
