@@ -18,13 +18,14 @@ from daybreak_client.published import Account
 def accounts(*, credential: Credential = Credential(), as_json: AsJson = False) -> None:
     """List your accounts, by name. The selected one is marked."""
     profile = current_profile(credential)
+    current = (profile.client_id or "").lower()
     with connect(profile) as service:
         found = service.accounts()
     if as_json:
         print_json(
             [
                 {"client_id": each.client_id, "name": each.name, "roles": list(each.roles),
-                 "current": each.client_id == profile.client_id}
+                 "current": each.client_id == current}
                 for each in found
             ]
         )  # fmt: skip
@@ -32,7 +33,7 @@ def accounts(*, credential: Credential = Credential(), as_json: AsJson = False) 
     print_table(
         ("", "account", "name", "roles"),
         [
-            ("*" if each.client_id == profile.client_id else "", each.client_id, each.name, ", ".join(each.roles))
+            ("*" if each.client_id == current else "", each.client_id, each.name, ", ".join(each.roles))
             for each in found
         ],
     )

@@ -168,6 +168,17 @@ def test_invalid_profile_name_is_refused(name: str) -> None:
         profile_file({}, name)
 
 
+def test_account_in_upper_case_is_marked(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"SERVICE": service.url, "TOKEN": "session", "ACCOUNT": NORTH.upper()}.items():
+        monkeypatch.setenv(f"DAYBREAK_{name}", value)
+    assert run(["accounts"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"*\t{NORTH}\t")
+    assert run(["accounts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["current"] is True
+
+
 def test_wrong_code_can_be_typed_again(
     service: ScriptedService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
