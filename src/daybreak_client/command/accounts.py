@@ -56,14 +56,22 @@ def use(
     print_note(f"Selected account: {selected.name} ({selected.client_id}).")
 
 
-def profiles(*, as_json: AsJson = False) -> None:
-    """List your saved sign-ins, by name."""
-    found = {name: saved.load(path) for name, path in saved.saved_profiles(os.environ).items()}
-    rows = [(name, each.address, each.client_id or "") for name, each in found.items() if each is not None]
+def profiles(*, as_json: AsJson = False) -> int:
+    """List your saved sign-ins, by name. A damaged one does not prevent the list."""
+    rows, exit_code = [], 0
+    for name, path in saved.saved_profiles(os.environ).items():
+        try:
+            found = saved.load(path)
+        except WrongUse as error:
+            print_note(f"daybreak: {error.message}")
+            exit_code = error.exit_code
+        else:
+            rows += [] if found is None else [(name, found.address, found.client_id or "")]
     if as_json:
         print_json([{"profile": name, "service": address, "client_id": account} for name, address, account in rows])
-        return
-    print_table(("profile", "service", "account"), rows)
+    else:
+        print_table(("profile", "service", "account"), rows)
+    return exit_code
 
 
 def _find_account(known: Sequence[Account], text: str) -> Account:

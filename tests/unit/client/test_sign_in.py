@@ -162,6 +162,17 @@ def test_profiles_are_listed_by_name(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out)[1] == {"profile": "eu", "service": "https://eu", "client_id": NORTH}
 
 
+def test_damaged_profile_does_not_prevent_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for name in ("eu", "us"):
+        save(profile_file(environ, name), Profile(f"https://{name}", "secret", NORTH))
+    profile_file(environ, "eu").write_text("{")
+    assert run(["profiles"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[1:] == [f"us\thttps://us\t{NORTH}"]
+    assert printed.err == f"daybreak: {profile_file(environ, 'eu')} is not a profile. Remove it and sign in again.\n"
+
+
 @pytest.mark.parametrize("name", ["..", ".hidden", "a b", "-x"])
 def test_invalid_profile_name_is_refused(name: str) -> None:
     with pytest.raises(WrongUse, match="is not the name of a profile"):
