@@ -94,16 +94,16 @@ class Daybreak:
         raise refusal
 
     def log_out(self) -> None:
-        """End the session with all its tokens and links. Raises Refused, Unreachable."""
-        self._connection.request("DELETE", f"{_AUTH}/logout", lambda _: None, token=self.token)
+        """End the session with all its tokens and links. Raises Refused, Unreachable, WrongUse."""
+        self._connection.request("DELETE", f"{_AUTH}/logout", lambda _: None, token=self._required_token())
         self.token = None
 
     def accounts(self) -> list[Account]:
         """Return every active account of the user, by name.
 
-        Raises Refused (`session_required` with an API token), Unreachable.
+        Raises Refused (`session_required` with an API token), Unreachable, WrongUse.
         """
-        return self._connection.request("GET", f"{_AUTH}/context", parse_accounts, token=self.token)
+        return self._connection.request("GET", f"{_AUTH}/context", parse_accounts, token=self._required_token())
 
     def schema(self) -> dict[str, Any]:
         """Return the columns of the files as a Frictionless Data Package. Needs no token. Raises Unreachable."""
@@ -124,14 +124,17 @@ class Daybreak:
 
         Raises Refused (`not_your_account`, `account_inactive`, `second_factor_required`), Unreachable, WrongUse.
         """
-        token = self.token
-        if token is None:
-            raise WrongUse("Sign in first, or pass an API token.")
+        token = self._required_token()
         if not token.startswith(API_TOKEN_PREFIX):
             token = self._connection.request(
                 "PUT", f"{_AUTH}/context", _parse_switch, token=token, body={"context": client_id}
             )
         return AccountFiles(self._connection, client_id.lower(), token)
+
+    def _required_token(self) -> str:
+        if self.token is None:
+            raise WrongUse("Sign in first, or pass an API token.")
+        return self.token
 
 
 @dataclass(frozen=True, slots=True)

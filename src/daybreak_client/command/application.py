@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from daybreak_client.command.accounts import accounts, profiles, use
 from daybreak_client.command.fetch import fetch
@@ -58,7 +58,9 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except CycloptsError as error:
         verbs = " ".join(("daybreak", *(error.command_chain or ())))
-        return _report(f"{error}\nSee `{verbs} --help`.", WRONG)
+        unused = isinstance(error, UnusedCliTokensError) and error.unused_tokens
+        text = f"Unexpected argument: {' '.join(unused)}." if unused else str(error)
+        return _report(f"{text}\nSee `{verbs} --help`.", WRONG)
     except ClientError as error:
         return _report(error.message, error.exit_code)
     except KeyboardInterrupt:

@@ -43,6 +43,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["fetch", "--surely"], "See `daybreak fetch --help`"),
+        (["fetch", "a", "b"], "daybreak: Unexpected argument: b.\nSee `daybreak fetch --help`"),
         (["accounts"], "You are not signed in. Run `daybreak login URL`"),
         (["use", "north"], "You are not signed in"),
         (["fetch"], "You are not signed in"),

@@ -147,6 +147,18 @@ def test_unwritable_folder_does_not_stop_other_accounts(
     assert f"daybreak: An Account ({NORTH}): {tmp_path}/{NORTH}/daybreak.json: Not a directory" in printed.err
 
 
+def test_wait_for_late_files_is_announced_once(
+    service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = Reply(404, {"code": "snapshot_not_ready", "detail": "Next attempt at 04:10 UTC."})
+    service.script = lambda request: (
+        late if len(service.requests) < 5 and request.method == "GET" else reply(request, (NORTH, SOUTH))
+    )
+    assert run(["fetch", str(tmp_path), "--account", NORTH, "--wait", "1m"]) == 0
+    first, *_ = capsys.readouterr().err.splitlines()
+    assert first == "Waiting for today's files. Next attempt at 04:10 UTC."
+
+
 def test_notes_name_the_account(service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fetch", str(tmp_path), "--all-accounts"]) == 0
     notes = capsys.readouterr().err.splitlines()

@@ -11,6 +11,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.backends.fail import Keyring as UnavailableKeyring
 
+from daybreak_client import Daybreak
 from daybreak_client.command import run
 from daybreak_client.command.options import Access, names_of
 from daybreak_client.command.profile import Profile, load, profile_file, save, saved_profiles
@@ -221,6 +222,14 @@ def test_empty_first_code_ends_the_login(
     assert run(["login", service.url, "--email", "ana@example.org"]) == 2
     assert [request.path.rpartition("/")[2] for request in service.requests] == ["login"]
     assert "The login needs a code." in capsys.readouterr().err
+
+
+def test_requests_after_log_out_are_wrong_use(service: ScriptedService) -> None:
+    with Daybreak(service.url, "session") as client:
+        client.log_out()
+        for request in (client.accounts, client.log_out):
+            with pytest.raises(WrongUse, match="Sign in first"):
+                request()
 
 
 def test_keyring_contains_the_token(
