@@ -90,11 +90,8 @@ class _Downloader:
                 size = 0
             problem: ClientError = Damaged(f"{file.name} was received incomplete several times.")
             try:
-                self._resume(partial, file, size)
-            except OSError as fault:
-                # The error of a failed write has no file name.
-                fault.filename = fault.filename or str(partial)
-                raise
+                with errors_named(partial):
+                    self._resume(partial, file, size)
             except Unreachable as interruption:
                 problem = interruption
             failures = 0 if _size_bytes(partial) > size else failures + 1
@@ -188,6 +185,16 @@ def _open_private(path: Path) -> BinaryIO:
 
 def _partial_path(folder: Path, file: PublishedFile) -> Path:
     return folder / f".{file.name}.{file.sha256[:16]}{_PARTIAL_SUFFIX}"
+
+
+@contextmanager
+def errors_named(path: Path) -> Iterator[None]:
+    """Add a path to an OSError without a file name, such as that of a failed write."""
+    try:
+        yield
+    except OSError as fault:
+        fault.filename = fault.filename or str(path)
+        raise
 
 
 @contextmanager

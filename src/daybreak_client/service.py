@@ -13,7 +13,14 @@ from urllib.parse import urlencode
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Refused, Unreachable, WrongUse
 from daybreak_client.feed import Feed, parse_feed
-from daybreak_client.folder import ProgressCallback, locked, make_private_folder, missing_files, update_folder
+from daybreak_client.folder import (
+    ProgressCallback,
+    errors_named,
+    locked,
+    make_private_folder,
+    missing_files,
+    update_folder,
+)
 from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
     Account,
@@ -201,7 +208,7 @@ class AccountFiles:
                 provenance.check(folder, force=force)
                 return FetchResult(published, files, missing_files(folder, files))
             make_private_folder(folder)
-            with locked(folder):
+            with errors_named(folder), locked(folder):
                 provenance.check(folder, force=force)
                 try:
                     downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import select
 import stat
 import subprocess
 import sys
@@ -157,8 +158,12 @@ def test_end_of_input_at_a_prompt_is_one_message(typed: str, prompt: str, tmp_pa
                 printed += os.read(parent, 1000).decode()
             os.write(parent, answer.encode())
         with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error.
-            while read := os.read(parent, 1000):
+            while select.select([parent], [], [], 20)[0] and (read := os.read(parent, 1000)):
                 printed += read.decode()
+        try:
+            process.wait(20)
+        finally:
+            process.kill()
     os.close(parent)
     assert process.returncode == 2
     assert printed.endswith("\r\ndaybreak: The input ended at a prompt. Run the command again.\r\n")

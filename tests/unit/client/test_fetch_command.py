@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import signal
@@ -13,7 +14,7 @@ from threading import Event
 
 import pytest
 
-from daybreak_client import connection
+from daybreak_client import connection, provenance
 from daybreak_client.command import freshness, run
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 
@@ -147,6 +148,22 @@ def test_unwritable_folder_does_not_stop_other_accounts(
     assert f"daybreak: An Account ({NORTH}): {tmp_path}/{NORTH}/daybreak.json: Not a directory" in printed.err
 
 
+def test_full_disk_does_not_stop_other_accounts(
+    service: ScriptedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = provenance._write
+
+    def fail_for_north(path: Path, text: str) -> None:
+        if path.parent.name == NORTH:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(provenance, "_write", fail_for_north)
+    assert run(["fetch", str(tmp_path), "--all-accounts"]) == 1
+    assert f"{tmp_path}/{NORTH}: No space left on device" in capsys.readouterr().err
+    assert (tmp_path / SOUTH / "daybreak.json").exists()
+
+
 def test_wait_for_late_files_is_announced_once(
     service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,8 +172,8 @@ def test_wait_for_late_files_is_announced_once(
         late if len(service.requests) < 5 and request.method == "GET" else reply(request, (NORTH, SOUTH))
     )
     assert run(["fetch", str(tmp_path), "--account", NORTH, "--wait", "1m"]) == 0
-    first, *_ = capsys.readouterr().err.splitlines()
-    assert first == "Waiting for today's files. Next attempt at 04:10 UTC."
+    *announcements, _ = capsys.readouterr().err.splitlines()
+    assert announcements == ["Waiting for today's files. Next attempt at 04:10 UTC."]
 
 
 def test_notes_name_the_account(service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
