@@ -41,7 +41,10 @@ class Callbacks:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps from the `state` of a database to a published snapshot. Without `published`, there is no news."""
+    """Steps from the `state` of a database to a published snapshot.
+
+    Without `published`, there is no news. A feed with an entity tag is then newer than that of the state.
+    """
 
     state: AccountState | None
     published: PublishedSnapshot | None = None
@@ -76,6 +79,7 @@ class SyncRun:
                 plan = self.plan(full=full)
                 if plan.published is None:
                     assert plan.state is not None
+                    self._save_etag(plan.feed.etag)
                     return plan, plan.state
                 if changes >= _CHANGES_WITH_DELTAS and self._reload_deltas(plan, "a delta is not available"):
                     continue
@@ -96,7 +100,7 @@ class SyncRun:
         raise Unreachable("New snapshots were published repeatedly during the sync. Try again later.")
 
     def plan(self, *, full: bool) -> Plan:
-        """Compare the state of the database with the service. Raises SnapshotChanged."""
+        """Compare the state of the database with the service. Changes nothing. Raises SnapshotChanged."""
         client_id = self.account.client_id
         state = None if self.database is None else self.database.state(client_id)
         again = full or bool(self.reload) or (state is not None and not state.complete)
@@ -108,8 +112,7 @@ class SyncRun:
             feed = self.account.feed()
             assert feed is not None
         if state is not None and not again and (feed.chain_id, feed.version) == (state.chain_id, state.version):
-            self._save_etag(feed.etag)
-            return Plan(state)
+            return Plan(state, feed=feed)
         published, tables = self.account.published(), self.account.tables()
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
             raise SnapshotChanged
@@ -216,7 +219,7 @@ class SyncRun:
         return bool(found)
 
     def _save_etag(self, etag: str) -> None:
-        if self.database is not None:
+        if self.database is not None and etag:
             self.database.save_etag(self.account.client_id, etag)
 
 

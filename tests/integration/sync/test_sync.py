@@ -263,6 +263,8 @@ def test_dry_run_changes_nothing(target: Target, north: Publisher, account: Acco
     else:
         assert not (tmp_path / "exports.duckdb").exists()
     sync(account, target.url)
+    assert not sync(account, target.url, dry_run=True).changed
+    assert target.query(f"SELECT DISTINCT feed_etag FROM {target.schema}._daybreak_sync") == [("",)]
     north.publish(members(member(2)))
     planned = sync(account, target.url, dry_run=True)
     assert actions(planned) == {"members": "delta"}
