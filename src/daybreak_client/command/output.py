@@ -8,12 +8,16 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from daybreak_client.folder import ProgressCallback
 from daybreak_client.published import PublishedFile
 
 # Characters that a terminal interprets or hides.
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+# Characters between two columns of a table.
+_COLUMN_GAP = 3
 
 
 def print_text(text: str) -> None:
@@ -42,7 +46,10 @@ def escape_unprintable(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> None:
-    """Write a table on a terminal, tab-separated lines with a header in a pipe. Columns in `numbers` align right."""
+    """Write a table on a terminal, tab-separated lines with a header in a pipe. Columns in `numbers` align right.
+
+    On a terminal, columns without any value are left out and long text wraps. Numbers are never cut.
+    """
     if not is_terminal(sys.stdout):
         for row in (columns, *rows):
             sys.stdout.write("\t".join(map(escape_unprintable, row)) + "\n")
@@ -53,11 +60,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: 
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", no_wrap=True, overflow="fold")
+    shown = [place for place in range(len(columns)) if not rows or any(row[place] for row in rows)]
+    least_width = 0
+    for place in shown:
+        name = columns[place]
+        is_number = name in numbers
+        width = max(len(name), *(len(row[place]) for row in rows)) if is_number else len(name)
+        least_width += width + _COLUMN_GAP
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold", min_width=width)
     for row in rows:
-        table.add_row(*(Text(escape_unprintable(cell)) for cell in row))
-    Console(no_color="NO_COLOR" in os.environ).print(table)
+        table.add_row(*(Text(escape_unprintable(row[place])) for place in shown))
+    console = Console(no_color="NO_COLOR" in os.environ)
+    # Rich cuts lines that are wider than its console. A narrow terminal wraps them.
+    console.width = max(console.width, least_width)
+    console.print(table)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`daybreak sync`: keep a database in step."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -17,8 +18,9 @@ from daybreak_client.command.output import (
     print_note,
     print_table,
 )
-from daybreak_client.database_sync import UNCHANGED, Callbacks, SyncResult
+from daybreak_client.database_sync import UNCHANGED, Callbacks, ResourceResult, SyncResult
 from daybreak_client.database_sync import sync as sync_account
+from daybreak_client.database_sync.plan import DELTA
 from daybreak_client.database_sync.targets import has_password
 from daybreak_client.errors import Damaged
 from daybreak_client.service import AccountFiles
@@ -74,7 +76,8 @@ def sync(
 
 def _print(result: SyncResult, mode: Mode) -> None:
     if not (mode.quiet or mode.as_json):
-        _print_resources(result)
+        _print_resources(result.resources)
+        print_note(f"{result.client_id}: {_summary(result)} Data as of {result.as_of:%Y-%m-%d %H:%M} UTC.")
     for text in () if mode.quiet else result.notes:
         print_note(text)
     if result.different:
@@ -84,8 +87,8 @@ def _print(result: SyncResult, mode: Mode) -> None:
         )
 
 
-def _print_resources(result: SyncResult) -> None:
-    shown = [each for each in result.resources if each.action != UNCHANGED or each.verified]
+def _print_resources(resources: Sequence[ResourceResult]) -> None:
+    shown = [each for each in resources if each.action != UNCHANGED or each.verified]
     if shown:
         print_table(
             ("resource", "action", "rows", "inserted", "deleted", "download", "verified"),
@@ -94,8 +97,8 @@ def _print_resources(result: SyncResult) -> None:
                     each.resource,
                     f"{each.action}: {each.reason}" if each.reason else each.action,
                     format_count(each.rows),
-                    format_count(each.inserted),
-                    format_count(each.deleted),
+                    _format_changes(each, each.inserted),
+                    _format_changes(each, each.deleted),
                     format_size(each.size_bytes),
                     each.verified,
                 )
@@ -103,7 +106,11 @@ def _print_resources(result: SyncResult) -> None:
             ],
             _NUMBERS,
         )
-    print_note(f"{result.client_id}: {_summary(result)} Data as of {result.as_of:%Y-%m-%d %H:%M} UTC.")
+
+
+def _format_changes(result: ResourceResult, count: int) -> str:
+    """Format a number of changed rows. On a terminal, full loads have none."""
+    return "" if is_terminal(sys.stdout) and result.action != DELTA else format_count(count)
 
 
 def _summary(result: SyncResult) -> str:
