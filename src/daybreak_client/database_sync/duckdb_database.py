@@ -26,7 +26,7 @@ from daybreak_client.database_sync.sql import (
     types_by_table,
     update_constants,
 )
-from daybreak_client.errors import DatabaseFailed
+from daybreak_client.errors import DatabaseFailed, WrongUse
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
@@ -35,6 +35,8 @@ _TYPES = {
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LINES_PER_FETCH = 20_000
+# https://duckdb.org/docs/stable/internals/storage
+_MAGIC = slice(8, 12)
 # An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
 _CSV_OPTIONS = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
@@ -46,8 +48,10 @@ class DuckDBDatabase:
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
 
     def __init__(self, path: Path, schema: str, *, read_only: bool) -> None:
-        """Open the file. Raises DatabaseFailed when another process uses it, or it is not a DuckDB file."""
+        """Open the file. Raises DatabaseFailed when another process uses it, and WrongUse for another kind of file."""
         is_new = not path.exists()
+        if path.is_file() and not _is_duckdb_file(path):
+            raise WrongUse(f"{path} is not a DuckDB file. Use the path of a new file, or of a DuckDB file.")
         self._schema = schema
         self._created: set[str] = set()
         with _errors():
@@ -261,6 +265,12 @@ class DuckDBDatabase:
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
         with _errors():
             return self._connection.execute(query, list(parameters))
+
+
+def _is_duckdb_file(path: Path) -> bool:
+    """Return whether a file has the header of a database. DuckDB would open JSON or CSV as a view in memory."""
+    with path.open("rb") as content:
+        return content.read(_MAGIC.stop)[_MAGIC] == b"DUCK"
 
 
 def _read_csv(columns: Mapping[str, str]) -> str:

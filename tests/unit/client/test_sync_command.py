@@ -131,6 +131,20 @@ def test_invalid_target_is_refused(target: str) -> None:
         open_database(target, None, read_only=False)
 
 
+@pytest.mark.parametrize(("name", "content"), [("t.json", '{"a": 1}'), ("t.csv", "a,b\n1,2\n")])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_file_of_data_is_refused(
+    north: Publisher, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, content: str, dry_run: bool
+) -> None:
+    """DuckDB would open it as a view in memory."""
+    north.publish({})
+    path = tmp_path / name
+    path.write_text(content)
+    assert run(["sync", f"duckdb:///{path}", *["--dry-run"] * dry_run]) == 2
+    assert f"{path} is not a DuckDB file." in capsys.readouterr().err
+    assert path.read_text() == content
+
+
 def test_password_in_a_url_is_hidden(capsys: pytest.CaptureFixture[str], north: Publisher) -> None:
     url = "postgresql://ana:secret@127.0.0.1:1/exports"
     assert place_of(url) == "postgresql://ana@127.0.0.1:1/exports"
