@@ -76,10 +76,7 @@ class DuckDBDatabase:
             return None
         resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
-        return AccountState(
-            version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources,
-            complete=len(resources) == len(rows),
-        )  # fmt: skip
+        return AccountState(version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources)
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)

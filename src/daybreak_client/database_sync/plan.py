@@ -10,6 +10,8 @@ from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 
 UNCHANGED, DELTA, FULL = "unchanged", "delta", "full"
+# Resources of an account. Unlike the schema, this number costs no request.
+_RESOURCES = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,7 @@ class ResourceState:
 
 @dataclass(frozen=True, slots=True)
 class AccountState:
-    """What the database contains of one account. `etag` is that of a feed without news for this version.
-
-    `complete` is False if a table has been dropped since.
-    """
+    """What the database contains of one account. `etag` is that of a feed without news for this version."""
 
     version: int
     chain_id: str
@@ -38,7 +37,11 @@ class AccountState:
     as_of: datetime
     etag: str
     resources: Mapping[str, ResourceState]
-    complete: bool = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether no table has been dropped, and no row of the state deleted."""
+        return len(self.resources) >= _RESOURCES
 
 
 @dataclass(frozen=True, slots=True)

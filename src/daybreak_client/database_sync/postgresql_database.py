@@ -84,10 +84,7 @@ class PostgreSQLDatabase:
             return None
         resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
-        return AccountState(
-            version, chain_id, snapshot_id, as_of.astimezone(UTC), etag, resources,
-            complete=len(resources) == len(rows),
-        )  # fmt: skip
+        return AccountState(version, chain_id, snapshot_id, as_of.astimezone(UTC), etag, resources)
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)

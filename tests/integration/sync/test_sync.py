@@ -253,6 +253,18 @@ def test_dropped_table_is_loaded_again(target: Target, north: Publisher, account
     assert actions(result) == {"members": "full"}
 
 
+@pytest.mark.parametrize("verify", [False, True])
+def test_deleted_state_is_loaded_again(
+    target: Target, north: Publisher, account: AccountFiles, *, verify: bool
+) -> None:
+    north.publish(members(member(1)))
+    sync(account, target.url)
+    target.query(f"DELETE FROM {target.schema}._daybreak_sync WHERE resource = 'members'")
+    result = sync(account, target.url, verify=verify)
+    assert (actions(result), reason(result, "members")) == ({"members": "full"}, "not in the database")
+    assert_verified(sync(account, target.url, verify=True))
+
+
 def test_dry_run_changes_nothing(target: Target, north: Publisher, account: AccountFiles, tmp_path: Path) -> None:
     north.publish(members(member(1)))
     planned = sync(account, target.url, dry_run=True)
