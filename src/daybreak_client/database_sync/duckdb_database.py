@@ -34,6 +34,7 @@ _TYPES = {
 }  # fmt: skip
 _ACCEPTED = {**{kind: {name.lower()} for kind, name in _TYPES.items()}, TIMESTAMP: {"timestamp with time zone"}}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TEMPORARY_STAGE = f"temp.main.{STAGE}"
 _LINES_PER_FETCH = 20_000
 # https://duckdb.org/docs/stable/internals/storage
 _MAGIC = slice(8, 12)
@@ -52,13 +53,14 @@ class DuckDBDatabase:
         is_new = not path.exists()
         if path.is_file() and not _is_duckdb_file(path):
             raise WrongUse(f"{path} is not a DuckDB file. Use the path of a new file, or of a DuckDB file.")
-        self._schema = schema
         self._created: set[str] = set()
         with _errors():
             self._connection = duckdb.connect(str(path), read_only=read_only)
         if is_new:
             path.chmod(0o600)
         self._execute("SET TimeZone = 'UTC'")
+        self._catalog = str(self._execute("SELECT current_database()").fetchone()[0])
+        self._schema = self._existing_schema(schema)
 
     def close(self) -> None:
         self._connection.close()
@@ -97,7 +99,7 @@ class DuckDBDatabase:
             raise
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
-        self._execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._schema)}")
+        self._execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(self._catalog)}.{identifier(self._schema)}")
         self._execute(f"CREATE TABLE IF NOT EXISTS {self._name(STATE_TABLE)} ({STATE_COLUMNS})")
         found = self._columns()
         for table in tables:
@@ -149,7 +151,7 @@ class DuckDBDatabase:
     def apply(self, table: Table, client_id: str, delta: Path) -> Applied:
         columns = {OPERATION: "VARCHAR", **{column.name: _TYPES[column.kind] for column in table.columns}}
         self._execute(f"CREATE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(delta)])
-        stage, name, names = f"temp.{STAGE}", self._name(table.name), identifiers(table.column_names)
+        stage, name, names = _TEMPORARY_STAGE, self._name(table.name), identifiers(table.column_names)
         foreign = self._number(
             f"SELECT count(*) FROM {stage} WHERE {identifier(OPERATION)} NOT IN ('D', 'I') "
             f"OR {identifier(OPERATION)} = 'I' AND \"LEADER_ID\" IS DISTINCT FROM ?",
@@ -196,9 +198,9 @@ class DuckDBDatabase:
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
         columns = {column.name: _TYPES[column.kind] for column in table.columns}
         self._execute(f"CREATE OR REPLACE TEMP TABLE {STAGE} AS FROM {_read_csv(columns)}", [str(file)])
-        sources = (self._name(table.name), f"temp.{STAGE}")
+        sources = (self._name(table.name), _TEMPORARY_STAGE)
         stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
-        self._execute(f"DROP TABLE temp.{STAGE}")
+        self._execute(f"DROP TABLE {_TEMPORARY_STAGE}")
         return stored == published
 
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
@@ -227,15 +229,24 @@ class DuckDBDatabase:
         self._execute(f"ALTER TABLE {self._name(STAGE)} RENAME TO {identifier(table.name)}")
         self._created.add(table.name)
 
+    def _existing_schema(self, name: str) -> str:
+        """Return the name of a schema as the catalog contains it. DuckDB ignores the case of names."""
+        found = self._execute(
+            "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ? AND lower(schema_name) = lower(?)",
+            [self._catalog, name],
+        ).fetchone()
+        return str(found[0]) if found else name
+
     def _name(self, table: str) -> str:
-        return f"{identifier(self._schema)}.{identifier(table)}"
+        """Return a qualified name. Without the catalog, a schema with its name would be ambiguous."""
+        return f"{identifier(self._catalog)}.{identifier(self._schema)}.{identifier(table)}"
 
     def _columns(self) -> dict[str, dict[str, str]]:
         """Return the types of the columns of all tables of the schema."""
         rows = self._execute(
             "SELECT table_name, column_name, data_type FROM duckdb_columns() "
-            "WHERE schema_name = ? AND database_name = current_database() AND NOT internal",
-            [self._schema],
+            "WHERE database_name = ? AND schema_name = ? AND NOT internal",
+            [self._catalog, self._schema],
         ).fetchall()
         return types_by_table(rows)
 
@@ -250,9 +261,9 @@ class DuckDBDatabase:
         """Return whether a table function of DuckDB's catalog has rows of the table that meet a condition."""
         query = (
             f"SELECT count(*) FROM {catalog} WHERE {condition} "
-            "AND schema_name = ? AND table_name = ? AND database_name = current_database()"
+            "AND database_name = ? AND schema_name = ? AND table_name = ?"
         )
-        return bool(self._number(query, [self._schema, table.name]))
+        return bool(self._number(query, [self._catalog, self._schema, table.name]))
 
     def _number(self, query: str, parameters: Sequence[object] = ()) -> int:
         row = self._execute(query, parameters).fetchone()
