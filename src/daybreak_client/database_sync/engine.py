@@ -116,11 +116,10 @@ class SyncRun:
         published, tables = self.account.published(), self.account.tables()
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
             raise SnapshotChanged
-        reload = dict(self.reload)
+        lacking = () if self.database is None else self.database.missing_tables(tables)
+        reload = dict.fromkeys(lacking, "the table lacks a column") | self.reload
         if full:
             reload |= {table.name: "requested" for table in tables}
-        elif self.database is not None:
-            reload |= dict.fromkeys(self.database.missing_tables(tables), "the table lacks a column") | self.reload
         steps = make_steps(published, feed, state, reload=reload)
         return Plan(state, published, feed, steps, tables)
 
@@ -141,11 +140,16 @@ class SyncRun:
         """Return the tables whose rows are not those of the published files.
 
         The digest of an export is compared first. The order of rows with equal keys, and replaced characters, may
-        differ; then the full file decides. Raises Unreachable when another version was published.
+        differ; then the full file decides. A table that lacks a column differs. Raises WrongUse for a column of another
+        type, Unreachable when another version was published.
         """
         assert self.database is not None
         found = []
+        lacking = self.database.missing_tables(tables)
         for table in tables:
+            if table.name in lacking:
+                found.append(table.name)
+                continue
             stored = state.resources[table.name]
             self.callbacks.on_step(f"Verifying {table.name}: {stored.rows:,} rows")
             if self.database.content_sha256(table, self.account.client_id) != stored.content_sha256:

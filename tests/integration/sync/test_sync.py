@@ -316,6 +316,26 @@ def test_column_of_another_type_is_refused(target: Target, north: Publisher, acc
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [(7,)]
 
 
+def test_full_load_checks_column_types(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish({})
+    sync(account, target.url)
+    target.query(f'ALTER TABLE {target.schema}.communities ALTER "MEMBER_COUNT" TYPE varchar')
+    for full in (True, False):
+        with pytest.raises(
+            WrongUse, match=r"(?i)communities\.MEMBER_COUNT has the type (character )?var.*Drop the table"
+        ):
+            sync(account, target.url, full=full, verify=True)
+
+
+def test_dropped_column_fails_the_verification(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1, "Ana")))
+    sync(account, target.url)
+    target.query(f'ALTER TABLE {target.schema}.members DROP COLUMN "FIRST_NAME"')
+    assert sync(account, target.url, verify=True).different == ("members",)
+    assert_verified(sync(account, target.url, full=True, verify=True))
+    assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [("Ana",)]
+
+
 def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1), member(2)))
     assert sync(account, target.url).notes == ()
