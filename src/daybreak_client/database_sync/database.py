@@ -56,7 +56,10 @@ class Database(Protocol):
         """Return what the database contains of an account, None if it was never synced."""
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
-        """Return the names of tables that do not exist, or lack a column. Raises WrongUse for another type."""
+        """Return the names of tables that do not exist, or lack a column.
+
+        Raises WrongUse for a column of another type, and for a table that the sync did not create.
+        """
 
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction that excludes other syncs; commit at the end, roll back on an error."""

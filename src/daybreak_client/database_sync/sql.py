@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from daybreak_client.errors import WrongUse
-from daybreak_client.tables import Table
+from daybreak_client.tables import LEADER_COLUMN, Table
 
 STATE_COLUMNS = (
     "client_id text, resource text, chain_id text, version bigint, snapshot_id text, as_of timestamptz, rows bigint, "
@@ -69,13 +69,20 @@ def has_null(table: Table, alias: str) -> str:
 def lacking_columns(
     tables: Sequence[Table], found: Mapping[str, Mapping[str, str]], accepted: Mapping[str, Collection[str]]
 ) -> set[str]:
-    """Return the tables that do not exist or lack a column. Raises WrongUse for a column of another type.
+    """Return the tables that do not exist or lack a column.
+
+    Raises WrongUse for a column of another type, and for a table without accounts, which the sync did not create.
 
     `found` contains the types of existing columns by table. `accepted` contains the types of each kind.
     """
     lacking = set()
     for table in tables:
         types = found.get(table.name, {})
+        if types and LEADER_COLUMN not in types:
+            raise WrongUse(
+                f"The database contains another table {table.name}, without the column {LEADER_COLUMN}. "
+                "Select a schema for the tables of the sync with --schema."
+            )
         for column in table.columns:
             if column.name not in types:
                 lacking.add(table.name)

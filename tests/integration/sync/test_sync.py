@@ -336,6 +336,18 @@ def test_dropped_column_fails_the_verification(target: Target, north: Publisher,
     assert target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members') == [("Ana",)]
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_unrelated_table_is_refused(target: Target, north: Publisher, account: AccountFiles, *, dry_run: bool) -> None:
+    north.publish(members(member(1)))
+    target.query(f"CREATE SCHEMA IF NOT EXISTS {target.schema}")
+    target.query(f"CREATE TABLE {target.schema}.members (id integer, name varchar)")
+    target.query(f"INSERT INTO {target.schema}.members VALUES (7, 'Ana')")
+    with pytest.raises(WrongUse, match=r"another table members, without the column LEADER_ID.*--schema"):
+        sync(account, target.url, dry_run=dry_run)
+    assert target.query(f"SELECT * FROM {target.schema}.members") == [(7, "Ana")]
+    assert_verified(sync(account, target.url, schema="own", verify=True))
+
+
 def test_repeated_key_removes_the_primary_key(target: Target, north: Publisher, account: AccountFiles) -> None:
     north.publish(members(member(1), member(2)))
     assert sync(account, target.url).notes == ()
