@@ -93,7 +93,8 @@ def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dr
 def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:
     keys = [f"{name} has no primary key: {reason}." for name, reason in run.without_key.items()]
     replaced = [
-        f"{each.resource}: {each.replaced_characters} NUL characters are stored as U+FFFD. PostgreSQL has no NUL."
+        f"{each.resource}: PostgreSQL cannot store NUL. U+FFFD, which replaces it, occurs "
+        f"{each.replaced_characters} times in the table."
         for each in state.resources.values()
         if each.replaced_characters
     ]

@@ -36,7 +36,7 @@ class KeyViolation(DatabaseProblem):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Rows that a delta deleted and inserted, and the characters in it that the database cannot store."""
+    """Rows that a delta deleted and inserted, and the NUL characters in it that the database cannot store."""
 
     deleted: int
     inserted: int
@@ -84,6 +84,9 @@ class Database(Protocol):
 
     def count(self, table: Table, client_id: str) -> int:
         """Return the number of rows of an account."""
+
+    def count_replaced(self, table: Table, client_id: str) -> int:
+        """Return the number of characters U+FFFD in the rows of an account. Called if some of them replace NUL."""
 
     def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
         """Replace the state of an account."""

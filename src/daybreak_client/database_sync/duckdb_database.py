@@ -177,6 +177,9 @@ class DuckDBDatabase:
     def count(self, table: Table, client_id: str) -> int:
         return self._number(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = ?', [client_id])
 
+    def count_replaced(self, table: Table, client_id: str) -> int:  # noqa: ARG002 - DuckDB stores every character
+        return 0
+
     def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
         name = self._name(STATE_TABLE)
         self._execute(f"DELETE FROM {name} WHERE client_id = ?", [client_id])

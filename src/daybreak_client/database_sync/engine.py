@@ -17,7 +17,7 @@ from pathlib import Path
 
 from daybreak_client.database_sync.csv_files import check_header
 from daybreak_client.database_sync.database import Database, KeyViolation, WrongContent
-from daybreak_client.database_sync.plan import DELTA, FULL, AccountState, ResourceState, Step, make_steps
+from daybreak_client.database_sync.plan import DELTA, FULL, UNCHANGED, AccountState, ResourceState, Step, make_steps
 from daybreak_client.database_sync.sql import OPERATION
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
 from daybreak_client.feed import Feed
@@ -214,6 +214,9 @@ class SyncRun:
             database.set_constants(table, client_id, step.deltas[-1].constants or {})
         if database.count(table, client_id) != step.full.rows:
             raise WrongContent(table.name, "the number of rows differs")
+        if replaced and step.action != UNCHANGED:
+            # Rows that a delta deleted may have contained some of them.
+            replaced = database.count_replaced(table, client_id)
         return ResourceState(step.resource, step.full.rows, step.full.content_sha256, replaced)
 
     def _reload_deltas(self, plan: Plan, reason: str) -> bool:

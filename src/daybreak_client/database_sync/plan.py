@@ -18,7 +18,8 @@ _RESOURCES = 9
 class ResourceState:
     """What the database contains of one resource of one account.
 
-    `replaced_characters` counts NUL characters that the database cannot store.
+    `replaced_characters` is 0 if the database stores every character, else the number of characters U+FFFD, which
+    replace NUL.
     """
 
     resource: str

@@ -173,6 +173,15 @@ class PostgreSQLDatabase:
         rows = self._rows(f'SELECT count(*) FROM {self._name(table.name)} WHERE "LEADER_ID" = %s', [client_id])
         return int(rows[0][0])
 
+    def count_replaced(self, table: Table, client_id: str) -> int:
+        texts = [identifier(column.name) for column in table.columns if column.kind == TEXT]
+        counts = " + ".join(f"coalesce(length({name}) - length(replace({name}, %s, '')), 0)" for name in texts)
+        rows = self._rows(
+            f'SELECT coalesce(sum({counts}), 0) FROM {self._name(table.name)} WHERE "LEADER_ID" = %s',
+            [*[REPLACEMENT] * len(texts), client_id],
+        )
+        return int(rows[0][0])
+
     def save_state(self, client_id: str, state: AccountState, now: datetime) -> None:
         name = self._name(STATE_TABLE)
         self._execute(f"DELETE FROM {name} WHERE client_id = %s", [client_id])

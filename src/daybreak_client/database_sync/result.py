@@ -13,8 +13,9 @@ class ResourceResult:
     """Result for one resource.
 
     `action` is `unchanged`, `delta` or `full`, then for `reason`. `rows` are in the table afterwards, `size_bytes` were
-    downloaded. `replaced_characters` counts NUL characters that PostgreSQL cannot store. `verified` is the result of
-    the comparison with the published file: `equal` or `different`, empty if it was not requested.
+    downloaded. `replaced_characters` counts the characters U+FFFD in the table if some of them replace NUL, which
+    PostgreSQL cannot store. `verified` is the result of the comparison with the published file: `equal` or `different`,
+    empty if it was not requested.
     """
 
     resource: str

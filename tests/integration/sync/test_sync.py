@@ -404,9 +404,20 @@ def test_nul_characters_are_stored_or_reported(target: Target, north: Publisher,
         assert (stored, result.notes) == ([("a\0b",), ("",)], ())
         return
     assert stored == [("a\ufffdb",), ("",)]
-    assert result.notes == ("members: 1 NUL characters are stored as U+FFFD. PostgreSQL has no NUL.",)
-    north.publish(members(member(1, "ab"), member(2, "")))
-    assert_verified(sync(account, target.url, verify=True))
+    note = "members: PostgreSQL cannot store NUL. U+FFFD, which replaces it, occurs {} times in the table."
+    assert result.notes == (note.format(1),)
+    for first, second, count in (("\0b\0", "", 2), ("\0", "\0\0", 3), ("\0", "\0", 2), ("b", "\ufffd", 1)):
+        north.publish(members(member(1, first), member(2, second)))
+        result = sync(account, target.url, verify=True)
+        assert_verified(result)
+        assert actions(result) == {"members": "delta"}
+        assert result.notes == (note.format(count),)
+        stored = target.query(f"SELECT sum(replaced_characters) FROM {target.schema}._daybreak_sync")
+        assert stored == [(count,)]
+    north.publish(members(member(1, "b"), member(2, "")))
+    result = sync(account, target.url, verify=True)
+    assert_verified(result)
+    assert result.notes == ()
 
 
 def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, account: AccountFiles) -> None:
