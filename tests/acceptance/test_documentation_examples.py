@@ -42,7 +42,7 @@ PRINTED = {
         "session_ended",
     ],
     "docs/how-to/delta-sharing.md": [" member_communities\n", "live "],
-    "docs/how-to/load-into-postgresql.md": ["opted_out"],
+    "docs/how-to/load-into-postgresql.md": ["opted_out", "exports/members.csv.gz: "],
     "docs/tutorial/first-files.md": [
         "exports/members.csv.gz",
         '"MEMBER_ID","LEADER_ID"',
