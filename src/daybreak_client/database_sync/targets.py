@@ -10,6 +10,7 @@ from daybreak_client.errors import WrongUse
 
 _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
 _DUCKDB_PREFIX = "duckdb:///"
+_IN_MEMORY = ":memory:"
 _POSTGRESQL_SCHEMES = ("postgresql", "postgres")
 
 
@@ -20,10 +21,7 @@ def open_database(target: str, schema: str | None, *, read_only: bool) -> Databa
     """
     scheme = urlsplit(target).scheme
     if target.startswith(_DUCKDB_PREFIX):
-        path = Path(target.removeprefix(_DUCKDB_PREFIX))
-        if not path.name or "?" in target:
-            raise WrongUse(f"{target!r} does not name a file. {_EXAMPLES}")
-        return _open_duckdb(path, schema or "main", read_only=read_only)
+        return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only)
     if scheme in _POSTGRESQL_SCHEMES:
         return _open_postgresql(target, schema or "daybreak", read_only=read_only)
     raise WrongUse(f"{place_of(target)!r} is not the URL of a database. {_EXAMPLES}")
@@ -44,6 +42,18 @@ def place_of(target: str) -> str:
 def has_password(target: str) -> bool:
     """Return whether a URL contains a password, which other users of the machine can read."""
     return place_of(target) != target
+
+
+def _duckdb_path(target: str) -> Path:
+    """Return the path of a DuckDB file. `~` is the home folder. Raises WrongUse."""
+    text = target.removeprefix(_DUCKDB_PREFIX)
+    path = Path(text)
+    if not path.name or "?" in target or text.startswith(_IN_MEMORY):
+        raise WrongUse(f"{target!r} does not name a file. {_EXAMPLES}")
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise WrongUse(f"{target!r} names the home folder of an unknown user. {_EXAMPLES}") from None
 
 
 def _open_duckdb(path: Path, schema: str, *, read_only: bool) -> Database | None:

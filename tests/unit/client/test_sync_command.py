@@ -124,11 +124,30 @@ def test_database_in_use_is_an_error(
 
 @pytest.mark.parametrize(
     "target",
-    ["", "exports.duckdb", "duckdb:exports.duckdb", "duckdb:///", "duckdb:///a?b=c", "mysql://user@host/database"],
+    [
+        "",
+        "exports.duckdb",
+        "duckdb:exports.duckdb",
+        "duckdb:///",
+        "duckdb:///a?b=c",
+        "mysql://user@host/database",
+        "duckdb:///:memory:",
+        "duckdb:///:memory:exports",
+        "duckdb:///~unknown-user/exports.duckdb",
+    ],
 )
 def test_invalid_target_is_refused(target: str) -> None:
     with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb"):
         open_database(target, None, read_only=False)
+
+
+def test_home_folder_is_found(north: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    north.publish({})
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    for options in ([], ["--dry-run"], ["--verify"]):
+        assert run(["sync", "duckdb:///~/exports.duckdb", "--quiet", *options]) == 0
+    assert (tmp_path / "home" / "exports.duckdb").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(("name", "content"), [("t.json", '{"a": 1}'), ("t.csv", "a,b\n1,2\n")])
