@@ -51,7 +51,10 @@ def sync(
     PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].
     """
     if has_password(target):
-        print_note("daybreak: Other users can list the arguments of a command. Use PGPASSWORD or ~/.pgpass.")
+        print_note(
+            "daybreak: The URL contains a password. Other users can list the arguments of a command. Use PGPASSWORD or "
+            "~/.pgpass."
+        )
     silent = mode.quiet or mode.as_json
     on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
     different = False
@@ -116,8 +119,12 @@ def _format_changes(result: ResourceResult, count: int) -> str:
 def _summary(result: SyncResult) -> str:
     if not result.changed:
         return f"Version {result.version} is current."
-    before = "an empty database" if result.previous_version is None else f"version {result.previous_version}"
-    return f"{'Would load' if result.dry_run else 'Loaded'} version {result.version}, from {before}."
+    loaded = f"{'Would load' if result.dry_run else 'Loaded'} version {result.version}"
+    if result.previous_version is None:
+        return f"{loaded} for the first time."
+    if result.previous_version == result.version:
+        return f"{loaded} again."
+    return f"{loaded}, from version {result.previous_version}."
 
 
 def _as_json(result: SyncResult) -> dict[str, object]:

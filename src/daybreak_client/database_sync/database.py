@@ -31,7 +31,7 @@ class WrongContent(DatabaseProblem):
 
 
 class KeyViolation(DatabaseProblem):
-    """Rows repeat the primary key of a table, or have no value in it."""
+    """Rows repeat the primary key of a table, or have no value in it. Or they violate a constraint of the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,9 @@ class SyncRun:
                 self.reload[problem.resource] = problem.reason
             except KeyViolation as problem:
                 if problem.resource in self.without_key:
-                    raise DatabaseFailed(f"{problem.resource}: {problem.reason}") from problem
+                    # The user has added the constraint. The first line names it, others may contain rows.
+                    text = str(problem.__cause__).partition("\n")[0]
+                    raise DatabaseFailed(f"{problem.resource}: {text}.") from problem
                 self.without_key[problem.resource] = problem.reason
         raise Unreachable("New snapshots were published repeatedly during the sync. Try again later.")
 

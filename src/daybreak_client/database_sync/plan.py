@@ -90,7 +90,7 @@ def _chain_problem(feed: Feed, entries: Sequence[FeedEntry], state: AccountState
     if state is None:
         return "not in the database"
     if feed.chain_id != state.chain_id:
-        return "the chain of deltas was closed"
+        return "a new chain of deltas has begun"
     versions = [state.version, *(entry.version for entry in entries)]
     if [entry.from_version for entry in entries] != versions[:-1] or versions[-1] != feed.version:
         return "the deltas do not continue from the stored version"

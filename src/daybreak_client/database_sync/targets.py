@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from daybreak_client.database_sync.database import Database
 from daybreak_client.errors import WrongUse
@@ -11,7 +11,9 @@ from daybreak_client.errors import WrongUse
 _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
 _DUCKDB_PREFIX = "duckdb:///"
 _IN_MEMORY = ":memory:"
-_POSTGRESQL_SCHEMES = ("postgresql", "postgres")
+_POSTGRESQL_PREFIXES = ("postgresql:", "postgres:")
+_USER_PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/]*@")
+_QUERY_PASSWORD = re.compile(r"([?&])password=[^&]*&?")
 
 
 def open_database(target: str, schema: str | None, *, read_only: bool) -> Database | None:
@@ -19,29 +21,26 @@ def open_database(target: str, schema: str | None, *, read_only: bool) -> Databa
 
     Raises WrongUse for an invalid URL and for a missing driver, DatabaseFailed when the database is unavailable.
     """
-    scheme = urlsplit(target).scheme
     if target.startswith(_DUCKDB_PREFIX):
         return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only)
-    if scheme in _POSTGRESQL_SCHEMES:
+    if _is_postgresql(target):
         return _open_postgresql(target, schema or "daybreak", read_only=read_only)
     raise WrongUse(f"{place_of(target)!r} is not the URL of a database. {_EXAMPLES}")
 
 
 def place_of(target: str) -> str:
     """Return a URL without its password."""
-    try:
-        parts = urlsplit(target)
-        if parts.password is None:
-            return target
-    except ValueError:
-        return target
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}@{host}"))
+    without = _USER_PASSWORD.sub(r"\1@", target, count=1)
+    return _QUERY_PASSWORD.sub(r"\1", without).rstrip("?&")
 
 
 def has_password(target: str) -> bool:
-    """Return whether a URL contains a password, which other users of the machine can read."""
-    return place_of(target) != target
+    """Return whether a URL of PostgreSQL contains a password, which other users of the machine can read."""
+    return _is_postgresql(target) and place_of(target) != target
+
+
+def _is_postgresql(target: str) -> bool:
+    return target.startswith(_POSTGRESQL_PREFIXES)
 
 
 def _duckdb_path(target: str) -> Path:

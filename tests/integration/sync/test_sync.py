@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from daybreak_client import AccountFiles, ClientError, Damaged, SyncResult, WrongUse, connection, folder, sync
+from daybreak_client import (
+    AccountFiles,
+    ClientError,
+    Damaged,
+    DatabaseFailed,
+    SyncResult,
+    WrongUse,
+    connection,
+    folder,
+    sync,
+)
 from tests.integration.sync.conftest import NORTH, SOUTH, Target
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, Row
@@ -366,6 +376,18 @@ def test_repeated_key_in_the_first_load(target: Target, north: Publisher, accoun
     result = sync(account, target.url, verify=True)
     assert_verified(result)
     assert result.notes == ("members has no primary key: its rows repeat the key, or have no value in it.",)
+
+
+def test_constraint_of_the_user_is_named(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.publish(members(member(1, "Ana"), member(2, "Eva")))
+    sync(account, target.url)
+    table = f"{target.schema}.communities"
+    target.query(f"DROP TABLE {table}")
+    target.query(f'CREATE TABLE {table} ("LEADER_ID" uuid, note varchar NOT NULL)')
+    north.publish({"communities": [("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)]})
+    with pytest.raises(DatabaseFailed, match=r"communities: .*note") as failure:
+        sync(account, target.url)
+    assert "Fans" not in failure.value.message
 
 
 def test_key_without_a_value_is_stored(target: Target, north: Publisher, account: AccountFiles) -> None:

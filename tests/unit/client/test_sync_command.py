@@ -48,7 +48,7 @@ def test_changes_are_printed(north: Publisher, target: str, capsys: pytest.Captu
     assert lines[0] == ["resource", "action", "rows", "inserted", "deleted", "download", "verified"]
     assert len(lines) == 10
     assert ["communities", "full: not in the database", "2"] in [line[:3] for line in lines]
-    assert "Loaded version 1, from an empty database." in printed.err
+    assert "Loaded version 1 for the first time." in printed.err
     assert (tmp_path / "exports.duckdb").stat().st_mode & 0o777 == 0o600
 
     north.publish({"communities": [community(1, "Fans"), community(3, "Choir")]})
@@ -67,6 +67,8 @@ def test_changes_are_printed(north: Publisher, target: str, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "Version 2 is current." in printed.err
+    assert run(["sync", target, "--full"]) == 0
+    assert "Loaded version 2 again." in capsys.readouterr().err
 
 
 def test_changed_row_fails_the_verification(
@@ -164,14 +166,33 @@ def test_file_of_data_is_refused(
     assert path.read_text() == content
 
 
-def test_password_in_a_url_is_hidden(capsys: pytest.CaptureFixture[str], north: Publisher) -> None:
-    url = "postgresql://ana:secret@127.0.0.1:1/exports"
-    assert place_of(url) == "postgresql://ana@127.0.0.1:1/exports"
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://ana:secret@127.0.0.1:1/exports", "postgresql://ana@127.0.0.1:1/exports"),
+        ("postgresql://ana:sec#secret@127.0.0.1:1/exports", "postgresql://ana@127.0.0.1:1/exports"),
+        ("postgresql://ana@127.0.0.1:1/exports?password=secret", "postgresql://ana@127.0.0.1:1/exports"),
+        ("postgres://127.0.0.1:1/e?password=secret&user=ana", "postgres://127.0.0.1:1/e?user=ana"),
+    ],
+)
+def test_password_in_a_url_is_hidden(
+    capsys: pytest.CaptureFixture[str], north: Publisher, url: str, place: str
+) -> None:
+    assert place_of(url) == place
     assert has_password(url)
-    assert not has_password("postgresql://ana@127.0.0.1:1/exports")
+    assert not has_password(place)
     assert run(["sync", url]) == 1
     printed = capsys.readouterr().err
-    assert "PGPASSWORD" in printed
+    assert "The URL contains a password." in printed
+    assert "secret" not in printed
+
+
+@pytest.mark.parametrize("url", ["mysql://ana:secret@host/exports", "https://ana:secret@[host/exports"])
+def test_password_in_an_invalid_url_is_hidden(capsys: pytest.CaptureFixture[str], north: Publisher, url: str) -> None:
+    assert run(["sync", url]) == 2
+    printed = capsys.readouterr().err
+    assert "is not the URL of a database" in printed
+    assert printed.count("\n") == 1
     assert "secret" not in printed
 
 
