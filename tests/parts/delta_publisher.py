@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -48,13 +49,15 @@ class Publisher:
     chain_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     versions: list[Version] = field(default_factory=list)
     chain_start: int = 1
+    first_day: datetime = datetime(2026, 11, 1, 4, tzinfo=UTC)
+    late_reason: str | None = None
     before_reply: Callable[[Request], Reply | None] = lambda _: None
     columns: Callable[[dict[str, Any]], dict[str, Any]] = lambda schema: schema
 
     def publish(self, tables: Tables) -> Version:
         """Publish rows of each resource, in any order. Missing resources are empty."""
         number = len(self.versions) + 1
-        as_of = f"2026-11-{number % 28 + 1:02}T04:00:00.{number:06}Z"
+        as_of = f"{self.first_day + timedelta(days=number, microseconds=number):%Y-%m-%dT%H:%M:%S.%fZ}"
         rows = {
             resource.name: sorted((_stamped(resource, row, as_of) for row in tables.get(resource.name, ())),
                                   key=lambda row, resource=resource: _order(resource, row))  # type: ignore[misc]
@@ -174,8 +177,8 @@ class Publisher:
             rows = len(current.rows[resource.name])
             resources.append({"resource": resource.name, "title": resource.title, "rows": rows, "files": [file]})
         return {"client_id": self.client_id, "snapshot_id": f"s{current.number}", "version": current.number,
-                "as_of": current.as_of, "published_at": current.as_of, "next_expected_at": INSTANT, "late": False,
-                "reason": None, "resources": resources}  # fmt: skip
+                "as_of": current.as_of, "published_at": current.as_of, "next_expected_at": INSTANT,
+                "late": self.late_reason is not None, "reason": self.late_reason, "resources": resources}  # fmt: skip
 
     def count(self, part: str) -> int:
         """Return the number of requests so far whose path contains `part`."""

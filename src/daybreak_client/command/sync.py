@@ -45,7 +45,7 @@ def sync(
 
     The first run creates and loads the tables; later runs transfer only rows that changed, with deletions. All tables
     change in one transaction: after an error or a crash they are unchanged. Run it from cron as often as you like:
-    without a new version it costs one request.
+    without a new version it costs one request, or two while the data is older than a day.
 
     Several accounts share the tables; LEADER_ID separates them. The table _daybreak_sync contains the version of each.
     PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].

@@ -9,6 +9,7 @@ from daybreak_client.database_sync.engine import Callbacks, Plan, SyncRun, work_
 from daybreak_client.database_sync.plan import UNCHANGED, AccountState, ResourceState
 from daybreak_client.database_sync.result import DIFFERENT, EQUAL, ResourceResult, SyncResult
 from daybreak_client.database_sync.targets import open_database, place_of
+from daybreak_client.errors import WrongUse
 from daybreak_client.service import AccountFiles
 
 __all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "sync"]
@@ -33,14 +34,17 @@ def sync(
 
     Raises WrongUse, NotPublished, Refused, Unreachable, Damaged, DatabaseFailed.
     """
+    if dry_run and verify:
+        raise WrongUse("A dry run cannot verify. Use --dry-run or --verify, not both.")
     database = open_database(target, schema, read_only=dry_run)
     try:
         run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks or Callbacks())
         if dry_run:
-            return _result(account, run.plan(full=full), None, dry_run=True)
+            plan = run.plan(full=full)
+            return replace(_result(account, plan, None, dry_run=True), notes=_late_notes(run, plan))
         assert database is not None
         plan, state = run.run(full=full)
-        result = replace(_result(account, plan, state), notes=_notes(run, state))
+        result = replace(_result(account, plan, state), notes=(*_late_notes(run, plan), *_notes(run, state)))
         if not verify:
             return result
         different = run.differing(plan.tables or account.tables(), state)
@@ -88,6 +92,11 @@ def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dr
         resources,
         dry_run=dry_run,
     )
+
+
+def _late_notes(run: SyncRun, plan: Plan) -> tuple[str, ...]:
+    reason = run.late_reason(plan)
+    return () if reason is None else (f"New files are late. {reason}".strip(),)
 
 
 def _notes(run: SyncRun, state: AccountState) -> tuple[str, ...]:

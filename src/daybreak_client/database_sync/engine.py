@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daybreak_client.database_sync.csv_files import check_header
@@ -29,6 +29,7 @@ from daybreak_client.tables import Table
 # Changes of the published snapshot during one sync. After two, a delta may be missing that the feed lists.
 _MAX_CHANGES = 5
 _CHANGES_WITH_DELTAS = 2
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,16 @@ class SyncRun:
                 state = self._apply(self.database, plan)
             shutil.rmtree(self.work_folder, ignore_errors=True)
         return state
+
+    def late_reason(self, plan: Plan) -> str | None:
+        """Return why the next files are late, None if they are not. Without news, data of the last day is not late."""
+        published = plan.published
+        if published is None:
+            assert plan.state is not None
+            if datetime.now(UTC) - plan.state.as_of < _DAY:
+                return None
+            published = self.account.published()
+        return published.reason or "" if published.late else None
 
     def differing(self, tables: Sequence[Table], state: AccountState) -> list[str]:
         """Return the tables whose rows are not those of the published files.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, ac
 
 
 def test_nothing_new_costs_one_request(target: Target, north: Publisher, account: AccountFiles) -> None:
+    north.first_day = datetime.now(UTC) - timedelta(days=1)
     north.publish(members(member(1)))
     sync(account, target.url)
     sync(account, target.url)
@@ -81,6 +83,18 @@ def test_nothing_new_costs_one_request(target: Target, north: Publisher, account
     assert "if-none-match" in north.service.requests[-1].headers
     assert not result.changed
     assert actions(result) == {}
+
+
+def test_late_files_are_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
+    """Without news, data of the last day cannot be late."""
+    north.late_reason = "Today's files failed to build."
+    note = f"New files are late. {north.late_reason}"
+    north.publish(members(member(1)))
+    assert sync(account, target.url).notes == (note,)
+    assert sync(account, target.url).notes == (note,)
+    assert sync(account, target.url, dry_run=True).notes == (note,)
+    north.late_reason = None
+    assert sync(account, target.url).notes == ()
 
 
 def test_delta_transfers_only_changed_rows(target: Target, north: Publisher, account: AccountFiles) -> None:
@@ -293,6 +307,11 @@ def test_dry_run_changes_nothing(target: Target, north: Publisher, account: Acco
     assert (planned.previous_version, planned.version) == (1, 2)
     assert target.query(f"SELECT max(version) FROM {target.schema}._daybreak_sync") == [(1,)]
     assert north.count("/deltas/2/") == 0
+
+
+def test_dry_run_cannot_verify(target: Target, account: AccountFiles) -> None:
+    with pytest.raises(WrongUse, match="dry run"):
+        sync(account, target.url, dry_run=True, verify=True)
 
 
 def with_column(schema: dict[str, Any], **change: str) -> dict[str, Any]:
