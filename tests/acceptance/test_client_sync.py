@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,10 @@ def test_command_syncs_all_accounts(changing: tuple[Service, Builder], tmp_path:
     found = {each["client_id"]: each for each in json.loads(done.stdout)}
     assert {each["verified"] for client in (NORTH, SOUTH) for each in found[client]["resources"]} == {"equal"}
     assert (tmp_path / "exports.duckdb").stat().st_mode & 0o777 == 0o600
+    done = shell.run("sync", "duckdb:///exports.duckdb", "--all-accounts", "--full", code=4)
+    header, *lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert header[:3] == ["account", "resource", "action"]
+    assert Counter(line[0] for line in lines) == {NORTH: 9, SOUTH: 9}
     done = shell.run("sync", "duckdb:///exports.duckdb", "--account", NORTH)
     assert done.stdout == ""
     assert "is current" in done.stderr

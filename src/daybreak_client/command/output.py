@@ -45,13 +45,20 @@ def escape_unprintable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: frozenset[str] = frozenset(),
+    *,
+    continued: bool = False,
+) -> None:
     """Write a table on a terminal, tab-separated lines with a header in a pipe. Columns in `numbers` align right.
 
-    On a terminal, columns without any value are left out and long text wraps. Numbers are never cut.
+    On a terminal, columns without any value are left out and long text wraps. Numbers are never cut. In a pipe, a table
+    that is `continued` has no header.
     """
     if not is_terminal(sys.stdout):
-        for row in (columns, *rows):
+        for row in rows if continued else (columns, *rows):
             sys.stdout.write("\t".join(map(escape_unprintable, row)) + "\n")
         return
     from rich.box import SIMPLE_HEAD

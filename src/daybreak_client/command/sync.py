@@ -1,8 +1,7 @@
 """`daybreak sync`: keep a database in step."""
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -25,6 +24,7 @@ from daybreak_client.database_sync.targets import has_password
 from daybreak_client.errors import Damaged
 from daybreak_client.service import AccountFiles
 
+_COLUMNS = ("resource", "action", "rows", "inserted", "deleted", "download", "verified")
 _NUMBERS = frozenset({"rows", "inserted", "deleted", "download"})
 
 
@@ -57,58 +57,72 @@ def sync(
         )
     silent = mode.quiet or mode.as_json
     on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
-    different = False
+    report = _Report(mode, accounts)
 
     def work(account: AccountFiles) -> dict[str, object]:
-        nonlocal different
         with download_progress(quiet=silent) as on_progress:
             callbacks = Callbacks(on_progress, on_step)
             result = sync_account(
                 account, target, schema=schema, full=full, verify=verify, dry_run=mode.dry_run, callbacks=callbacks
             )
-        _print(result, mode)
-        different = different or bool(result.different)
+        report.print(result)
         return _as_json(result)
 
     with signed_in(accounts) as (service, names):
         outcome = for_each_account(service, names, work)
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
-    return outcome.exit_code or (Damaged.exit_code if different else 0)
+    return outcome.exit_code or (Damaged.exit_code if report.different else 0)
 
 
-def _print(result: SyncResult, mode: Mode) -> None:
-    if not (mode.quiet or mode.as_json):
-        _print_resources(result.resources)
-        print_note(f"{result.client_id}: {_summary(result)} Data as of {result.as_of:%Y-%m-%d %H:%M} UTC.")
-    for text in () if mode.quiet else result.notes:
-        print_note(text)
-    if result.different:
-        print_note(
-            f"daybreak: {', '.join(result.different)}: not equal to the published files of version "
-            f"{result.version}. Run the sync with --full to load all rows again."
-        )
+@dataclass(slots=True)
+class _Report:
+    """Output of the results of one command. `different`: a table differs from its published file."""
 
+    mode: Mode
+    accounts: Accounts
+    different: bool = False
+    _has_header: bool = False
 
-def _print_resources(resources: Sequence[ResourceResult]) -> None:
-    shown = [each for each in resources if each.action != UNCHANGED or each.verified]
-    if shown:
+    def print(self, result: SyncResult) -> None:
+        """Print a table of the resources, and notes."""
+        if not (self.mode.quiet or self.mode.as_json):
+            self._print_resources(result)
+            print_note(f"{result.client_id}: {_summary(result)} Data as of {result.as_of:%Y-%m-%d %H:%M} UTC.")
+        for text in () if self.mode.quiet else result.notes:
+            print_note(text)
+        if result.different:
+            self.different = True
+            print_note(
+                f"daybreak: {', '.join(result.different)}: not equal to the published files of version "
+                f"{result.version}. Run the sync with --full to load all rows again."
+            )
+
+    def _print_resources(self, result: SyncResult) -> None:
+        shown = [each for each in result.resources if each.action != UNCHANGED or each.verified]
+        if not shown:
+            return
+        # In a pipe, the lines of several accounts are one table.
+        account = (result.client_id,) if self.accounts.all_accounts and not is_terminal(sys.stdout) else ()
         print_table(
-            ("resource", "action", "rows", "inserted", "deleted", "download", "verified"),
-            [
-                (
-                    each.resource,
-                    f"{each.action}: {each.reason}" if each.reason else each.action,
-                    format_count(each.rows),
-                    _format_changes(each, each.inserted),
-                    _format_changes(each, each.deleted),
-                    format_size(each.size_bytes),
-                    each.verified,
-                )
-                for each in shown
-            ],
+            (*["account"] * len(account), *_COLUMNS),
+            [(*account, *_cells(each)) for each in shown],
             _NUMBERS,
+            continued=self._has_header,
         )
+        self._has_header = True
+
+
+def _cells(result: ResourceResult) -> tuple[str, ...]:
+    return (
+        result.resource,
+        f"{result.action}: {result.reason}" if result.reason else result.action,
+        format_count(result.rows),
+        _format_changes(result, result.inserted),
+        _format_changes(result, result.deleted),
+        format_size(result.size_bytes),
+        result.verified,
+    )
 
 
 def _format_changes(result: ResourceResult, count: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from daybreak_client.command import output
 from daybreak_client.command import sync as sync_command
-from daybreak_client.database_sync import ResourceResult
+from daybreak_client.command.options import Accounts, Mode
+from daybreak_client.database_sync import ResourceResult, SyncResult
 
 REASONS = ("not in the database", "the deltas do not continue from the stored version", "larger than full")
 
@@ -21,7 +23,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(resources: Sequence[ResourceResult], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    sync_command._print_resources(resources)
+    as_of = datetime(2026, 11, 26, tzinfo=UTC)
+    sync_command._Report(Mode(), Accounts()).print(SyncResult("north", None, 1, "s1", as_of, tuple(resources)))
     return capsys.readouterr().out.splitlines()
 
 
