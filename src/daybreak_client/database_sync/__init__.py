@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from daybreak_client.database_sync.engine import Callbacks, Plan, SyncRun, work_folder
+from daybreak_client.database_sync.downloads import delete_old_downloads, work_folder
+from daybreak_client.database_sync.engine import Callbacks, Plan, SyncRun
 from daybreak_client.database_sync.plan import UNCHANGED, AccountState, ResourceState
 from daybreak_client.database_sync.result import DIFFERENT, EQUAL, ResourceResult, SyncResult
 from daybreak_client.database_sync.targets import open_database, place_of
@@ -43,6 +44,7 @@ def sync(
             plan = run.plan(full=full)
             return replace(_result(account, plan, None, dry_run=True), notes=_late_notes(run, plan))
         assert database is not None
+        delete_old_downloads()
         plan, state = run.run(full=full)
         result = replace(_result(account, plan, state), notes=(*_late_notes(run, plan), *_notes(run, state)))
         if not verify:

@@ -7,8 +7,6 @@ deltas.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -241,10 +239,3 @@ class SyncRun:
     def _save_etag(self, etag: str) -> None:
         if self.database is not None and etag:
             self.database.save_etag(self.account.client_id, etag)
-
-
-def work_folder(account: AccountFiles, place: str) -> Path:
-    """Return the folder of downloads of one account for one database. It is empty between syncs."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    digest = hashlib.sha256(f"{account.address}\n{account.client_id}\n{place}".encode()).hexdigest()
-    return cache / "daybreak" / "sync" / digest[:32]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,17 @@ def test_changes_are_printed(north: Publisher, target: str, capsys: pytest.Captu
     assert "Version 2 is current." in printed.err
     assert run(["sync", target, "--full"]) == 0
     assert "Loaded version 2 again." in capsys.readouterr().err
+
+
+def test_sync_deletes_old_downloads(north: Publisher, target: str, tmp_path: Path) -> None:
+    north.publish({})
+    old = tmp_path / "cache" / "daybreak" / "sync" / "0"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    assert run(["sync", target, "--quiet", "--dry-run"]) == 0
+    assert old.exists()
+    assert run(["sync", target, "--quiet"]) == 0
+    assert not old.exists()
 
 
 def test_changed_row_fails_the_verification(
