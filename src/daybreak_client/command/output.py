@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -66,22 +66,27 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    shown = [place for place in range(len(columns)) if not rows or any(row[place] for row in rows)]
-    least_width = 0
-    for place in shown:
-        name = columns[place]
-        is_number = name in numbers
-        width = max(len(name), *(len(row[place]) for row in rows)) if is_number else len(name)
-        least_width += width + _COLUMN_GAP
-        justify: Literal["left", "right"] = "right" if is_number else "left"
-        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold", min_width=width)
-    for row in rows:
-        table.add_row(*(Text(escape_unprintable(row[place])) for place in shown))
     console = Console(no_color="NO_COLOR" in os.environ)
+    shown = [place for place in range(len(columns)) if not rows or any(row[place] for row in rows)]
+    cells = {columns[place]: [escape_unprintable(row[place]) for row in rows] for place in shown}
+    # Rich shrinks the columns that may wrap. If the single words of the others do not fit, only numbers stay whole.
+    single = {name for name in cells if name in numbers or not any(" " in cell for cell in cells[name])}
+    whole = single if _least_width(cells, single) <= console.width else numbers
     # Rich cuts lines that are wider than its console. A narrow terminal wraps them.
-    console.width = max(console.width, least_width)
+    console.width = max(console.width, _least_width(cells, whole))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in cells:
+        justify: Literal["left", "right"] = "right" if name in numbers else "left"
+        table.add_column(name, justify=justify, no_wrap=name in whole, overflow="fold")
+    for row in zip(*cells.values(), strict=True):
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _least_width(cells: Mapping[str, Sequence[str]], whole: Collection[str]) -> int:
+    """Return the width of a table in which the columns in `whole` do not wrap, and the others have short words."""
+    texts = ((name, *(column if name in whole else ())) for name, column in cells.items())
+    return sum(max(map(len, each)) + _COLUMN_GAP for each in texts) + 1
 
 
 @contextmanager

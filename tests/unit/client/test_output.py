@@ -58,3 +58,12 @@ def test_columns_without_values_are_left_out(
     lines = lines_of([ResourceResult("members", "full", "not in the database", 1_509, 0, 0, 1_300)], capsys)
     assert lines[1].split() == ["resource", "action", "rows", "download"]
     assert lines[3].split() == ["members", "full:", "not", "in", "the", "database", "1,509", "1.3", "kB"]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_words_stay_whole_if_they_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = ResourceResult("outbound_message_type_usage", "full", REASONS[1], 1_509, 0, 0, 13_000, 0, "different")
+    lines = lines_of([found], capsys)
+    assert "outbound_message_type_usage" in lines[3]
+    assert all(len(line) <= 80 for line in lines)
