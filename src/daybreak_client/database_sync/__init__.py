@@ -41,7 +41,7 @@ def sync(
     try:
         run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks or Callbacks())
         if dry_run:
-            plan = run.plan(full=full)
+            plan = run.preview(full=full)
             return replace(_result(account, plan, None, dry_run=True), notes=_late_notes(run, plan))
         assert database is not None
         delete_old_downloads()

@@ -7,6 +7,7 @@ deltas.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from daybreak_client.tables import Table
 _MAX_CHANGES = 5
 _CHANGES_WITH_DELTAS = 2
 _DAY = timedelta(days=1)
+_REPEATED_CHANGES = "New snapshots were published repeatedly during the sync. Try again later."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,14 @@ class SyncRun:
                     text = str(problem.__cause__).partition("\n")[0]
                     raise DatabaseFailed(f"{problem.resource}: {text}.") from problem
                 self.without_key[problem.resource] = problem.reason
-        raise Unreachable("New snapshots were published repeatedly during the sync. Try again later.")
+        raise Unreachable(_REPEATED_CHANGES)
+
+    def preview(self, *, full: bool) -> Plan:
+        """Return the plan of a sync. Changes nothing."""
+        for _ in range(_MAX_CHANGES):
+            with contextlib.suppress(SnapshotChanged):
+                return self.plan(full=full)
+        raise Unreachable(_REPEATED_CHANGES)
 
     def plan(self, *, full: bool) -> Plan:
         """Compare the state of the database with the service. Changes nothing. Raises SnapshotChanged."""

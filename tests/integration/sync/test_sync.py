@@ -478,6 +478,19 @@ def test_publication_during_a_sync_is_loaded(target: Target, north: Publisher, a
     assert target.query(f"SELECT min(version), max(version) FROM {target.schema}._daybreak_sync") == [(3, 3)]
 
 
+def test_publication_during_a_dry_run_is_planned(target: Target, north: Publisher, account: AccountFiles) -> None:
+    publish_change(north, account, target)
+
+    def publish_once(request: Request) -> Reply | None:
+        if request.path == f"/download/v1/files/{NORTH}":
+            north.before_reply = lambda _: None
+            north.publish(members(member(8)))
+        return None
+
+    north.before_reply = publish_once
+    assert sync(account, target.url, dry_run=True).version == 3
+
+
 def test_full_file_that_stays_damaged_is_an_error(target: Target, north: Publisher, account: AccountFiles) -> None:
     publish_change(north, account, target)
     before = target.query(f"SELECT * FROM {target.schema}.members ORDER BY 1")
