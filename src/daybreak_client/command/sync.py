@@ -45,7 +45,7 @@ def sync(
 
     The first run creates and loads the tables; later runs transfer only rows that changed, with deletions. All tables
     change in one transaction: after an error or a crash they are unchanged. Run it from cron as often as you like:
-    without a new version it costs one request, or two while the data is older than a day.
+    without a new version it costs one request.
 
     Several accounts share the tables; LEADER_ID separates them. The table _daybreak_sync contains the version of each.
     PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].
@@ -68,8 +68,8 @@ def sync(
         report.print(result)
         return _as_json(result)
 
-    with signed_in(accounts) as (service, names):
-        outcome = for_each_account(service, names, work)
+    with signed_in(accounts) as (service, selection):
+        outcome = for_each_account(service, selection, work)
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code or (Damaged.exit_code if report.different else 0)

@@ -28,7 +28,8 @@ from daybreak_client.tables import Table
 # Changes of the published snapshot during one sync. After two, a delta may be missing that the feed lists.
 _MAX_CHANGES = 5
 _CHANGES_WITH_DELTAS = 2
-_DAY = timedelta(days=1)
+_MAX_AGE = timedelta(hours=25)
+"""Age of data whose next files should be published: a day, and an hour to build and publish them."""
 _REPEATED_CHANGES = "New snapshots were published repeatedly during the sync. Try again later."
 
 
@@ -147,14 +148,14 @@ class SyncRun:
         return state
 
     def late_reason(self, plan: Plan) -> str | None:
-        """Return why the next files are late, None if they are not. Without news, data of the last day is not late."""
-        published = plan.published
-        if published is None:
-            assert plan.state is not None
-            if datetime.now(UTC) - plan.state.as_of < _DAY:
-                return None
-            published = self.account.published()
-        return published.reason or "" if published.late else None
+        """Return why the next files are late, None if they are not. Without news, only the age of the data is known."""
+        if plan.published is not None:
+            return plan.published.reason or "" if plan.published.late else None
+        assert plan.state is not None
+        as_of = plan.state.as_of
+        if datetime.now(UTC) - as_of < _MAX_AGE:
+            return None
+        return f"The current ones describe {as_of.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
 
     def differing(self, tables: Sequence[Table], state: AccountState) -> list[str]:
         """Return the tables whose rows are not those of the published files.

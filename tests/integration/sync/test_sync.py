@@ -71,7 +71,6 @@ def test_deltas_lead_to_the_published_files(target: Target, north: Publisher, ac
 
 
 def test_nothing_new_costs_one_request(target: Target, north: Publisher, account: AccountFiles) -> None:
-    north.first_day = datetime.now(UTC) - timedelta(days=1)
     north.publish(members(member(1)))
     sync(account, target.url)
     sync(account, target.url)
@@ -86,14 +85,16 @@ def test_nothing_new_costs_one_request(target: Target, north: Publisher, account
 
 
 def test_late_files_are_reported(target: Target, north: Publisher, account: AccountFiles) -> None:
-    """Without news, data of the last day cannot be late."""
+    """Without news, the age of the data decides."""
     north.late_reason = "Today's files failed to build."
-    note = f"New files are late. {north.late_reason}"
     north.publish(members(member(1)))
-    assert sync(account, target.url).notes == (note,)
-    assert sync(account, target.url).notes == (note,)
+    assert sync(account, target.url).notes == (f"New files are late. {north.late_reason}",)
+    (note,) = sync(account, target.url).notes
+    assert note.startswith("New files are late. The current ones describe 20")
     assert sync(account, target.url, dry_run=True).notes == (note,)
-    north.late_reason = None
+    north.first_day, north.late_reason = datetime.now(UTC) - timedelta(days=1), None
+    north.publish(members(member(2)))
+    assert sync(account, target.url).notes == ()
     assert sync(account, target.url).notes == ()
 
 
