@@ -232,7 +232,7 @@ def use_files(service: Service) -> None:
     for query, code in (("99", "chain_closed"), ("x", "invalid_request")):
         assert service.get(f"/download/v1/files/{NORTH}/deltas?since={query}", token=token).json()["code"] == code
     for path, code in (("9/communities.delta.csv.gz", "no_delta"), ("2/x.delta.csv.gz", "unknown_file"),
-                       ("x/communities.delta.csv.gz", "invalid_request")):  # fmt: skip
+                       ("x/communities.delta.csv.gz", "no_delta")):  # fmt: skip
         assert service.get(f"/download/v1/files/{NORTH}/deltas/{path}", token=token).json()["code"] == code
     service.get(f"/download/v1/audit/{NORTH}?since=soon", token=token)
     service.get(f"/download/v1/files/%20{NORTH}/campaigns.csv.gz", token=token)
@@ -269,8 +269,13 @@ def use_link(service: Service) -> None:
     service.get(link.replace("campaigns", "passwords"))
     snapshot = link.split("/")[7]
     now = int(time.time())
-    for snapshot_id, expires, code in ((snapshot, now - 1, "link_expired"), (str(uuid.uuid4()), now + 60, "file_gone")):
-        assert service.get(signed(service, token, snapshot_id, expires)).json()["code"] == code
+    unknown = str(uuid.uuid4())
+    for snapshot_id, subject, expires, code in (
+        (snapshot, "campaigns", now - 1, "link_expired"),
+        (unknown, "campaigns", now + 60, "file_gone"),
+        (unknown, "campaigns.delta", now + 60, "no_delta"),
+    ):
+        assert service.get(signed(service, token, snapshot_id, subject, expires)).json()["code"] == code
     (path,) = (service.installation.files_folder / "snapshots" / snapshot).rglob(f"{NORTH}.campaigns.csv.gz")
     path.write_bytes(path.read_bytes()[:-1])
     assert service.get(link).json()["code"] == "file_damaged"
@@ -393,8 +398,8 @@ def expired(service: Service, token: str) -> str:
     return session_jwt.encode(past, typ=kind, keyring=ring, issuer=service.base_url)
 
 
-def signed(service: Service, token: str, snapshot_id: str, expires: int) -> str:
+def signed(service: Service, token: str, snapshot_id: str, subject: str, expires: int) -> str:
     """Return a link with a valid signature."""
-    target = LinkTarget(NORTH, snapshot_id, "campaigns", f"session:{claims_of(service, token).sid}", expires)
+    target = LinkTarget(NORTH, snapshot_id, subject, f"session:{claims_of(service, token).sid}", expires)
     query = signed_link.sign(target, keyring=keyring.load(service.installation.keyring_file), random=os.urandom)
-    return f"/download/v1/links/{NORTH}/{snapshot_id}/campaigns.csv.gz?{query}"
+    return f"/download/v1/links/{NORTH}/{snapshot_id}/{subject}.csv.gz?{query}"

@@ -279,7 +279,7 @@ def test_secrets_are_not_in_log_and_state_database(page: Page, sso: SingleSignOn
 
 def test_doctor_checks_the_provider(sso: SingleSignOn) -> None:
     found = sso.run("doctor", check=False)
-    assert f"ok    single sign-on: {sso.provider.issuer}, 1 keys; register the redirect URI" in found
+    assert f"ok    single sign-on: {sso.provider.issuer}, 1 key; register the redirect URI" in found
     assert f"{sso.service.base_url}/dashboard/sign-in/oidc/callback" in found
     other = sso.run("doctor", check=False, environment={"DAYBREAK_OIDC__ISSUER": f"{sso.provider.issuer}/"})
     assert "FAULT single sign-on: oidc.issuer: the provider names itself" in other
