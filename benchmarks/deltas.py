@@ -110,7 +110,7 @@ def _line(description: str, without: list[Run], with_deltas: list[Run]) -> str:
 
 
 _INTRODUCTION = """Whole runs (`daybreakd snapshot run`) with and without `snapshot.deltas`, in turns. In each run, one
-row in a hundred of each source table differs from the run before. "Deltas" are those of one run; a delta has two files.
+row in a hundred of each source table differs from the run before. "Deltas" are those of one run.
 The fewer rows a Leader has, the more they cost in comparison. The platforms with Leaders of one size have only Members.
 """
 
