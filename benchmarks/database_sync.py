@@ -17,7 +17,7 @@ import duckdb
 from benchmarks.job import Job, Section, Unavailable
 from benchmarks.measure import ProcessUsage, run_program
 from benchmarks.snapshot_run import make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape
+from benchmarks.source import AS_OF, Shape, changed_copy, make_shape
 from tests.parts.postgresql import running_postgresql
 from tests.parts.processes import running
 from tests.parts.waiting import free_port
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> Section:
     shape = Shape(f"one-leader-{options.members}", f"{options.members:,} Members of one Leader", 1,
                   f"SELECT n, 0 AS leader FROM range({options.members}) AS t(n)")  # fmt: skip
     first = make_shape(options.folder.absolute(), shape)
-    second = _changed(first, options.churn)
+    second = changed_copy(first, {"members": ("first_name", "'Eva'")}, options.churn)
     config = make_service(folder / "service")
     account = _account_of(first)
     token = _add_account(config, account)
@@ -86,24 +86,6 @@ def _line(step: str, database: str, usage: ProcessUsage) -> str:
         f"| {step} | {database} | {usage.wall_seconds:.1f} | {usage.cpu_seconds:.1f} | {size:.1f} | "
         f"{usage.peak_bytes / 1e6:.0f} |"
     )
-
-
-def _changed(source: Path, churn: float) -> Path:
-    """Copy a platform, with other names for a share of the Members."""
-    target = source.with_name(f"{source.name}-changed-{churn}")
-    if (target / "ready").exists():
-        return target
-    target.mkdir(exist_ok=True)
-    with duckdb.connect() as connection:
-        for path in source.glob("*.parquet"):
-            change = "* REPLACE (CASE WHEN hash(member_id) % 1000000 < ? THEN 'Eva' ELSE first_name END AS first_name)"
-            columns, values = (change, [int(churn * 1e6)]) if path.stem == "members" else ("*", [])
-            connection.execute(
-                f"COPY (SELECT {columns} FROM '{path}') TO '{target / path.name}' (FORMAT parquet, COMPRESSION zstd)",
-                values,
-            )
-    (target / "ready").touch()
-    return target
 
 
 def _account_of(source: Path) -> str:

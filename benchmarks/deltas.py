@@ -9,26 +9,25 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
-import duckdb
-
 from benchmarks.job import Job, Section
 from benchmarks.measure import summarize
 from benchmarks.snapshot_run import Run, make_service, snapshot_run
-from benchmarks.source import AS_OF, Shape, make_shape, make_source
+from benchmarks.source import AS_OF, Shape, changed_copy, make_shape, make_source
 
 _DAY = timedelta(days=1)
+_CHANGED_SHARE = 0.01
 _CHANGES = {
-    "members": "'New Town' AS city",
-    "member_state_changes": "state_changed_at + INTERVAL 1 MICROSECOND AS state_changed_at",
-    "campaigns": "'New name' AS campaign_name",
-    "outbound_messages": "segment_count + 1 AS segment_count",
-    "campaign_links": "'https://example.org/new' AS link_url",
-    "member_term_accepts": "NOT was_checked AS was_checked",
-    "custom_field_values": "'New value' AS custom_field_value",
-    "communities": "'New name' AS community_name",
-    "community_memberships": "joined_at + INTERVAL 1 MICROSECOND AS joined_at",
+    "members": ("city", "'New Town'"),
+    "member_state_changes": ("state_changed_at", "state_changed_at + INTERVAL 1 MICROSECOND"),
+    "campaigns": ("campaign_name", "'New name'"),
+    "outbound_messages": ("segment_count", "segment_count + 1"),
+    "campaign_links": ("link_url", "'https://example.org/new'"),
+    "member_term_accepts": ("was_checked", "NOT was_checked"),
+    "custom_field_values": ("custom_field_value", "'New value'"),
+    "communities": ("community_name", "'New name'"),
+    "community_memberships": ("joined_at", "joined_at + INTERVAL 1 MICROSECOND"),
 }
-"""The new value of a column, by table."""
+"""A column and its new value, by table."""
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +63,7 @@ def _sources(options: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 
 def _measured(options: argparse.Namespace, source: Path) -> tuple[list[Run], list[Run]]:
     """Return runs without and with deltas. Each run has one row in a hundred that differs from the run before."""
-    sources = [source, _changed(source)]
+    sources = [source, changed_copy(source, _CHANGES, _CHANGED_SHARE)]
     # Files are deleted at the end: after deleting many, ext4 creates files more slowly for minutes.
     outs = options.folder / "out"
     shutil.rmtree(outs, ignore_errors=True)
@@ -77,26 +76,6 @@ def _measured(options: argparse.Namespace, source: Path) -> tuple[list[Run], lis
             print(f"day {day + 1}, deltas {deltas}: {done[-1].usage.cpu_seconds:.1f} CPU seconds", flush=True)
     shutil.rmtree(outs)
     return runs[0][1:], runs[1][1:]
-
-
-def _changed(source: Path) -> Path:
-    """Copy a platform with changes in one row of a hundred of each table."""
-    target = source.with_name(f"{source.name}-next-day")
-    if (target / "ready").exists():
-        return target
-    target.mkdir(exist_ok=True)
-    with duckdb.connect() as connection:
-        for path in source.glob("*.parquet"):
-            columns = "* EXCLUDE is_changed"
-            if change := _CHANGES.get(path.stem):
-                value, _, column = change.rpartition(" AS ")
-                columns += f" REPLACE (CASE WHEN is_changed THEN {value} ELSE {column} END AS {column})"
-            rows = f"SELECT *, hash(one) % 100 = 0 AS is_changed FROM '{path}' AS one"
-            connection.execute(
-                f"COPY (SELECT {columns} FROM ({rows})) TO '{target / path.name}' (FORMAT parquet, COMPRESSION zstd)"
-            )
-    (target / "ready").touch()
-    return target
 
 
 def _line(description: str, without: list[Run], with_deltas: list[Run]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,6 +107,27 @@ def make_shape(folder: Path, shape: Shape) -> Path:
             )
     (source / "ready").touch()
     return source
+
+
+def changed_copy(source: Path, changes: Mapping[str, tuple[str, str]], share: float) -> Path:
+    """Copy a platform with changes in a share of the rows. `changes` has a column and its new value (SQL), by table."""
+    target = source.with_name(f"{source.name}-changed-{share}")
+    if (target / "ready").exists():
+        return target
+    target.mkdir(exist_ok=True)
+    with _engine() as connection:
+        for path in source.glob("*.parquet"):
+            columns = "*"
+            if path.stem in changes:
+                name, value = changes[path.stem]
+                is_changed = f"hash(one) % 1000000 < {int(share * 1e6)}"
+                columns = f"* REPLACE (CASE WHEN {is_changed} THEN {value} ELSE {name} END AS {name})"
+            connection.execute(
+                f"COPY (SELECT {columns} FROM '{path}' AS one) TO '{target / path.name}' "
+                "(FORMAT parquet, COMPRESSION zstd)"
+            )
+    (target / "ready").touch()
+    return target
 
 
 def _make_parts(connection: duckdb.DuckDBPyConnection, shape: Shape, part_rows: int, folder: Path) -> None:
