@@ -42,6 +42,11 @@ def context(folder: Path, clock: list[datetime]) -> Iterator[RunContext]:
     found.state.close()
 
 
+def reopened(folder: Path, clock: list[datetime]) -> RunContext:
+    """Open the state database of the folder as it is now."""
+    return context_in(folder, state=open_state(state_url(folder)), clock=lambda: clock[0])
+
+
 def run(context: RunContext, clock: list[datetime], mark: str, *, days: float = 1) -> Snapshot:
     """Publish changed members of the first Leader, a day later."""
     clock[0] += timedelta(days=days)
@@ -170,22 +175,19 @@ def test_emptied_and_filled_resources_need_the_full_file(
 def test_restored_database_ends_the_chain_and_repeats_no_version(
     folder: Path, clock: list[datetime], tmp_path: Path
 ) -> None:
-    def open_context() -> RunContext:
-        return context_in(folder, state=open_state(state_url(folder)), clock=lambda: clock[0])
-
-    with closing(open_context().state):
-        context = open_context()
+    with closing(reopened(folder, clock).state):
+        context = reopened(folder, clock)
         for mark in "ab":
             run(context, clock, mark)
         context.state.close()
     copy_database(folder / "state.db", tmp_path / "backup.db")
-    context = open_context()
+    context = reopened(folder, clock)
     lost = [run(context, clock, mark).snapshot_id for mark in "cd"]
     assert versions(context) == (1, 4, [2, 3, 4])
     old_chain = chain_of(context).chain_id
     context.state.close()
     copy_database(tmp_path / "backup.db", folder / "state.db")
-    context = open_context()
+    context = reopened(folder, clock)
     assert versions(context) == (1, 2, [2])
     run(context, clock, "e")
     assert versions(context) == (5, 5, [])
@@ -201,11 +203,7 @@ def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
     was_published: bool, folder: Path, clock: list[datetime], tmp_path: Path
 ) -> None:
     """Consumers have versions that were published after the backup. None of them is used again."""
-
-    def open_context() -> RunContext:
-        return context_in(folder, state=open_state(state_url(folder)), clock=lambda: clock[0])
-
-    context = open_context()
+    context = reopened(folder, clock)
     for mark in "ab":
         run(context, clock, mark)
     source = context.source
@@ -215,15 +213,15 @@ def test_held_snapshot_of_a_restored_database_begins_a_new_chain(
     source.faults.clear()
     context.state.close()
     copy_database(folder / "state.db", tmp_path / "backup.db")
-    context = open_context()
+    context = reopened(folder, clock)
     if was_published:
         accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
     run(context, clock, "c")
     lost = versions(context)[1]
     context.state.close()
     copy_database(tmp_path / "backup.db", folder / "state.db")
-    with closing(open_context().state):
-        context = open_context()
+    with closing(reopened(folder, clock).state):
+        context = reopened(folder, clock)
         accepted = accept(context.state, context.store, held.snapshot_id, "valid", clock[0])
         assert accepted.version == lost + 1
         assert versions(context) == (lost + 1, lost + 1, [])

@@ -237,13 +237,18 @@ def test_members_of_communities_are_counted_again(context: RunContext, person: P
     assert wrong == []
 
 
+def next_day_without(person: Person, context: RunContext, folder: Path) -> tuple[Snapshot, list[LeaderDelta]]:
+    """Delete a person on the platform, and publish a snapshot. Return it with its deltas."""
+    delete_person(folder / "platform", person)
+    snapshot = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    return snapshot, context.state.read(lambda stores: list(stores.deltas.of_snapshot(snapshot.snapshot_id)))
+
+
 def test_chain_of_the_account_ends(context: RunContext, person: Person, folder: Path) -> None:
     """Deltas that name the Member are deleted, even if no kept full file does. Other accounts keep theirs."""
-    delete_person(folder / "platform", person)
-    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    second, deltas = next_day_without(person, context, folder)
     (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
     context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
-    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
     own = [each for each in deltas if each.client_id == person.client_id]
     assert own, "the run made deltas"
     before = context.state.read(lambda stores: stores.deltas.chain(person.client_id))
@@ -316,11 +321,9 @@ def test_damaged_format_is_searched_in_another_one(context: RunContext, person: 
 
 def test_deltas_are_part_of_the_receipt(context: RunContext, person: Person, folder: Path) -> None:
     """The Member's rows are in deltas only."""
-    delete_person(folder / "platform", person)
-    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
+    second, deltas = next_day_without(person, context, folder)
     (first,) = (each for each in kept(context) if each.snapshot_id != second.snapshot_id)
     context.state.write(lambda stores: stores.snapshots.forget(first.snapshot_id))
-    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
     own = {each.resource for each in deltas if each.client_id == person.client_id and each.delta.has_rows}
     found = find_member(context, person.member_id)
     assert (found.files, found.faults) == ([], {})
@@ -340,9 +343,7 @@ def test_deltas_are_part_of_the_receipt(context: RunContext, person: Person, fol
 
 def test_lost_delta_ends_the_chain_of_its_account(context: RunContext, person: Person, folder: Path) -> None:
     """It may have rows of the Member, and consumers cannot use it."""
-    delete_person(folder / "platform", person)
-    second = run_manually(context, as_of=AS_OF + timedelta(hours=1))
-    deltas = context.state.read(lambda stores: list(stores.deltas.of_snapshot(second.snapshot_id)))
+    _, deltas = next_day_without(person, context, folder)
     own = next(each for each in deltas if each.client_id == person.client_id and each.resource == "members")
     (folder / "files" / own.delta.formats["csv"].key).unlink()
     erase(context, person)
