@@ -19,7 +19,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from daybreak.domain.errors import OperatorError
-from daybreak.filestore.store_errors import first_line
+from daybreak.filestore.store_errors import short_reason
 from daybreak.settings import FilesSettings
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def open_bucket(settings: FilesSettings, limits: RequestLimits) -> Bucket:
         return _OPENERS[parts.scheme](settings, limits, parts.netloc)
     except BaseError as error:
         raise OperatorError(
-            f"files.url: '{settings.url}' cannot be opened: {first_line(error)} Check the credentials."
+            f"files.url: '{settings.url}' cannot be opened: {short_reason(error)} Check the credentials."
         ) from error
 
 

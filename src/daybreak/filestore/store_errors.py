@@ -17,7 +17,7 @@ from obstore.exceptions import (
     UnknownConfigurationKeyError,
 )
 
-from daybreak.domain.errors import FileStoreError, Unavailable
+from daybreak.domain.errors import FileStoreError, Unavailable, first_line
 
 _MAXIMUM_REASON_LENGTH = 300
 _CODE = re.compile(r"<Code>(\w[\w.]*)</Code>|\(code: (\w[\w.]*)\)|\"code\":\s*\"(\w+)\"")
@@ -116,10 +116,9 @@ def translate_errors(failure: str, permission: Permission) -> Iterator[None]:
         raise _translated(failure, permission, error) from error
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of the message. obstore adds a dump of its internal state to it."""
-    text = str(error).strip()
-    return (text.splitlines()[0] if text else type(error).__name__)[:_MAXIMUM_REASON_LENGTH]
+def short_reason(error: Exception) -> str:
+    """Return the beginning of the message. obstore adds a dump of its internal state to it."""
+    return first_line(error)[:_MAXIMUM_REASON_LENGTH]
 
 
 def _translated(failure: str, permission: Permission, error: Exception) -> FileStoreError | Unavailable:
@@ -143,8 +142,8 @@ def _translated(failure: str, permission: Permission, error: Exception) -> FileS
     if isinstance(error, FileNotFoundError):
         return FileStoreError(f"{failure}: the object does not exist.{details}")
     if isinstance(error, _PERMANENT):
-        return FileStoreError(f"{failure}: {first_line(error)} Check the credentials and the bucket policy.{details}")
-    return Unavailable(f"{failure}: {first_line(error)}{details}", code="files_unavailable")
+        return FileStoreError(f"{failure}: {short_reason(error)} Check the credentials and the bucket policy.{details}")
+    return Unavailable(f"{failure}: {short_reason(error)}{details}", code="files_unavailable")
 
 
 def _response_error(text: str) -> tuple[str, str]:

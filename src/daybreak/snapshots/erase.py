@@ -37,11 +37,9 @@ MEMBERSHIPS = "member_communities"
 _RECENT_RUNS = 200
 _UNPUBLISHED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD})
 _POLL_SECONDS = 1.0
-_log = structlog.get_logger("daybreak.snapshots")
-
-
 _MAX_NAMED_FILES = 5
 """Files that an error names."""
+_log = structlog.get_logger("daybreak.snapshots")
 
 
 @dataclass(frozen=True, slots=True)
