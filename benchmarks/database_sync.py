@@ -18,9 +18,9 @@ from benchmarks.job import Job, Section, Unavailable
 from benchmarks.measure import ProcessUsage, run_program
 from benchmarks.snapshot_run import make_service, snapshot_run
 from benchmarks.source import AS_OF, Shape, changed_copy, make_shape
+from tests.parts.ports import free_port
 from tests.parts.postgresql import running_postgresql
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 _PROGRAMS = Path(sys.executable).parent
 _SEAT = "owner@example.org"

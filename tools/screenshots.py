@@ -29,8 +29,8 @@ from daybreak.state.sqlite_state import SqliteState  # noqa: E402
 from tests.acceptance.dashboard.sample import directory, snapshots  # noqa: E402
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE  # noqa: E402
 from tests.parts.browser import CHROMIUM_OPTIONS, chromium_path  # noqa: E402
+from tests.parts.ports import free_port  # noqa: E402
 from tests.parts.processes import running  # noqa: E402
-from tests.parts.waiting import free_port  # noqa: E402
 from tests.parts.webhook_receiver import Receiver  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import psutil
 
 from benchmarks.serving.home import Home
 from benchmarks.serving.load import ClientResult, Plan
+from tests.parts.ports import free_port
 
 _READY_SECONDS = 60.0
 _CORES = sorted(os.sched_getaffinity(0))
@@ -245,11 +245,3 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def free_port() -> int:
-    """Return an unused port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -17,8 +17,8 @@ import requests
 
 from tests.acceptance.api_contract import ApiContract
 from tests.acceptance.installation import PASSWORD, Installation, totp_code
+from tests.parts.ports import free_port
 from tests.parts.processes import Running, is_running, running
-from tests.parts.waiting import free_port
 
 Answer = TypeVar("Answer")
 # Much longer than any step takes. A test that waits this long has found a defect.

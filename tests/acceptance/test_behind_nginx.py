@@ -17,9 +17,10 @@ from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service, serving
 from tests.parts.certificates import own_certificate
+from tests.parts.ports import free_port
 from tests.parts.presence import absent
 from tests.parts.processes import running
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/operations.md"
 # Headers that differ between two responses.

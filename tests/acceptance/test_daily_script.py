@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.installation import FOREIGN, MAYA, NORTH, NOT_EXPORTED
 from tests.acceptance.service import PATIENCE_SECONDS, Service
-from tests.parts.waiting import free_port
+from tests.parts.ports import free_port
 
 
 @pytest.fixture

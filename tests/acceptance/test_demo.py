@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.recorded_arguments import record_arguments
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 PATIENCE_SECONDS = 240
 DAYBREAKD = (sys.executable, "-m", "daybreak.cli.main")

@@ -22,8 +22,8 @@ from daybreak.demo.platform import make_platform
 from daybreak_client.service import Daybreak
 from tests.acceptance.installation import MAYA, NORTH, SOUTH, Installation
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, serving
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

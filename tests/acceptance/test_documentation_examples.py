@@ -21,10 +21,10 @@ import pytest
 
 from daybreak.settings.reference import setting_rows
 from tests.acceptance.recorded_arguments import record_arguments
+from tests.parts.ports import free_port
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.presence import absent
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 240

@@ -15,8 +15,9 @@ import pytest
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 SMALL = PlatformSizes(leaders=3, members=100, messages=100)
 # Larger than what the engine may keep in memory, so that it spills.

@@ -29,8 +29,8 @@ from daybreak.demo.emails import OWNER_EMAIL
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 

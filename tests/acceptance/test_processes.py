@@ -15,8 +15,9 @@ import pytest
 
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import DAYBREAKD, PATIENCE_SECONDS, Service, run_in_parallel, serving
+from tests.parts.ports import listens
 from tests.parts.processes import is_running, running
-from tests.parts.waiting import listens, wait_until
+from tests.parts.waiting import wait_until
 
 
 def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[], Installation]) -> None:

@@ -16,8 +16,8 @@ import requests
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.table_ddl import DIALECTS, create_tables
 from tests.acceptance.service import Service
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 PATIENCE_SECONDS = 240
 FRICTIONLESS_LEAVES_FILES_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

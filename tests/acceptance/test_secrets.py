@@ -30,7 +30,7 @@ from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, MAYA, NORTH, PASSWORD, SEED, VAULT, VIC, Installation, totp_code
 from tests.acceptance.service import AUTH, DAYBREAKD, PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_pending_login import form_token
-from tests.parts.waiting import free_port
+from tests.parts.ports import free_port
 
 
 @pytest.fixture

@@ -20,9 +20,10 @@ from daybreak.cli.main import run
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.settings import load_settings
 from tests.acceptance.service import DAYBREAKD
+from tests.parts.ports import free_port
 from tests.parts.processes import Running, running
 from tests.parts.spark import PATIENCE_SECONDS, SETTINGS, cluster, text_platform
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -12,7 +12,7 @@ from daybreak_client import Daybreak, Unreachable, connection, folder
 from tests.acceptance.installation import MAYA, NORTH, Installation
 from tests.acceptance.service import Service, serving
 from tests.faults.fault_proxy import Fault, FaultProxy, fault_proxy
-from tests.parts.waiting import free_port
+from tests.parts.ports import free_port
 
 LINKS = b"/download/v1/links/"
 

@@ -7,8 +7,9 @@ import sys
 import urllib.request
 from contextlib import suppress
 
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 # /hang blocks the event loop. /pid names the worker.
 SERVICE = """

@@ -20,8 +20,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.parts.ports import free_port, listens
 from tests.parts.processes import Running, running
-from tests.parts.waiting import free_port, listens, wait_until
+from tests.parts.waiting import wait_until
 
 ACCOUNT = "daybreaktests"
 ACCOUNT_KEY = base64.b64encode(b"a key of the tests' own account ").decode()

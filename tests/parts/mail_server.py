@@ -15,7 +15,8 @@ from typing import Any, cast
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.ports import free_port
+from tests.parts.waiting import wait_until
 
 
 @dataclass

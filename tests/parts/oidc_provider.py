@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.parts.ports import free_port
 from tests.parts.processes import Running, running
-from tests.parts.waiting import free_port
 
 CLIENT_ID = "daybreak"
 CLIENT_SECRET = "a secret of the tests: with / and %"

@@ -18,9 +18,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.parts.ports import free_port
 from tests.parts.presence import absent
 from tests.parts.processes import Running, running
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 SUPERUSER = "daybreak"
 

@@ -22,9 +22,10 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
+from tests.parts.ports import free_port, listens
 from tests.parts.presence import absent
 from tests.parts.processes import Running, running
-from tests.parts.waiting import free_port, listens, wait_until
+from tests.parts.waiting import wait_until
 
 ACCESS_KEY = "test:tester"
 SECRET_KEY = "testing"

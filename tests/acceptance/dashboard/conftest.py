@@ -20,8 +20,8 @@ from tests.acceptance.dashboard.axe import WIDE
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE
 from tests.parts.mail_server import MailServer, mail_server
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 # Generous, because a test machine may be busy.
 expect.set_options(timeout=60_000)

@@ -20,7 +20,7 @@ from tests.acceptance.dashboard.conftest import ignore_failed_loads
 from tests.acceptance.installation import CARL, DREW, IVAN, MAYA, NORTH, PASSWORD, TWIN, VAULT, VIC, seat_id, totp_code
 from tests.acceptance.service import DAYBREAKD, Service, serving
 from tests.parts.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, oidc_provider
-from tests.parts.waiting import free_port
+from tests.parts.ports import free_port
 
 BUTTON = "Sign in with Example ID"
 

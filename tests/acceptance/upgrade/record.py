@@ -24,8 +24,8 @@ import pyotp
 import requests
 
 from tests.parts.moved_clock import MovedClock
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 INSTANCES = Path(__file__).parent / "instances"
 RECORDED_AT = datetime(2026, 11, 24, 6, tzinfo=UTC)

@@ -30,8 +30,8 @@ from tests.acceptance.upgrade.record import (
     published_files,
 )
 from tests.parts.moved_clock import MovedClock
+from tests.parts.ports import free_port
 from tests.parts.processes import running
-from tests.parts.waiting import free_port
 
 # Issued links are valid for 15 minutes. A login waits ten minutes for its second factor.
 UPGRADED_AT = RECORDED_AT + timedelta(minutes=2)

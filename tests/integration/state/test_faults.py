@@ -20,8 +20,9 @@ from daybreak.domain.errors import Unavailable
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from tests.integration.state.values import NOW, PATIENT_SECONDS, SEAT, two_accounts
+from tests.parts.ports import free_port
 from tests.parts.postgresql import PostgreSQLServer
-from tests.parts.waiting import free_port, wait_until
+from tests.parts.waiting import wait_until
 
 BOUND_SECONDS = 120
 

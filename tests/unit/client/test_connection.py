@@ -10,8 +10,8 @@ from daybreak_client import connection as connections
 from daybreak_client.connection import Connection
 from daybreak_client.errors import NotPublished, Refused, Unreachable, WrongUse
 from daybreak_client.published import parse_accounts, parse_link, parse_manifest
+from tests.parts.ports import free_port
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
-from tests.parts.waiting import free_port
 
 
 @pytest.fixture(autouse=True)
