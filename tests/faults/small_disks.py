@@ -40,9 +40,10 @@ def mounted_image(image: Path, folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def memory_disk(folder: Path, size_bytes: int) -> Iterator[None]:
-    """Mount a file system in memory with a fixed size."""
-    with _mounted(["-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs"], folder, "a file system in memory"):
+def memory_disk(folder: Path, size_bytes: int, inodes: int = 0) -> Iterator[None]:
+    """Mount a file system in memory with a fixed size. `inodes`: its number of inodes, 0 without a limit."""
+    options = f"size={size_bytes},nr_inodes={inodes}"
+    with _mounted(["-t", "tmpfs", "-o", options, "tmpfs"], folder, "a file system in memory"):
         yield
 
 

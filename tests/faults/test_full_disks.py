@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from daybreak.domain.errors import FileStoreError, StoreFull, Unavailable
+from daybreak.domain.errors import DaybreakError, FileStoreError, StoreFull, Unavailable
 from daybreak.domain.snapshot import SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports.files import FreeSpace
 from daybreak.ports.state import Stores
+from daybreak.snapshots.disk_space import RESERVE_BYTES
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -33,7 +35,7 @@ SINGLE_ATTEMPT = replace(QUICK, attempts=1)
 class UnknownFreeSpace(LocalDisk):
     """Disk that does not report its free space, so that a run starts although the disk is too small."""
 
-    def free_bytes(self) -> int | None:
+    def free_space(self) -> FreeSpace | None:
         return None
 
 
@@ -106,6 +108,40 @@ def test_run_that_fills_the_disk_fails_and_keeps_served_files(folder: Path, tmp_
             # A smaller platform fits again.
             write_platform(folder / "platform.json", platform_of(mark="after"))
             assert run_manually(context).state is SnapshotState.PUBLISHED
+        finally:
+            context.state.close()
+
+
+def use_inodes(folder: Path, *, keep: int) -> None:
+    """Create empty files until only `keep` inodes are free."""
+    free = LocalDisk(folder).free_space()
+    assert free is not None
+    assert free.files is not None
+    for number in range(free.files - keep):
+        (folder / f"other-{number}").touch()
+
+
+@pytest.mark.parametrize(
+    ("store", "reason"),
+    [
+        (LocalDisk, r"The disk of files\.url has 5 free inodes, and a run needs at least"),
+        (UnknownFreeSpace, r"No space left on device\. Free disk space or inodes \(`df -i`\)"),
+    ],
+)
+def test_disk_without_free_inodes_fails_the_run(
+    folder: Path, tmp_path: Path, store: type[LocalDisk], reason: str
+) -> None:
+    with memory_disk(tmp_path / "small", 64 * DISK_BYTES + RESERVE_BYTES, inodes=150):
+        context = context_in(folder, store=store(tmp_path / "small"), timings=SINGLE_ATTEMPT)
+        try:
+            served = run_manually(context)
+            use_inodes(tmp_path / "small", keep=5)
+            write_platform(folder / "platform.json", platform_of(mark="after"))
+            with pytest.raises(DaybreakError, match=reason) as caught:
+                run_manually(context)
+            assert caught.value.code == "disk_short"
+            assert list((tmp_path / "small" / "staging").iterdir()) == []
+            assert verify_snapshot(context.state, context.store, served.snapshot_id).damaged == ()
         finally:
             context.state.close()
 

@@ -28,6 +28,7 @@ from daybreak.demo.platform import make_platform
 from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.ports.files import FreeSpace
 from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 
@@ -464,9 +465,13 @@ def test_doctor_reports_faults(
 def test_doctor_reports_a_full_file_store(
     installation: tuple[Path, DemoDirectory], command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalDisk, "free_bytes", lambda _store: RESERVE_BYTES)
+    monkeypatch.setattr(LocalDisk, "free_space", lambda _store: FreeSpace(RESERVE_BYTES))
     assert f"ok    file store: file://{installation[0]}/files, 67.1 MB free" in command("doctor")
-    monkeypatch.setattr(LocalDisk, "free_bytes", lambda _store: 3_000_000)
+    monkeypatch.setattr(LocalDisk, "free_space", lambda _store: FreeSpace(RESERVE_BYTES, 1_000))
+    assert "files, 67.1 MB and 1,000 inodes free" in command("doctor")
+    monkeypatch.setattr(LocalDisk, "free_space", lambda _store: FreeSpace(RESERVE_BYTES, 999))
+    assert f"FAULT file store: Only 999 free inodes in file://{installation[0]}/files" in command("doctor", code=1)
+    monkeypatch.setattr(LocalDisk, "free_space", lambda _store: FreeSpace(3_000_000))
     report = command("doctor", code=1)
     assert f"FAULT file store: Only 3.0 MB free in file://{installation[0]}/files." in report
     assert "Free some space, or keep fewer snapshots (snapshot.keep)." in report

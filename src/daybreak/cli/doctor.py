@@ -16,12 +16,13 @@ from daybreak.domain.counts import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 
 if TYPE_CHECKING:
-    from daybreak.ports.files import FileStore
+    from daybreak.ports.files import FileStore, FreeSpace
     from daybreak.settings import Settings
 
 # This version was not released before; an earlier clock is wrong.
 _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
 _MIN_FREE_BYTES = 1_000_000_000
+_MIN_FREE_FILES = 1_000
 _MAX_NAMED = 3
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -158,18 +159,32 @@ def _state(settings: "Settings") -> str:
 
 def _files(settings: "Settings") -> str:
     from daybreak.bootstrap import open_files
-    from daybreak.snapshots.disk_space import RESERVE_BYTES
 
     store = open_files(settings)
     store.probe()
-    free = store.free_bytes()
-    if free is not None and free < RESERVE_BYTES:
+    return settings.files.url + _space(settings, store.free_space()) + _unknown_hint(settings, store)
+
+
+def _space(settings: "Settings", free: "FreeSpace | None") -> str:
+    """Return the free space of the file store. Raises OperatorError when a run would fail."""
+    from daybreak.snapshots.disk_space import RESERVE_BYTES
+
+    if free is None:
+        return ""
+    if free.bytes < RESERVE_BYTES:
         raise OperatorError(
-            f"Only {format_bytes(free)} free in {settings.files.url}. A run fails unless {format_bytes(RESERVE_BYTES)} "
-            "stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
+            f"Only {format_bytes(free.bytes)} free in {settings.files.url}. A run fails unless "
+            f"{format_bytes(RESERVE_BYTES)} stay free. Free some space, or keep fewer snapshots (snapshot.keep)."
         )
-    space = f", {format_bytes(free)} free" if free is not None else ""
-    return settings.files.url + space + _unknown_hint(settings, store)
+    if free.files is None:
+        return f", {format_bytes(free.bytes)} free"
+    if free.files < _MIN_FREE_FILES:
+        raise OperatorError(
+            f"Only {format_count(free.files, 'free inode')} in {settings.files.url}, and each file needs one. Keep "
+            "fewer snapshots or deltas (snapshot.keep, snapshot.keep_deltas), or use a file system with more inodes, "
+            "such as XFS."
+        )
+    return f", {format_bytes(free.bytes)} and {format_count(free.files, 'inode')} free"
 
 
 def _unknown_hint(settings: "Settings", store: "FileStore") -> str:

@@ -29,7 +29,7 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
 from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
-from daybreak.ports.files import FileRevision, FileSink, PublicationMark
+from daybreak.ports.files import FileRevision, FileSink, FreeSpace, PublicationMark
 
 _READ_BYTES = 1 << 20
 
@@ -190,13 +190,14 @@ class LocalDisk:
         except OSError as error:
             raise store_error(error, f"The file {path} cannot be written") from error
 
-    def free_bytes(self) -> int | None:
+    def free_space(self) -> FreeSpace | None:
         """Return the free space for unprivileged users of the file system. Raises FileStoreError."""
         try:
             figures = os.statvfs(self._root)
         except OSError as error:
             raise store_error(error, f"The free space of the folder {self._root} is unknown") from error
-        return figures.f_bavail * figures.f_frsize
+        # File systems without a table of inodes, such as Btrfs, report a total of 0.
+        return FreeSpace(figures.f_bavail * figures.f_frsize, figures.f_favail if figures.f_files else None)
 
     def probe(self) -> None:
         """Write, read and delete a small file. Raises FileStoreError."""

@@ -33,7 +33,7 @@ def store_error(error: OSError, failure: str) -> FileStoreError:
     """Return the error of the file store for a system error. `failure` is the first part of the message."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
-        return StoreFull(f"{failure}: {reason}. Free disk space, then run again.")
+        return StoreFull(f"{failure}: {reason}. Free disk space or inodes (`df -i`), then run again.")
     return FileStoreError(f"{failure}: {reason}.")
 
 

@@ -30,7 +30,7 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
-from daybreak.ports.files import FileRevision, FileSink, PublicationMark
+from daybreak.ports.files import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.settings import FilesSettings
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class ObjectStore:
             found = obstore.list_with_delimiter(self._bucket, prefix)["common_prefixes"]
         return sorted(filter(is_id, {name.rstrip("/").rpartition("/")[2] for name in found}))
 
-    def free_bytes(self) -> int | None:
+    def free_space(self) -> FreeSpace | None:
         """Return None: a bucket has no size limit."""
         return None
 

@@ -18,6 +18,13 @@ class WrittenFile(msgspec.Struct, frozen=True, gc=False):
     sha256: str
 
 
+class FreeSpace(msgspec.Struct, frozen=True):
+    """Free bytes of a disk, and how many more files it can have: its free inodes, None without such a limit."""
+
+    bytes: int
+    files: int | None = None
+
+
 class PublicationMark(msgspec.Struct, frozen=True):
     """Latest publication of this store's files. A state database with an older one was restored from a backup."""
 
@@ -123,7 +130,7 @@ class FileStore(Protocol):
     def mark_publication(self, first_id: str, mark: PublicationMark) -> None:
         """Replace that mark."""
 
-    def free_bytes(self) -> int | None:
+    def free_space(self) -> FreeSpace | None:
         """Return the free space. Return None in an object store."""
 
     def probe(self) -> None:

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from daybreak.domain.counts import format_count
 from daybreak.domain.errors import RunError
-from daybreak.snapshots.report import figure
+from daybreak.ports.files import FreeSpace
+from daybreak.snapshots.report import count, figure
 
 RESERVE_BYTES = 64 << 20
 # Size of CSV and JSON files divided by that of the same rows in a columnar source. Measured: 1.4 to 1.9.
@@ -69,12 +71,13 @@ class SpillFolder:
 @dataclass(frozen=True, slots=True)
 class SpaceRequirement:
     """Bytes that a run needs: for files if it reuses about the same share as the last runs, for files if it reuses
-    none, and for the engine's spill.
+    none, and for the engine's spill. `new_files` is the number of files that it writes, without deltas.
     """
 
     files: int
     all_files: int
     spill: int
+    new_files: int = 0
 
 
 def required_space(
@@ -89,11 +92,12 @@ def required_space(
     files = min(max(written) * _GROWTH, all_files) if written and reuses_files else all_files
     spilled = [figure(report, "scratch_bytes") for report in known if "scratch_bytes" in report]
     spill = max(spilled) * _GROWTH if spilled else max(input_bytes - memory_bytes, 0)
-    return SpaceRequirement(int(files), int(all_files), int(spill))
+    new_files = [count(report, "files") - (count(report, "files_carried") if reuses_files else 0) for report in known]
+    return SpaceRequirement(int(files), int(all_files), int(spill), max(new_files, default=0))
 
 
-def check_disk_space(requirement: SpaceRequirement, free_bytes: int | None, spill: SpillFolder | None) -> bool:
-    """Check the free space. `free_bytes` is that of the file store, None if it has no limit. Return whether a run that
+def check_disk_space(requirement: SpaceRequirement, free: FreeSpace | None, spill: SpillFolder | None) -> bool:
+    """Check the free space. `free` is that of the file store, None if it has no limit. Return whether a run that
     reuses no file would also fit. Raises RunError (`disk_short`) if the run would fill a disk.
     """
     spill_bytes = 0
@@ -106,17 +110,24 @@ def check_disk_space(requirement: SpaceRequirement, free_bytes: int | None, spil
             "free. Free some space, or set snapshot.temp_dir to a larger disk.",
             code="disk_short",
         )
-    if free_bytes is None:
+    if free is None:
         return True
-    if free_bytes < requirement.files + spill_bytes + RESERVE_BYTES:
+    if free.files is not None and free.files < requirement.new_files:
+        raise RunError(
+            f"The disk of files.url has {format_count(free.files, 'free inode')}, and a run needs at least "
+            f"{requirement.new_files:,}, one per file. Keep fewer snapshots or deltas (snapshot.keep, "
+            "snapshot.keep_deltas), or use a file system with more inodes, such as XFS.",
+            code="disk_short",
+        )
+    if free.bytes < requirement.files + spill_bytes + RESERVE_BYTES:
         temporary = f", {_megabytes(spill_bytes)} for temporary files" if spill_bytes else ""
         raise RunError(
             f"Not enough space on the disk of files.url: a run needs about {_megabytes(requirement.files)} for files"
-            f"{temporary} and a reserve of {_megabytes(RESERVE_BYTES)}, and {_megabytes(free_bytes)} are free. Free "
+            f"{temporary} and a reserve of {_megabytes(RESERVE_BYTES)}, and {_megabytes(free.bytes)} are free. Free "
             "some space, or keep fewer snapshots (snapshot.keep).",
             code="disk_short",
         )
-    return free_bytes >= requirement.all_files + spill_bytes + RESERVE_BYTES
+    return free.bytes >= requirement.all_files + spill_bytes + RESERVE_BYTES
 
 
 def _existing(folder: Path) -> Path:

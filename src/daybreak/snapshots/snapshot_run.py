@@ -131,7 +131,7 @@ class SnapshotRun:
             context.settings.snapshot.memory_limit,
             reuses_files=self._previous is not None,
         )
-        if not check_disk_space(requirement, context.store.free_bytes(), context.spill):
+        if not check_disk_space(requirement, context.store.free_space(), context.spill):
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")
 
     def _export_all(self, reading: Reading) -> list[ReferentialFault]:

@@ -23,7 +23,7 @@ from daybreak.domain.errors import (
 )
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileSink
+from daybreak.ports.files import FileSink, FreeSpace
 from daybreak.ports.sources import ReferentialFault
 from daybreak.snapshots import guard
 from daybreak.snapshots.builder import Builder
@@ -326,8 +326,8 @@ def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContex
 
 def test_insufficient_disk_space_fails_before_writing(run_context: RunContext, folder: Path) -> None:
     class SmallDisk(LocalDisk):
-        def free_bytes(self) -> int | None:
-            return 70 << 20
+        def free_space(self) -> FreeSpace | None:
+            return FreeSpace(70 << 20)
 
     context = replace(run_context, store=SmallDisk(folder / "files"))
     source_of(context).reported_input_bytes = 10 << 20

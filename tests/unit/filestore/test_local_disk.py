@@ -268,9 +268,9 @@ def test_symbolic_link_is_not_followed(disk: LocalDisk, tmp_path: Path) -> None:
 def test_probe_leaves_no_file_and_free_space_is_known(disk: LocalDisk, tmp_path: Path) -> None:
     disk.probe()
     assert all_files(tmp_path) == []
-    free = disk.free_bytes()
+    free = disk.free_space()
     assert free is not None
-    assert free > 0
+    assert free.bytes > 0
 
 
 malicious = st.one_of(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import RunError
+from daybreak.ports.files import FreeSpace
 from daybreak.snapshots.disk_space import (
     RESERVE_BYTES,
     SpaceRequirement,
@@ -69,18 +70,29 @@ FOLDER = Path("/spill")
 @pytest.mark.parametrize("spill", [None, Disk(FOLDER, free=50 * MB + RESERVE_BYTES)])
 def test_space_for_a_run_like_the_last_is_enough(spill: SpillFolder | None) -> None:
     assert check_disk_space(REQUIREMENT, None, spill)
-    assert check_disk_space(REQUIREMENT, 500 * MB + RESERVE_BYTES, spill)
-    assert not check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES, spill), "the caller logs a warning"
+    assert check_disk_space(REQUIREMENT, FreeSpace(500 * MB + RESERVE_BYTES), spill)
+    assert not check_disk_space(REQUIREMENT, FreeSpace(100 * MB + RESERVE_BYTES), spill), "the caller logs a warning"
     with pytest.raises(RunError, match="100 MB for files and a reserve of 67 MB, and 167 MB are free") as caught:
-        check_disk_space(REQUIREMENT, 100 * MB + RESERVE_BYTES - 1, spill)
+        check_disk_space(REQUIREMENT, FreeSpace(100 * MB + RESERVE_BYTES - 1), spill)
     assert caught.value.code == "disk_short"
 
 
 def test_spill_on_the_same_disk_is_included() -> None:
     shared = Disk(FOLDER, free=0, shared=True)
-    assert check_disk_space(REQUIREMENT, 550 * MB + RESERVE_BYTES, shared)
+    assert check_disk_space(REQUIREMENT, FreeSpace(550 * MB + RESERVE_BYTES), shared)
     with pytest.raises(RunError, match="50 MB for temporary files"):
-        check_disk_space(REQUIREMENT, 150 * MB + RESERVE_BYTES - 1, shared)
+        check_disk_space(REQUIREMENT, FreeSpace(150 * MB + RESERVE_BYTES - 1), shared)
+
+
+def test_files_need_inodes() -> None:
+    report = {"bytes": 8 * MB, "files": 900, "files_carried": 700}
+    assert required_space([report], 0, 0, reuses_files=True).new_files == 200
+    requirement = required_space([report, {**report, "files_carried": 0}], 0, 0, reuses_files=True)
+    assert requirement.new_files == required_space([report], 0, 0, reuses_files=False).new_files == 900
+    assert check_disk_space(requirement, FreeSpace(200 * MB, 900), None)
+    with pytest.raises(RunError, match="899 free inodes, and a run needs at least 900, one per file") as caught:
+        check_disk_space(requirement, FreeSpace(200 * MB, 899), None)
+    assert caught.value.code == "disk_short"
 
 
 def test_short_spill_disk_is_named() -> None:
