@@ -71,7 +71,8 @@ def logout(*, profile: ProfileName = None) -> None:
     path = profiles.profile_file(os.environ, profile)
     saved = profiles.load(path)
     if saved is None:
-        print_note(f"There is no profile {profile!r}." if profile else "You are not signed in.")
+        name = profiles.selected_name(os.environ, profile)
+        print_note("You are not signed in." if name is None else f"There is no profile {name!r}.")
         return
     token = token_keyring.find_token(path) if saved.keyring else saved.token
     if token is None:

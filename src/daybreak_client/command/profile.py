@@ -29,17 +29,24 @@ class Profile:
 
 
 def profile_file(environ: Mapping[str, str], name: str | None = None) -> Path:
-    """Return the file of a profile. Default: `DAYBREAK_PROFILE`, which is a name or a path, else `default`.
+    """Return the file of a profile, by name or path. The default is `selected_name`, else `default`.
 
-    Raises WrongUse for an invalid name.
+    Raises WrongUse for an invalid name, such as an empty variable of a shell.
     """
-    name = name or environ.get("DAYBREAK_PROFILE") or DEFAULT_NAME
+    name = selected_name(environ, name)
+    if name is None:
+        name = DEFAULT_NAME
     if "/" in name or os.sep in name or name.endswith(".json"):
         return Path(name)
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise WrongUse(f"{name!r} is not the name of a profile. Use letters, digits, `-`, `_` and `.`.")
     folder = _folder(environ)
     return folder / "profile.json" if name == DEFAULT_NAME else folder / "profiles" / f"{name}.json"
+
+
+def selected_name(environ: Mapping[str, str], name: str | None) -> str | None:
+    """Return the name or path of an option, else that of `DAYBREAK_PROFILE`, None without both."""
+    return environ.get("DAYBREAK_PROFILE") or None if name is None else name
 
 
 def saved_profiles(environ: Mapping[str, str]) -> dict[str, Path]:

@@ -28,7 +28,7 @@ def schema(
     address, plain_http = os.environ.get("DAYBREAK_SERVICE"), bool(os.environ.get("DAYBREAK_PLAIN_HTTP"))
     if profile is not None or not address:
         saved = profiles.load(profiles.profile_file(os.environ, profile))
-        if saved is None and profile is None:
+        if saved is None and profiles.selected_name(os.environ, profile) is None:
             raise WrongUse("Set DAYBREAK_SERVICE to the URL of the service, or run `daybreak login URL`.")
         if saved is None:
             raise missing_profile(profile)

@@ -48,8 +48,8 @@ def saved_profile(name: str | None) -> Profile:
 
 def selected_account(access: Access, profile: Profile) -> str:
     """Return the client_id of the account of a command. Raises WrongUse without any."""
-    client_id = access.account or profile.client_id
-    if client_id is None:
+    client_id = profile.client_id if access.account is None else access.account
+    if not client_id:
         raise WrongUse("Specify the account with --account CLIENT_ID or DAYBREAK_ACCOUNT.")
     return client_id
 
@@ -61,7 +61,8 @@ def connect(profile: Profile) -> Daybreak:
 
 def missing_profile(name: str | None) -> WrongUse:
     """Return the error of a command that needs a saved profile, or an environment in place of the default one."""
-    if name:
+    name = profiles.selected_name(os.environ, name)
+    if name is not None:
         return WrongUse(
             f"There is no profile {name!r}. Run `daybreak login URL --profile {name}`, or select one of "
             "`daybreak profiles`."

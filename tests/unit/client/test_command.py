@@ -25,9 +25,9 @@ DAYBREAK = (sys.executable, "-c", "from daybreak_client.command import main; mai
 
 @pytest.fixture(autouse=True)
 def signed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SERVICE", "TOKEN", "ACCOUNT", "PLAIN_HTTP"):
+    for name in ("SERVICE", "TOKEN", "ACCOUNT", "PROFILE", "PLAIN_HTTP"):
         monkeypatch.delenv(f"DAYBREAK_{name}", raising=False)
-    monkeypatch.setenv("DAYBREAK_PROFILE", str(tmp_path / "profile.json"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -308,11 +308,24 @@ def test_schema_needs_no_token(
 
 
 @pytest.mark.parametrize("verb", [["files"], ["schema"], ["use", "north"]])
-def test_missing_profile_is_named(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*verb, "--profile", "nosuch"]) == 2
+@pytest.mark.parametrize("variable", [False, True])
+def test_missing_profile_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], verb: list[str], variable: bool
+) -> None:
+    options = [] if variable else ["--profile", "nosuch"]
+    if variable:
+        monkeypatch.setenv("DAYBREAK_PROFILE", "nosuch")
+    assert run([*verb, *options]) == 2
     assert "There is no profile 'nosuch'. Run `daybreak login URL --profile nosuch`" in capsys.readouterr().err
-    assert run(["logout", "--profile", "nosuch"]) == 0
+    assert run(["logout", *options]) == 0
     assert capsys.readouterr().err == "There is no profile 'nosuch'.\n"
+
+
+def test_empty_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["files", "--profile", ""]) == 2
+    assert "'' is not the name of a profile." in capsys.readouterr().err
+    with pytest.raises(WrongUse, match="Specify the account with --account"):
+        selected_account(Access(account=""), Profile("https://eu", "eu token", NORTH))
 
 
 def test_missing_keyring_is_reported(tmp_path: Path, memory_keyring: DictKeyring) -> None:
