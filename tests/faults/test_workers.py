@@ -1,4 +1,4 @@
-"""Worker processes that hang or cannot start."""
+"""Worker processes that hang, cannot start, or are stopped while they start."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import sys
 import urllib.request
 from contextlib import suppress
 
+import pytest
+
 from tests.parts.ports import free_port
 from tests.parts.processes import running
 from tests.parts.waiting import wait_until
 
-# /hang blocks the event loop. /pid names the worker.
+# /hang blocks the event loop. /pid names the worker. The second argument says how the worker starts.
 SERVICE = """
-import os, sys, time
+import asyncio, os, sys, time
 from contextlib import asynccontextmanager
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -33,9 +35,15 @@ main = os.getpid()
 def load_app():
     if sys.argv[2] == "broken":
         raise RuntimeError("this worker cannot start")
+    if sys.argv[2] == "loading":
+        print("loading", flush=True)
+        time.sleep(5)
 
     @asynccontextmanager
     async def lifespan(app):
+        if sys.argv[2] == "opening":
+            print("opening", flush=True)
+            await asyncio.sleep(1)
         async with watchdog(main, hang_seconds=2):
             yield
 
@@ -67,3 +75,11 @@ def test_service_ends_when_its_workers_cannot_start() -> None:
         assert service.process.wait(60) == 1
         assert "this worker cannot start" in service.log()
         assert "crash loop" in service.log()
+
+
+@pytest.mark.parametrize("state", ["loading", "opening"])
+def test_starting_worker_is_stopped_without_delay(state: str) -> None:
+    with running([sys.executable, "-c", SERVICE, str(free_port()), state]) as service:
+        service.wait_for_log(state)
+        assert service.stop(seconds=60) == 0
+        assert "refused to gracefully stop" not in service.log()

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import os
 import resource
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +90,18 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
 
     server.on_startup(hooks.on_start)
     server.on_shutdown(hooks.on_stop)
-    server.serve(target_loader=load_app, wrap_loader=False)
+    server.serve(target_loader=partial(_load_in_worker, load_app), wrap_loader=False)
     _log.info("stopped")
+
+
+def _load_in_worker(load_app: Callable[[], ASGIApp]) -> ASGIApp:
+    """Create the application in a worker, which SIGTERM ends until Granian handles it.
+
+    A forked worker has inherited the handler of the main process. It would ignore the signal, and the main process
+    would wait for it until `GRACE_SECONDS` have passed.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return load_app()
 
 
 @asynccontextmanager
