@@ -157,8 +157,14 @@ def test_unknown_campaign_is_not_found(insight: Page, service: Service, console_
     ignore_failed_loads(console_messages, 404)
 
 
-def test_page_opens_when_the_rows_are_counted(open_with_axe: Callable[[], Page], service: Service) -> None:
-    """No other test opens Insight on this account. Its files are its own, so their figures are not in the cache."""
+@pytest.mark.parametrize(
+    ("number", "path", "heading"),
+    [(2, "insight", "Messages by channel"), (1, "insight/campaigns", "All campaigns")],
+)
+def test_page_opens_when_the_rows_are_counted(
+    open_with_axe: Callable[[], Page], service: Service, number: int, path: str, heading: str
+) -> None:
+    """No other test opens Insight on these accounts. The files are their own, so the figures are not in the cache."""
     page = open_with_axe()
     sign_in(page, service, directory.AGENCY)
     page.wait_for_url("**/files")
@@ -170,21 +176,21 @@ def test_page_opens_when_the_rows_are_counted(open_with_axe: Callable[[], Page],
         if len(requests) == 1:
             route.continue_()
 
-    page.route("**/insight", receive)
+    page.route(f"**/{path}", receive)
     hold = service.folder / HOLD_FIGURES
     hold.touch()
     try:
-        response = page.goto(service.account(directory.AGENCY_IDS[2], "insight"))
+        response = page.goto(service.account(directory.AGENCY_IDS[number], path))
         assert response is not None
         assert (response.status, response.headers["refresh"]) == (200, "2")
         expect(page.get_by_role("heading", name="Counting rows")).to_be_visible()
         assert axe_violations(page, "Counting rows") == []
     finally:
         hold.unlink()
-    page.unroute("**/insight")
+    page.unroute(f"**/{path}")
     for route in requests[1:]:
         route.continue_()
-    expect(page.get_by_role("heading", name="Messages by channel")).to_be_visible()
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
     expect(page.get_by_role("heading", name="Counting rows")).to_have_count(0)
 
 

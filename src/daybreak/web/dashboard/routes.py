@@ -16,6 +16,7 @@ from daybreak.web.dashboard.files import handlers as files
 from daybreak.web.dashboard.insight import campaign_handlers as campaigns
 from daybreak.web.dashboard.insight import handlers as insight
 from daybreak.web.dashboard.insight.cache import FigureCache
+from daybreak.web.dashboard.insight.empty_page import show_when_counted
 from daybreak.web.dashboard.notifications import handlers as notifications
 from daybreak.web.dashboard.operator import accounts as accounts_admin
 from daybreak.web.dashboard.operator import directory, freshness, nodes, runs
@@ -207,9 +208,14 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
     return [
         Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
         Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
-        Route(f"{_ACCOUNT}/insight", page(partial(insight.show_insight, figures))),
-        Route(f"{_ACCOUNT}/insight/campaigns", page(partial(campaigns.list_campaigns, figures))),
-        Route(f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}", page(partial(campaigns.show_campaign, figures))),
+        *(
+            Route(f"{_ACCOUNT}/{path}", page(partial(show_when_counted, partial(show, figures))))
+            for path, show in (
+                ("insight", insight.show_insight),
+                ("insight/campaigns", campaigns.list_campaigns),
+                ("insight/campaigns/{campaign_id}", campaigns.show_campaign),
+            )
+        ),
         Route(
             f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}/{{block}}.csv",
             page(partial(campaigns.download_campaign_block, figures)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,17 +14,14 @@ from daybreak.web.dashboard.files.queries import no_files
 from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.insight.cache import FigureCache
 from daybreak.web.dashboard.insight.downloads import block_response
+from daybreak.web.dashboard.insight.empty_page import show_empty_page
 from daybreak.web.dashboard.insight.queries import load_account_figures, load_period_figures, load_published_entries
 from daybreak.web.dashboard.insight.selection import Selection, select
 from daybreak.web.dashboard.insight.view import BLOCK_NAMES, InsightView, insight_view, selection_context
-from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 
 _NOT_PUBLISHED = EmptyState("No files yet", "Charts appear after the first publication.")
-_COMPUTING = EmptyState("Counting rows", "Insight reads new files once. This page opens when the figures are ready.")
-_WAIT_SECONDS = 4.0
-_REFRESH_SECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +39,10 @@ async def show_insight(cache: FigureCache, page: PageRequest) -> Response:
     try:
         require(page.principal, "see_files", page.client_id)
     except Forbidden as error:
-        return await _empty_page(page, error_state(error))
-    try:
-        found = await asyncio.wait_for(_load(cache, page, complete=False), _WAIT_SECONDS)
-    except TimeoutError:
-        # The computation continues. The page asks for its result until it is there.
-        return await _empty_page(page, _COMPUTING, PageOutcome(headers={"Refresh": str(_REFRESH_SECONDS)}))
+        return await show_empty_page(page, error_state(error))
+    found = await _load(cache, page, complete=False)
     if found is None:
-        return await _empty_page(page, _NOT_PUBLISHED)
+        return await show_empty_page(page, _NOT_PUBLISHED)
     context: dict[str, object] = {
         **selection_context(page, found.selection, "insight"),
         "view": found.view,
@@ -91,8 +83,3 @@ async def _load(cache: FigureCache, page: PageRequest, *, complete: bool) -> _In
 
     view = insight_view(account, period, selection, campaign_url, complete=complete)
     return _Insight(view, selection, snapshot.snapshot_id, snapshot.as_of)
-
-
-async def _empty_page(page: PageRequest, empty_state: EmptyState, outcome: PageOutcome = SUCCESS) -> Response:
-    context: dict[str, object] = {"empty_state": empty_state, "as_of": None, "status": await load_status(page)}
-    return render_page(page, "insight/page.html", "insight", context, outcome)
