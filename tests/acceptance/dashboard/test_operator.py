@@ -25,6 +25,22 @@ def test_operator_pages_need_the_operator_role(
     ignore_failed_loads(console_messages, 403)
 
 
+def test_sign_out_is_always_visible(sign_in_as: Callable[..., Page]) -> None:
+    page = sign_in_as(directory.OPERATOR, viewport={"width": 1280, "height": 800})
+    sign_out = page.get_by_role("button", name="Sign out")
+    last = page.get_by_role("link", name="Nodes")
+    expect(sign_out).to_be_in_viewport(ratio=1)
+    expect(last).to_be_in_viewport(ratio=1)
+    # On a low screen the list scrolls behind the button, and the focused link is not hidden.
+    page.set_viewport_size({"width": 1280, "height": 500})
+    expect(sign_out).to_be_in_viewport(ratio=1)
+    last.focus()
+    boxes = last.bounding_box(), page.locator(".side-foot").bounding_box()
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+
+
 def test_progress_updates_without_reload(sign_in_as: Callable[..., Page], service: Service) -> None:
     now = datetime.now(UTC)
     snapshot_id, fence = snapshots.add_building(service.state, now)
