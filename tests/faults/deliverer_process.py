@@ -16,8 +16,8 @@ from tests.configured import configured
 
 TIMINGS = DeliveryTimings(
     retry_after=(timedelta(milliseconds=50), timedelta(milliseconds=200)),
-    timeout_seconds=5.0,
-    lease_seconds=15.0,
+    timeout_seconds=3.0,
+    lease_seconds=8.0,
     poll_seconds=0.02,
 )
 
