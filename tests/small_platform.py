@@ -19,11 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
-from daybreak.domain.snapshot import ManifestEntry, StoredFormat
+from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.ports.files import FileSink, FileStore
 from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport, RowSource
-from daybreak.ports.state import State
+from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.timings import RunTimings
@@ -173,3 +173,15 @@ def context_in(
         new_id=lambda: str(uuid.uuid4()),
         stop=threading.Event(),
     )
+
+
+def fail_runs(context: RunContext, number: int) -> None:
+    """Record failed runs, more recent than all others, without running them."""
+
+    def write(stores: Stores) -> None:
+        for _ in range(number):
+            snapshot = Snapshot(context.new_id(), SnapshotState.BUILDING, as_of=now(), started_at=now())
+            begun = stores.snapshots.begin_manual(snapshot, now(), context.timings.lease_seconds)
+            stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, now(), report={})
+
+    context.state.write(write)

@@ -146,6 +146,9 @@ class SnapshotStore(Protocol):
     def served(self) -> list[Snapshot]:
         """Return published and retired snapshots that have files, newest publication first."""
 
+    def unpublished(self) -> list[Snapshot]:
+        """Return building, complete and held runs, newest first."""
+
     def abandoned(self) -> list[Snapshot]:
         """Return runs whose manifests are to be deleted, oldest first: failed and discarded ones, and those whose
         deletion was interrupted.

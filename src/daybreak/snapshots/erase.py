@@ -34,8 +34,6 @@ from daybreak.snapshots.schedule import STOPPED
 
 COMMUNITIES = "communities"
 MEMBERSHIPS = "member_communities"
-_RECENT_RUNS = 200
-_UNPUBLISHED = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD})
 _POLL_SECONDS = 1.0
 _MAX_NAMED_FILES = 5
 """Files that an error names."""
@@ -187,8 +185,8 @@ def _entries(context: RunContext, snapshot: Snapshot, resource: str) -> list[Man
 
 def _kept_snapshots(stores: Stores) -> list[Snapshot]:
     """Return the snapshots with complete files, the published one first."""
-    unpublished = [run for run in stores.snapshots.recent(_RECENT_RUNS) if run.state in _UNPUBLISHED]
-    return [*stores.snapshots.served(), *unpublished]
+    complete = [run for run in stores.snapshots.unpublished() if run.state is not SnapshotState.BUILDING]
+    return [*stores.snapshots.served(), *complete]
 
 
 def _replace_files(context: RunContext, erasure: Erasure, files: MemberFiles, found: FoundFiles) -> None:
@@ -320,7 +318,7 @@ def _copies(files: MemberFiles, old: Sequence[ManifestEntry], revision: FileRevi
 
 def _running(context: RunContext) -> Snapshot | None:
     now = context.clock()
-    runs = context.state.read(lambda stores: stores.snapshots.recent(_RECENT_RUNS))
+    runs = context.state.read(lambda stores: stores.snapshots.unpublished())
     return next((run for run in runs if run.is_running(now)), None)
 
 

@@ -24,9 +24,7 @@ from daybreak.snapshots.publish import discard_superseded
 
 # A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)
-_RECENT_RUNS = 200
 _ROWS_PER_TRANSACTION = 20_000
-_KEPT_STATES = frozenset({SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.PUBLISHED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class _Stored:
     """Records of snapshots in the database, and the snapshots in the store without a record."""
 
     with_files: list[Snapshot]
-    recent: list[Snapshot]
+    unpublished: list[Snapshot]
     abandoned: list[Snapshot]
     unknown: tuple[str, ...]
 
@@ -82,12 +80,11 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     # The store is listed first, so that a run that starts in between is in the database when it is read.
     in_store = store.snapshot_ids()
     stored = state.read(lambda stores: _read_stored(stores, in_store))
-    building = [run for run in stored.recent if run.is_running(now)]
-    others_building = any(run.snapshot_id != own for run in building)
+    others_building = any(run.is_running(now) and run.snapshot_id != own for run in stored.unpublished)
     expired = [] if others_building else expired_snapshots(stored.with_files, settings, now)
     expired_ids = {snapshot.snapshot_id for snapshot in expired}
-    kept = {snapshot.snapshot_id for snapshot in [*stored.with_files, *building]}
-    kept |= {run.snapshot_id for run in stored.recent if run.state in _KEPT_STATES}
+    kept = {snapshot.snapshot_id for snapshot in stored.with_files}
+    kept |= {run.snapshot_id for run in stored.unpublished if not run.lapsed(now)}
     if own is not None:
         kept.add(own)
     kept -= expired_ids
@@ -106,12 +103,12 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
 
 def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:
     snapshots, unknown = stores.snapshots, unknown_snapshots(stores, in_store)
-    return _Stored(snapshots.served(), snapshots.recent(_RECENT_RUNS), snapshots.abandoned(), unknown)
+    return _Stored(snapshots.served(), snapshots.unpublished(), snapshots.abandoned(), unknown)
 
 
 def _discard_superseded(stores: Stores, now: datetime) -> None:
     """Discard complete snapshots that can no longer be published."""
-    for run in stores.snapshots.recent(_RECENT_RUNS):
+    for run in stores.snapshots.unpublished():
         discard_superseded(stores, run, now)
 
 

@@ -23,14 +23,13 @@ from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
 from daybreak.state.columns import json_text
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
-from daybreak.state.snapshots import SNAPSHOT_COLUMNS, SqlSnapshots, snapshot_of
+from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SqlSnapshots, snapshot_of
 from daybreak.state.statements import BulkInsert, upsert
 
 _NEW_LEADER = ""
 """Resource of the row of a Leader that the snapshot before did not have."""
 _PAGE = 2_000
 _PUBLISHED = (SnapshotState.PUBLISHED, SnapshotState.RETIRED)
-_UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
 _DELTA = msgspec.json.Decoder(ResourceDelta)
 _DELTA_TEXT = sa.type_coerce(snapshot_deltas.c.delta, sa.Text)
 _INSERT = BulkInsert(snapshot_deltas)
@@ -193,7 +192,7 @@ class SqlDeltas:
     def needed(self) -> set[str]:
         found = self._connection.execute(
             sa.select(snapshots.c.snapshot_id).where(
-                sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(_UNPUBLISHED))
+                sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(UNPUBLISHED))
             )
         )
         return set(found.scalars())
@@ -209,7 +208,7 @@ class SqlDeltas:
                 snapshots.c.chain_id == snapshots.c.snapshot_id,
             ),
         )
-        is_dead = sa.and_(snapshots.c.state.not_in(_PUBLISHED), snapshots.c.state.not_in(_UNPUBLISHED))
+        is_dead = sa.and_(snapshots.c.state.not_in(_PUBLISHED), snapshots.c.state.not_in(UNPUBLISHED))
         condition = sa.or_(
             sa.and_(snapshots.c.deltas_kept.is_(True), sa.or_(is_withdrawn, is_dead)),
             sa.and_(snapshots.c.deltas_kept.is_(False), has_rows),
@@ -223,7 +222,7 @@ class SqlDeltas:
         snapshot = self._runs.get(snapshot_id)
         if snapshot is None:
             return 0
-        if snapshot.state in _UNPUBLISHED:
+        if snapshot.state in UNPUBLISHED:
             raise Conflict(f"Snapshot {snapshot_id} is {snapshot.state}. Its deltas are still needed.")
         self._connection.execute(
             sa.update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deltas_kept=False)
@@ -247,7 +246,7 @@ class SqlDeltas:
     def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
         self._connection.execute(
             sa.update(snapshots)
-            .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(_UNPUBLISHED))
+            .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(UNPUBLISHED))
             .values(deltas_from=None, chain_reason=reason)
         )
         self._connection.execute(

@@ -45,6 +45,7 @@ SNAPSHOT_COLUMNS = (
 )
 _LEASE_EXPIRED = "The lease expired: the builder stopped or lost the database."
 ERASED = "[erased]"
+UNPUBLISHED = (SnapshotState.BUILDING, SnapshotState.COMPLETE, SnapshotState.HELD)
 _END_STATES = (SnapshotState.COMPLETE, SnapshotState.HELD, SnapshotState.FAILED)
 
 
@@ -237,6 +238,11 @@ class SqlSnapshots(SqlManifests):
                 snapshots.c.files_stand.is_(True),
             )
             .order_by(snapshots.c.published_at.desc(), snapshots.c.fence.desc())
+        )
+
+    def unpublished(self) -> list[Snapshot]:
+        return self._all(
+            sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.state.in_(UNPUBLISHED)).order_by(snapshots.c.fence.desc())
         )
 
     def abandoned(self) -> list[Snapshot]:

@@ -38,7 +38,7 @@ from daybreak.state.migrate import migrate
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket
-from tests.small_platform import context_in, now
+from tests.small_platform import context_in, fail_runs, now
 
 FORMATS = ("csv", "json", "ndjson", "parquet")
 ROWS_OF_MEMBER = {"members", "member_state_changes", "member_term_accepts", "custom_member_data", "member_communities"}
@@ -157,6 +157,15 @@ def test_no_trace_of_the_member_is_left(context: RunContext, person: Person, fol
     for run in runs:
         assert verify_snapshot(context.state, context.store, run.snapshot_id).damaged == ()
     assert find_member(context, person.member_id) == FoundMember([], {}, {})
+
+
+def test_snapshot_before_many_failed_runs_is_searched(context: RunContext, person: Person) -> None:
+    complete = run_day(context, (now() + timedelta(days=2)).date())
+    assert complete is not None
+    assert complete.state is SnapshotState.COMPLETE
+    fail_runs(context, 250)
+    found = {each.snapshot.snapshot_id for each in find_member(context, person.member_id).files}
+    assert complete.snapshot_id in found
 
 
 def test_no_trace_is_left_in_a_bucket_and_in_postgresql(

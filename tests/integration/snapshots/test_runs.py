@@ -37,7 +37,16 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS, configured
-from tests.small_platform import QUICK, SmallSource, context_in, leader_ids, now, platform_of, write_platform
+from tests.small_platform import (
+    QUICK,
+    SmallSource,
+    context_in,
+    fail_runs,
+    leader_ids,
+    now,
+    platform_of,
+    write_platform,
+)
 
 LEADERS = leader_ids(3)
 
@@ -322,6 +331,17 @@ def test_discarded_snapshot_loses_its_files(folder: Path, run_context: RunContex
     assert folders(run_context, folder)[0] == set()
     with pytest.raises(OperatorError):
         discard(run_context.state, held.snapshot_id, "again", now())
+
+
+def test_held_snapshot_keeps_its_files_after_many_failed_runs(folder: Path, run_context: RunContext) -> None:
+    """An operator can accept it, however many runs have failed since."""
+    source_of(run_context).faults = [ReferentialFault("members.MEMBER_ID", 3, LEADERS[0])]
+    held = run_manually(run_context)
+    fail_runs(run_context, 250)
+    clean(run_context.state, run_context.store, DEFAULTS, now())
+    assert folders(run_context, folder)[0] == {held.snapshot_id}
+    accept(run_context.state, run_context.store, held.snapshot_id, "a known fault", now())
+    assert verify_snapshot(run_context.state, run_context.store, held.snapshot_id).damaged == ()
 
 
 def test_insufficient_disk_space_fails_before_writing(run_context: RunContext, folder: Path) -> None:
