@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,12 +24,15 @@ from daybreak.domain.errors import (
 )
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.object_store import ObjectStore
 from daybreak.ports.files import FileSink, FreeSpace
 from daybreak.ports.sources import ReferentialFault
+from daybreak.settings import FilesSettings
 from daybreak.snapshots import guard
 from daybreak.snapshots.builder import Builder
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.freshness import freshness
+from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.publish import accept, discard, publish
 from daybreak.snapshots.report import resources_of
 from daybreak.snapshots.retention import clean
@@ -37,6 +41,8 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.snapshots.verify import verify_snapshot
 from tests.configured import DEFAULTS, configured
+from tests.integration.state.values import PATIENT_SECONDS
+from tests.parts.s3 import S3Bucket
 from tests.small_platform import (
     QUICK,
     SmallSource,
@@ -448,6 +454,38 @@ def test_stale_builder_publishes_nothing(run_context: RunContext, folder: Path) 
     assert folders(run_context, folder) == (set(), set())
 
 
+def test_missing_files_after_a_takeover_are_reported_as_takeover(run_context: RunContext) -> None:
+    """The builder that takes a run over deletes its files."""
+
+    def take_over(_resource: str) -> None:
+        later = now() + timedelta(seconds=QUICK.lease_seconds + 1)
+        run_context.state.write(lambda stores: stores.snapshots.lapse(later))
+        raise FileStoreError("the staging folder does not exist")
+
+    source_of(run_context).on_resource = [take_over]
+    with pytest.raises(RunFenced):
+        run_manually(run_context)
+
+
+def test_lost_lease_is_noticed_without_a_write(run_context: RunContext) -> None:
+    context = replace(run_context, timings=replace(QUICK, heartbeat_seconds=0.01))
+    run = Snapshot(context.new_id(), SnapshotState.BUILDING, now(), now())
+    begun = context.state.write(lambda stores: stores.snapshots.begin_manual(run, now(), QUICK.lease_seconds))
+    give_up_at = time.monotonic() + PATIENT_SECONDS
+    with Lease(context, begun, dict) as lease:
+        lease.check()
+        later = now() + timedelta(days=1)
+        context.state.write(lambda stores: stores.snapshots.lapse(later))
+        with pytest.raises(RunFenced):
+            check_until(lease, give_up_at)
+
+
+def check_until(lease: Lease, give_up_at: float) -> None:
+    while time.monotonic() < give_up_at:
+        lease.check()
+        time.sleep(0.01)
+
+
 def test_files_of_lapsed_runs_are_deleted(run_context: RunContext, folder: Path) -> None:
     good = run_manually(run_context)
     for committed in (False, True):
@@ -520,6 +558,25 @@ def test_expired_snapshots_are_deleted(folder: Path, run_context: RunContext) ->
     assert folders(context, folder)[0] == {second.snapshot_id}
     assert not link_opens(first)
     assert verify_snapshot(context.state, context.store, second.snapshot_id).damaged == ()
+
+
+def test_reused_objects_outlive_their_snapshot(
+    s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket, the new manifest refers to objects of the expired snapshot."""
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    clock = [datetime(2026, 11, 20, 4, tzinfo=UTC)]
+    context = context_in(folder, store=store, settings=configured(snapshot={"keep": 1}), clock=lambda: clock[0])
+    run_manually(context)
+    write_platform(folder / "platform.json", platform_of() | {LEADERS[0]: platform_of(mark="b")[LEADERS[0]]})
+    clock[0] += timedelta(days=1)
+    second = run_manually(context)
+    clock[0] += timedelta(hours=1)
+    assert clean(context.state, context.store, context.settings, clock[0]).files > 0
+    assert verify_snapshot(context.state, context.store, second.snapshot_id).damaged == ()
+    context.state.close()
 
 
 def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None:

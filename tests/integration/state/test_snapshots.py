@@ -1,5 +1,8 @@
 """Runs: claims, leases, fences, and the pointer to the served snapshot."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -8,7 +11,17 @@ from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.ports.state import Stores
 from daybreak.state.database import Database
-from tests.integration.state.values import DAY, LEASE_SECONDS, MINUTE, NOW, complete_run, entry, run, uuid
+from tests.integration.state.values import (
+    DAY,
+    LEASE_SECONDS,
+    MINUTE,
+    NOW,
+    PATIENT_SECONDS,
+    complete_run,
+    entry,
+    run,
+    uuid,
+)
 
 
 def claim(state: Database, number: int, now_minutes: float = 0) -> Snapshot | None:
@@ -180,6 +193,33 @@ def test_only_newer_complete_snapshots_are_published(state: Database) -> None:
         publish(state, run(1))
     with pytest.raises(Conflict):
         publish(state, building, fence=building.fence)
+    assert existing(state.read(lambda stores: stores.snapshots.current())).snapshot_id == uuid(3)
+
+
+def test_concurrent_publications_are_made_one_after_the_other(state: Database) -> None:
+    """The second one compares itself with the first, and not with the snapshot that was published before both."""
+    for number, minutes in ((1, 0), (2, 1), (3, 2)):
+        state.write(lambda stores, n=number, m=minutes: complete_run(stores, n, as_of=NOW + m * MINUTE))  # type: ignore[misc]
+    publish(state, run(1))
+    written, second_began = threading.Event(), threading.Event()
+
+    def publish_slowly(stores: Stores) -> None:
+        stores.snapshots.publish(uuid(3), None, NOW + MINUTE)
+        written.set()
+        second_began.wait(PATIENT_SECONDS)
+        # The second transaction reaches its lock meanwhile.
+        time.sleep(0.5)
+
+    def publish_older() -> None:
+        written.wait(PATIENT_SECONDS)
+        second_began.set()
+        publish(state, run(2))
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(state.write, publish_slowly), pool.submit(publish_older)
+        first.result()
+        with pytest.raises(Conflict, match="older"):
+            second.result()
     assert existing(state.read(lambda stores: stores.snapshots.current())).snapshot_id == uuid(3)
 
 

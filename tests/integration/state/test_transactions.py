@@ -38,6 +38,22 @@ def test_failed_write_leaves_no_rows(state: Database) -> None:
     assert state.read(lambda stores: stores.directory.load()).seats == ()
 
 
+def test_error_of_a_statement_does_not_contain_its_values(state: Database) -> None:
+    """The error may be logged with its cause."""
+
+    def add_twice(stores: Stores) -> None:
+        stores.directory.put_seats(SEAT)
+        stores.directory.put_seats(seat(2, email=SEAT.email, password_hash="the hash"))
+
+    with pytest.raises(Conflict) as blocking:
+        state.write(add_twice)
+    with pytest.raises(Conflict) as awaited:
+        asyncio.run(state.awrite(add_twice))
+    for caught in (blocking, awaited):
+        assert "INSERT INTO seats" in str(caught.value.__cause__)
+        assert "the hash" not in str(caught.value.__cause__)
+
+
 def test_async_write_returns_its_result_and_is_visible(state: Database) -> None:
     def put_and_list(stores: Stores) -> list[Seat]:
         stores.directory.put_seats(SEAT)
