@@ -56,6 +56,8 @@ def test_credentials_open_only_the_files_of_their_account(each_service: Service)
             assert (found.status_code, found.json()["code"]) == (403, "data_export_required"), case
         else:
             code = "wrong_context" if client_id in other_contexts.get(name, ()) else "not_your_account"
+            if name in other_contexts and client_id == CLOSED:
+                code = "account_inactive"
             assert (found.status_code, found.json()["code"]) == (403, code), case
             assert "Location" not in found.headers, case
 
@@ -71,7 +73,7 @@ def test_foreign_and_unknown_accounts_get_the_same_error(service: Service) -> No
     answers = [
         service.get(path.format(client_id), token=token)
         for path in ("/download/v1/files/{}/campaigns.csv.gz", "/download/v1/files/{}", "/download/v1/audit/{}")
-        for client_id in (FOREIGN, UNKNOWN, CLOSED, VAULT, "x")
+        for client_id in (FOREIGN, UNKNOWN, VAULT, "x")
     ]
     bodies = [{**answer.json(), "request_id": ""} for answer in answers]
     assert all(body == bodies[0] for body in bodies)

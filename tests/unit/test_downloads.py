@@ -174,6 +174,14 @@ def test_own_account_needs_the_context_of_the_session(instance: Instance, servic
     assert caught.value.code == "not_your_account", "an API token cannot switch"
 
 
+def test_inactive_account_of_the_seat_is_named(instance: Instance, services: DownloadServices) -> None:
+    publish(instance)
+    instance.change_account(BRAVO, active=False)
+    with pytest.raises(Forbidden) as caught:
+        link(instance, services, client_id=BRAVO)
+    assert caught.value.code == "account_inactive"
+
+
 @pytest.mark.parametrize("client_id", [FOREIGN, UNKNOWN, "", "\x00", ALPHA + "/"])
 def test_foreign_and_unknown_accounts_get_the_same_error(
     instance: Instance, services: DownloadServices, client_id: str

@@ -74,14 +74,16 @@ def require(principal: Principal, action: Action, client_id: str) -> None:
 
 
 async def require_in_context(state: State, principal: Principal, action: Action, client_id: str) -> None:
-    """Do the same as `require`, with a separate error for another active account of the session's seat.
+    """Do the same as `require`, with separate errors for another account of the session's seat.
 
-    Raises Forbidden: `wrong_context`, and the errors of `require`.
+    Raises Forbidden: `wrong_context`, `account_inactive`, and the errors of `require`.
     """
     session = principal.session
     if session is not None and client_id != principal.account.client_id and is_id(client_id):
         other = await state.aread(lambda stores: stores.sessions.resolve(session.sid, client_id))
-        if other is not None and other.grant is not None and other.account is not None and other.account.active:
+        if other is not None and other.grant is not None and other.account is not None:
+            if not other.account.active:
+                raise _account_inactive()
             raise Forbidden(
                 "This token is for another of your accounts; switch with PUT /download/v2/auth/context.",
                 code="wrong_context",
@@ -130,7 +132,7 @@ def account_fault(
     if account is None or grant is None:
         return not_your_account()
     if not account.active:
-        return Forbidden("This account is inactive. Ask your operator to reactivate it.", code="account_inactive")
+        return _account_inactive()
     required = account.second_factor_required or policy == "always"
     if session is not None and required and not has_second_factor(session):
         return Forbidden(
@@ -195,3 +197,7 @@ def _permission_fault(account: AccountStatus, grant: Grant, requirement: Require
     if requirement.manages_account and not grant.manages_account:
         return Forbidden("Only owners and admins of this account can manage webhooks.", code="owner_or_admin_required")
     return None
+
+
+def _account_inactive() -> Forbidden:
+    return Forbidden("This account is inactive. Ask your operator to reactivate it.", code="account_inactive")
