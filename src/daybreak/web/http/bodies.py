@@ -17,8 +17,9 @@ _MISSING = re.compile(r"missing required field `([^`]*)`")
 _AT = re.compile(r" - at `\$([^`]*)`$")
 # A string, terminated or not, or a bracket. Each byte is scanned once.
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-_TYPE = re.compile(r"`(\w+)`")
-_JSON_TYPES = {"str": "string", "int": "number", "float": "number", "bool": "boolean"}
+# A type or a union of types, such as `int | null`.
+_TYPE = re.compile(r"`(\w+(?: \| \w+)*)`")
+_JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 async def read_json(request: Request, shape: type[T]) -> T:
@@ -95,7 +96,7 @@ def _field_fault(text: str) -> InvalidRequest:
         pointer += f"/{missing.group(1)}"
         return InvalidRequest(f"The field {pointer[1:]} is missing.", faults=(FieldFault(pointer, "is required"),))
     message = f"The field {pointer[1:]} is invalid." if pointer else "The body has the wrong shape."
-    detail = _TYPE.sub(lambda found: _JSON_TYPES.get(found[1], found[1]), detail)
+    detail = _TYPE.sub(lambda found: " or ".join(_JSON_TYPES.get(name, name) for name in found[1].split(" | ")), detail)
     return InvalidRequest(message, faults=(FieldFault(pointer, detail.replace("`", "'")),))
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.web.api.responses import LoginRequest
 from daybreak.web.http.bodies import MAX_DEPTH, parse_json
+from daybreak.web.sharing.requests import QueryBody
 
 
 def fault_of(body: bytes) -> InvalidRequest:
@@ -34,11 +35,18 @@ def test_missing_field_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("1", "number"), ("null", "null"), ("[]", "array"), ("{}", "object"), ("true", "boolean"), ("1.5", "number")],
+    [("1", "integer"), ("null", "null"), ("[]", "array"), ("{}", "object"), ("true", "boolean"), ("1.5", "number")],
 )
 def test_wrong_type_is_named(value: str, kind: str) -> None:
     (fault,) = fault_of(f'{{"email": {value}, "password": "b"}}'.encode()).faults
     assert fault == FieldFault("/email", f"Expected string, got {kind}")
+
+
+@pytest.mark.parametrize(("value", "kind"), [('"4"', "string"), ("1.5", "number"), ("true", "boolean")])
+def test_optional_field_names_the_types_of_json(value: str, kind: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_json(f'{{"version": {value}}}'.encode(), QueryBody)
+    assert caught.value.faults == (FieldFault("/version", f"Expected integer or null, got {kind}"),)
 
 
 @pytest.mark.parametrize(
