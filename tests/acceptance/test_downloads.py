@@ -136,7 +136,9 @@ def test_percent_encoded_file_name_is_not_found(service: Service, north: str, pa
     with closing(HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE_SECONDS)) as connection:
         connection.request("GET", f"/download/v1/files/{NORTH}/{path}", headers={"Authorization": f"Bearer {north}"})
         answer = connection.getresponse()
-        assert (answer.status, json.loads(answer.read())["code"]) == (404, "unknown_file")
+        problem = json.loads(answer.read())
+        assert (answer.status, problem["code"]) == (404, "unknown_file")
+        assert problem["detail"] == "The path contains percent-encoding. Write its characters as they are."
 
 
 def test_missing_snapshot_has_a_retry_time(service: Service) -> None:

@@ -97,7 +97,7 @@ def require_plain_path(request: Request) -> None:
     """
     raw = request.scope.get("raw_path") or b""
     if b"%" in raw:
-        raise NotFound("Unknown file.", code="unknown_file")
+        raise NotFound("The path contains percent-encoding. Write its characters as they are.", code="unknown_file")
 
 
 def _file_variants(formats: tuple[str, ...]) -> tuple[Variant, ...]:
