@@ -24,7 +24,7 @@ from daybreak.downloads import DownloadServices, not_ready
 from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 
-_REASONS = {
+REASONS = {
     FIRST_PUBLICATION: "it is older than the first publication with deltas",
     STATE_RESTORED: "the operator restored the service from a backup",
     COLUMNS_CHANGED: "columns of the files changed",
@@ -66,7 +66,7 @@ async def delta_feed(
         return DeltaFeed(chain, fresh)
     if not chain.oldest_version <= since <= chain.current.version:
         reason = chain.started_by if since < chain.oldest_version else VERSION_UNKNOWN
-        explanation = _REASONS.get(reason, reason.replace("_", " "))
+        explanation = REASONS.get(reason, reason.replace("_", " "))
         raise ChainClosed(
             f"There are no deltas from version {since}: {explanation}. Load the full files.",
             reason=reason,

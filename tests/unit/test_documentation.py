@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlglot
 
+from daybreak.delta_feed import REASONS
 from daybreak.settings.reference import known_settings
 from daybreak.settings.text_forms import Rate
 from tools.limits import limits
@@ -28,6 +29,11 @@ def test_sql_for_snowflake_parses() -> None:
     text = (DOCS / "how-to" / "load-into-snowflake.md").read_text("utf-8")
     statements = [sqlglot.parse(block, read="snowflake") for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)]
     assert [len(each) for each in statements] == [2, 5]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons_of_closed_chains_are_explained(reason: str) -> None:
+    assert f"| `{reason}` |" in (DOCS / "explanation" / "deltas.md").read_text("utf-8")
 
 
 def name_of(path: Path) -> str:
