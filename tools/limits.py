@@ -93,13 +93,13 @@ def _requests() -> list[Row]:
     from daybreak.web.app import BODY_DEADLINE_SECONDS, BODY_LIMIT_BYTES
     from daybreak.web.http.bodies import MAX_DEPTH
     from daybreak.web.middleware.head_check import MAX_HEADER_BYTES, MAX_METHOD_LENGTH, MAX_TARGET_BYTES
-    from daybreak.web.server import HEAD_BUFFER_BYTES, HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS
+    from daybreak.web.server import HEAD_BUFFER_BYTES, HEAD_TIMEOUT_MILLISECONDS, MAX_CONNECTIONS, MAX_HEADERS
 
     return [
         ("Versions of HTTP, else `400`", "1.0 and 1.1", FIXED),
         ("Request method, then `400`", f"{MAX_METHOD_LENGTH} characters", FIXED),
         ("Request target (path and query), then `414`", _size(MAX_TARGET_BYTES), FIXED),
-        ("Request headers, then `431`", _size(MAX_HEADER_BYTES), FIXED),
+        ("Request headers, then `431`", f"{MAX_HEADERS} headers, {_size(MAX_HEADER_BYTES)} in total", FIXED),
         ("Incomplete head, then `431` for a long target too", _size(HEAD_BUFFER_BYTES), FIXED),
         ("Request body, then `413`", _size(BODY_LIMIT_BYTES), FIXED),
         ("Nesting of a JSON body", f"{MAX_DEPTH} levels", FIXED),

@@ -11,6 +11,7 @@ import psutil
 import pytest
 import requests
 
+from daybreak.web.server import MAX_HEADERS
 from tests.acceptance.installation import MAYA, NORTH, PASSWORD
 from tests.acceptance.service import AUTH, PATIENCE_SECONDS, Service
 from tests.acceptance.test_pending_login import form_token
@@ -117,6 +118,12 @@ def test_server_refuses_requests_that_it_cannot_parse(service: Service, octets: 
     assert head.split()[1] == status
     assert b"connection: close" in head.lower()
     assert body == b""
+
+
+def test_number_of_headers_is_limited(service: Service) -> None:
+    for number, status in ((MAX_HEADERS, b"200"), (MAX_HEADERS + 1, b"431")):
+        lines = b"Host: a\r\nConnection: close\r\n" + b"X: y\r\n" * (number - 2)
+        assert answers_to(service, b"GET /healthz HTTP/1.1\r\n" + lines + b"\r\n").split()[1] == status
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ GRACE_SECONDS = 25
 _BACKLOG = 1024
 HEAD_TIMEOUT_MILLISECONDS = 20_000
 HEAD_BUFFER_BYTES = 64 * 1024
+# Fixed in hyper, the HTTP library of Granian.
+MAX_HEADERS = 100
 _MAX_DESCRIPTORS = 65_536
 # Descriptors that a worker needs besides its connections: databases, log, event loop.
 _OWN_DESCRIPTORS = 40
