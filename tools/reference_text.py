@@ -119,11 +119,13 @@ ERRORS = """\
 
 This page is for consumers who handle errors in a program, and for operators. It lists every error code.
 
-Every HTTP error is an `application/problem+json` body (RFC 9457) with a stable `code`, a readable `detail` and the
+An HTTP error is an `application/problem+json` body (RFC 9457) with a stable `code`, a readable `detail` and the
 `request_id` that the service's log contains. `errors` lists invalid fields. `401` carries `WWW-Authenticate`; `429`
 and `503` carry `Retry-After`.
 
-A browser receives a page instead: in the dashboard, for a link, and for an unknown address.
+A browser receives a page instead: in the dashboard, for a link, and for an unknown address. [Delta
+Sharing](delta-sharing.md#errors) has its own form. Requests that the server cannot parse get `400`, `414` or `431`
+without a body.
 """
 
 OPERATOR_ERRORS = """\

@@ -42,6 +42,8 @@ def test_pages_list_every_setting_command_and_error() -> None:
     assert len(codes) > 40
     for code in {*PROBLEMS, *codes}:
         assert f"`{code}`" in errors, code
+    assert "(delta-sharing.md#errors) has its own form" in errors
+    assert "`400`, `414` or `431`\nwithout a body" in errors, "the cases of tests/acceptance/test_framing.py"
     for table in SOURCE_TABLES:
         assert f"## `{table.name}`" in tables
     for resource in RESOURCES:
