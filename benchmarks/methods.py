@@ -20,7 +20,7 @@ from benchmarks.machine import ENGINE_MEMORY_BYTES, cores
 from benchmarks.source import AS_OF
 
 if TYPE_CHECKING:
-    from daybreak.ports.sources import RowSource
+    from daybreak.sources.reading import RowSource
 
 THREADS = cores()
 Method = Callable[[Path, Path], dict[str, Any]]
@@ -55,9 +55,9 @@ def export(
     reader: RowSource, out: Path, *, compression: str = "igzip-2", resources: Iterable[str] = ("members",)
 ) -> dict[str, Any]:
     """Export to a local disk store, with sync and rename at the end, as a run does. Report the size of the text."""
+    from daybreak.export.job import ExportJob
     from daybreak.export.results import ExportResults
     from daybreak.filestore.local_disk import LocalDisk
-    from daybreak.ports.sources import ExportJob
 
     sink = LocalDisk(out).stage("00000000-0000-4000-8000-000000000000")
     results = ExportResults()

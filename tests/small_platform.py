@@ -20,14 +20,15 @@ from pathlib import Path
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileSink, FileStore
-from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport, RowSource
-from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.timings import RunTimings
+from daybreak.sources.reading import RowSource
 from daybreak.state.database import open_state
+from daybreak.state.stores import State, Stores
 from tests.configured import DEFAULTS
 
 Platform = dict[str, dict[str, list[str]]]

@@ -14,9 +14,9 @@ from daybreak.credentials import api_token, keyring, passwords
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.state import Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.stores import Stores
 
 PASSWORD = "eleven paper boats at noon"
 SMALL_BYTES = 20_000

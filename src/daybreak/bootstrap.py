@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from daybreak.access.services import AccessServices
     from daybreak.credentials.keyring import KeyringFile
     from daybreak.events.context import DeliveryContext
+    from daybreak.filestore.file_store import FileStore
     from daybreak.oidc.provider import Provider
-    from daybreak.ports.files import FileStore
-    from daybreak.ports.sources import PlatformSource
-    from daybreak.ports.state import Node, State
     from daybreak.snapshots.run_context import RunContext
+    from daybreak.sources.reading import PlatformSource
     from daybreak.state.database import Database
+    from daybreak.state.nodes import Node
+    from daybreak.state.stores import State
     from daybreak.web.services import Services
 
 
@@ -232,6 +233,6 @@ def this_node(role: str) -> Callable[[datetime], "Node"]:
 
 
 def _node(node_id: str, host: str, started_at: datetime, role: str, now: datetime) -> "Node":
-    from daybreak.ports.state import Node
+    from daybreak.state.nodes import Node
 
     return Node(node_id, host, daybreak.__version__, started_at, now, (role,))

@@ -21,8 +21,8 @@ from daybreak.domain.errors import ChainClosed
 from daybreak.domain.identity import Principal
 from daybreak.domain.snapshot import Freshness
 from daybreak.downloads import DownloadServices, not_ready
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.stores import Stores
 
 REASONS = {
     FIRST_PUBLICATION: "it is older than the first publication with deltas",

@@ -22,9 +22,9 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, NotFound, RequestError
 from daybreak.domain.identity import Caller, Principal, Seat, ServeGzipAs
 from daybreak.domain.snapshot import CurrentFile, Freshness, ManifestEntry, Snapshot
-from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.stores import State, Stores
 
 LINK_PATH = "/download/v1/links"
 LINK_FILE_NAME = "name"

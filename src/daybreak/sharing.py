@@ -23,7 +23,7 @@ from daybreak.domain.errors import Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import Caller, Principal
 from daybreak.domain.snapshot import StoredFormat, TableFiles, TableVersion
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 SHARING_PATH = "/sharing/v1"
 SCHEMA_NAME = "daybreak"

@@ -11,8 +11,8 @@ from daybreak.domain.delta import Chain, Publication, ResourceDelta
 from daybreak.domain.errors import InvalidRequest
 from daybreak.domain.identity import Caller, Principal
 from daybreak.downloads import DownloadServices, NamedFile, not_ready, sign_link
-from daybreak.ports.state import Stores
 from daybreak.sharing import SharedFile, TableName, recorded_query, require_table
+from daybreak.state.stores import Stores
 
 _FORMAT = "parquet"
 

@@ -28,12 +28,12 @@ from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
+from daybreak.filestore.file_store import FileSink, FileStore
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileSink, FileStore
-from daybreak.ports.state import State, Stores
 from daybreak.state.database import open_state, sqlite_path
 from daybreak.state.migrate import migrate
 from daybreak.state.schema import sessions
+from daybreak.state.stores import State, Stores
 
 PASSWORD = "nine green bicycles uphill"
 SEED = b"twenty octets of it!"

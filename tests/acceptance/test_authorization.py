@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.identity import Account, Grant
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.installation import (
     ACCOUNTS,
     CLOSED,

@@ -23,7 +23,7 @@ import requests
 
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.identity import Grant, Seat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard import session_cookie
 from daybreak.web.dashboard.context import create_dashboard_context
 from daybreak.web.dashboard.routes import dashboard_routes

@@ -14,7 +14,7 @@ import requests
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Passkey
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import CARL, NORTH, TWIN, seat_id, totp_code
 from tests.acceptance.service import PATIENCE_SECONDS, Service, run_in_parallel, serving

@@ -15,7 +15,7 @@ from daybreak.cli.main import run
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.identity import Grant, Seat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.installation import ACCOUNTS, DREW, GUESS, MAYA, NORTH, SOUTH, TWIN, seat_id, totp_code
 from tests.acceptance.service import AUTH, Service, run_in_parallel
 from tests.acceptance.test_pending_login import browser_with_pending_login

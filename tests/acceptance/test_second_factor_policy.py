@@ -14,7 +14,7 @@ import requests
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import keyring, totp
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.dashboard.conftest import ignore_failed_loads
 from tests.acceptance.dashboard.sample.directory import seed_of

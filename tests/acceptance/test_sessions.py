@@ -12,7 +12,7 @@ import requests
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Seat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.installation import (
     ACCOUNTS,
     CARL,

@@ -25,7 +25,7 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.credentials import api_token
 from daybreak.domain.identity import Account, ApiToken, Grant, Seat
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.service import PATIENCE_SECONDS, Service, serving
 from tests.acceptance.test_sharing import SETTINGS

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
+from daybreak.filestore.file_store import FileSink
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileSink
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import LINK_MARGIN, clean
 from daybreak.snapshots.run import run_day, run_manually

@@ -20,10 +20,10 @@ import pytest
 from daybreak.credentials import keyring, webhook_secret
 from daybreak.domain.events import DeliveryState, EventType, Webhook, new_event
 from daybreak.domain.identity import Account
-from daybreak.ports.event_stores import DeliveryFilter
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
+from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.migrate import migrate
+from daybreak.state.stores import Stores
 from tests.parts.processes import Running, running
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Received, Receiver

@@ -15,9 +15,8 @@ import pytest
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import DaybreakError, FileStoreError, StoreFull, Unavailable
 from daybreak.domain.snapshot import SnapshotState
+from daybreak.filestore.file_store import FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FreeSpace
-from daybreak.ports.state import Stores
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.run import run_day, run_manually
@@ -25,6 +24,7 @@ from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.state.database import open_state
+from daybreak.state.stores import Stores
 from tests.faults.small_disks import memory_disk
 from tests.small_platform import QUICK, context_in, now, platform_of, write_platform
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from daybreak.catalogue.models import load_models
-from daybreak.ports.state import Stores
 from daybreak.snapshots.erase import erase_member
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.faults.conftest import FAULT_AT_CALL, ForkServer, calls_of
 from tests.faults.test_killed_runs import copy_folder

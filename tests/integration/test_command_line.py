@@ -27,8 +27,8 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.filestore.file_store import FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FreeSpace
 from daybreak.settings import load_settings
 from daybreak.snapshots.disk_space import RESERVE_BYTES
 

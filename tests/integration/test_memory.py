@@ -21,7 +21,7 @@ from pathlib import Path
 from daybreak.catalogue.models import load_models
 from daybreak.export.results import ExportResults
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.sources import ExportJob
+from daybreak.export.job import ExportJob
 from daybreak.sources.duckdb import DuckdbSource
 
 def peak_bytes():

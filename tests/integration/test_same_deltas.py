@@ -11,11 +11,11 @@ import pytest
 import tests.parts.spark
 from daybreak.catalogue.models import load_models
 from daybreak.domain.delta import ResourceDelta
+from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.ports.files import FileStore
-from daybreak.ports.sources import RowSource
 from daybreak.settings import FilesSettings
 from daybreak.sources.postgresql.source import PostgresqlSource
+from daybreak.sources.reading import RowSource
 from daybreak.state.migrate import migrate
 from tests.parts.daily_runs import DailyRuns, FileKey, duckdb_source
 from tests.parts.postgresql_tables import fill_tables

@@ -15,11 +15,11 @@ from daybreak.catalogue.models import load_models
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.delta import ChainEntry, ResourceDelta
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.files import FileStore
-from daybreak.ports.sources import RowSource
-from daybreak.ports.state import Stores
+from daybreak.filestore.file_store import FileStore
 from daybreak.snapshots.run import run_manually
 from daybreak.sources.duckdb import DuckdbSource
+from daybreak.sources.reading import RowSource
+from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS, configured
 from tests.reference import deltas as reference
 from tests.reference.days import ChangingPlatform

@@ -28,8 +28,8 @@ from daybreak.downloads import (
     file_at,
     file_named,
 )
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS, configured
 from tests.unit.access.instance import (
     ALPHA,

@@ -24,9 +24,9 @@ from daybreak.domain.snapshot import (
     TableVersion,
 )
 from daybreak.downloads import DownloadServices
-from daybreak.ports.state import Stores
 from daybreak.settings import Rate
 from daybreak.sharing import Query, TableName
+from daybreak.state.stores import Stores
 from tests.configured import DEFAULTS
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, FOREIGN, ROSA, UNKNOWN, Instance, open_instance
 

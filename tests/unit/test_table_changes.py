@@ -13,9 +13,9 @@ from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.errors import InvalidRequest, NotFound, RateLimited
 from daybreak.domain.snapshot import Snapshot, SnapshotState, StoredFormat
 from daybreak.downloads import DownloadServices
-from daybreak.ports.state import Stores
 from daybreak.settings import Rate
 from daybreak.sharing import TableName
+from daybreak.state.stores import Stores
 from daybreak.table_changes import ChangesResult, VersionRange
 from tests.configured import DEFAULTS
 from tests.unit.access.instance import ALPHA, BRAVO, CALLER, ROSA, Instance, open_instance

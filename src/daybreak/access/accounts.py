@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from daybreak.domain.identity import GrantedAccount
-from daybreak.ports.state import State
+from daybreak.state.stores import State
 
 T = TypeVar("T")
 

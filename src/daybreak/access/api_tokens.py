@@ -24,8 +24,8 @@ from daybreak.domain.errors import (
     Unavailable,
 )
 from daybreak.domain.identity import ApiToken, Caller, Principal, ResolvedToken, Seat, ServeGzipAs, is_id
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 
 MAX_LIVE_TOKENS = 20
 _LAST_USED_INTERVAL = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from typing import Self
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, Principal, Seat
-from daybreak.ports.state import State
+from daybreak.state.stores import State
 
 _UNKNOWN_ACTOR = "unknown"
 _MAX_USER_AGENT_LENGTH = 300

@@ -21,7 +21,7 @@ from daybreak.domain.identity import (
     Session,
     is_id,
 )
-from daybreak.ports.state import State
+from daybreak.state.stores import State
 
 Action = Literal["select", "download", "see_files", "read_audit", "manage_api_tokens", "manage_webhooks"]
 CredentialKind = Literal["session", "api_token"]

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from daybreak.ports.state import State
+from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.state")
 # Owners can still recognize a recent session or token on the security page.

@@ -20,7 +20,7 @@ from daybreak.access.sessions import (
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, Forbidden, RequestError
 from daybreak.domain.identity import Caller, Seat, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 # The name that authenticator apps show next to the email.
 _PRODUCT = "Daybreak"

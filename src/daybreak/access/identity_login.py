@@ -17,8 +17,8 @@ from daybreak.access.single_sign_on import SignInRefused, VerifiedResponse, logi
 from daybreak.credentials.id_token import CLOCK_SKEW_SECONDS, IdToken
 from daybreak.domain.errors import RequestError
 from daybreak.domain.identity import Caller, Seat, SeatIdentity, Session
-from daybreak.ports.state import Stores
 from daybreak.settings import OidcSettings
+from daybreak.state.stores import Stores
 
 _ASCII_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 

@@ -20,9 +20,9 @@ from typing import Literal
 
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import RateLimited
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import State, Stores
 from daybreak.settings import Rate
+from daybreak.state.stores import State, Stores
+from daybreak.state.throttle import ThrottleRule
 
 Counted = Literal["link", "download"]
 _BLOCKS = 40

@@ -20,7 +20,7 @@ from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, Unauthenticated
 from daybreak.domain.identity import MAX_EMAIL_INPUT_LENGTH, Caller, Device, Seat, Session, is_id
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 SessionKind = Literal["api", "dashboard"]
 _MAX_USER_AGENT_LENGTH = 300

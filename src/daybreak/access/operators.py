@@ -18,7 +18,7 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import Seat, SeatIdentity
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 _SIGNED_OUT = "signed out by an operator"
 

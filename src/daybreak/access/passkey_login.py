@@ -23,7 +23,7 @@ from daybreak.credentials.passkeys import (
 )
 from daybreak.domain.errors import NotFound, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Passkey
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 
 async def begin(services: AccessServices, token: str) -> str:

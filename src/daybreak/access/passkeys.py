@@ -18,7 +18,7 @@ from daybreak.credentials import passkeys
 from daybreak.credentials.passkeys import CHALLENGE_BYTES, InvalidPasskeyResponse, RelyingParty
 from daybreak.domain.errors import Conflict, NotFound, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Passkey, Seat, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 MAX_PASSKEYS = 10
 CHALLENGE_LIFETIME = timedelta(milliseconds=passkeys.TIMEOUT_MILLISECONDS)

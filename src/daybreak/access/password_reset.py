@@ -20,9 +20,9 @@ from daybreak.credentials import mail_tokens
 from daybreak.domain.errors import NotFound, Unauthenticated
 from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import Caller, Seat
-from daybreak.ports.event_stores import PasswordReset
-from daybreak.ports.state import Stores
 from daybreak.settings import Settings
+from daybreak.state.password_resets import PasswordReset
+from daybreak.state.stores import Stores
 
 LINK_LIFETIMES = {EventType.PASSWORD_RESET_REQUESTED: timedelta(minutes=30), EventType.SEAT_INVITED: timedelta(days=7)}
 """How long the link of a mail works, by the event that the mail is about."""

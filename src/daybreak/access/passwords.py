@@ -15,7 +15,7 @@ from daybreak.access.sessions import ActiveSession, session_ended
 from daybreak.credentials import passwords
 from daybreak.domain.errors import Conflict, FieldFault, InvalidRequest, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 
 async def change_own(

@@ -22,7 +22,7 @@ from daybreak.credentials import totp
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Forbidden, RequestError, Unauthenticated, Unavailable
 from daybreak.domain.identity import Caller, Seat, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 # Values of the claim `amr` (RFC 8176 §2): a code, a recovery code, and possession of a passkey's private key. Without
 # attestation it is unknown whether that key is in hardware (`hwk`) or in software (`swk`).

@@ -10,8 +10,8 @@ from datetime import datetime
 from daybreak.access.hashing import PasswordHashing
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.oidc.provider import Provider
-from daybreak.ports.state import State
 from daybreak.settings import Settings
+from daybreak.state.stores import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
 from daybreak.domain.errors import Unavailable
 from daybreak.domain.identity import Caller, ResolvedSession, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 IDLE = "idle"
 """The `end_reason` of sessions that ended without activity."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.services import AccessServices
 from daybreak.domain.identity import Caller, Seat, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 
 def renew(services: AccessServices, stores: Stores, session: Session, now: datetime, reason: str) -> Session | None:

@@ -31,7 +31,7 @@ from daybreak.domain.identity import (
     Session,
     is_id,
 )
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 # How long a login may wait for its second factor.
 PENDING_LOGIN_LIFETIME = timedelta(minutes=10)

@@ -23,8 +23,8 @@ from daybreak.credentials.id_token import IdToken
 from daybreak.domain.errors import Forbidden, NotFound, ProviderUnavailable
 from daybreak.domain.identity import Caller
 from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused
-from daybreak.ports.access_stores import ThrottleRule
 from daybreak.settings import OidcSettings
+from daybreak.state.throttle import ThrottleRule
 
 # How long the user may take at the provider.
 REQUEST_LIFETIME = timedelta(minutes=10)

@@ -14,9 +14,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from daybreak.domain.errors import RateLimited
 from daybreak.domain.identity import folded_email
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import State, Stores
 from daybreak.settings import AccessSettings, Rate
+from daybreak.state.stores import State, Stores
+from daybreak.state.throttle import ThrottleRule
 
 # Each known device has its own second-factor limit, so this number bounds the guesses at a seat.
 MAX_KNOWN_DEVICES = 10

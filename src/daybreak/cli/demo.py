@@ -152,7 +152,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     from daybreak.bootstrap import now_utc, open_keyring, open_state
     from daybreak.credentials import totp
     from daybreak.demo.emails import OWNER_EMAIL
-    from daybreak.ports.state import Stores
+    from daybreak.state.stores import Stores
 
     keyring, owner = open_keyring(settings), directory.seat(OWNER_EMAIL)
 

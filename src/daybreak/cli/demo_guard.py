@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from daybreak.ports.state import Stores
     from daybreak.settings import Settings
+    from daybreak.state.stores import Stores
     from daybreak.web.listener import ListenAddress
 
 

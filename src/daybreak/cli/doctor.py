@@ -16,7 +16,7 @@ from daybreak.domain.counts import format_count
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ProviderUnavailable, Unavailable
 
 if TYPE_CHECKING:
-    from daybreak.ports.files import FileStore, FreeSpace
+    from daybreak.filestore.file_store import FileStore, FreeSpace
     from daybreak.settings import Settings
 
 # This version was not released before; an earlier clock is wrong.

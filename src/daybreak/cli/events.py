@@ -13,7 +13,7 @@ from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
     from daybreak.domain.events import Delivery
-    from daybreak.ports.state import Stores
+    from daybreak.state.stores import Stores
 
 app = App(name="events", help="Deliveries of webhooks and mails.", help_epilogue=examples_of("events"))
 
@@ -32,7 +32,7 @@ def list_(
     """List deliveries, newest first."""
     from daybreak.bootstrap import open_state
     from daybreak.domain.events import DeliveryState
-    from daybreak.ports.event_stores import DeliveryFilter
+    from daybreak.state.deliveries import DeliveryFilter
 
     client_id = parse_client_id(account, "--account") if account is not None else None
     selected = DeliveryFilter(client_id=client_id, state=DeliveryState(state) if state is not None else None)

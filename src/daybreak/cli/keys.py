@@ -11,7 +11,7 @@ from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
 
 if TYPE_CHECKING:
-    from daybreak.ports.state import Stores
+    from daybreak.state.stores import Stores
 
 app = App(name="keys", help="Manage the keyring.", help_epilogue=examples_of("keys"))
 

@@ -18,7 +18,7 @@ from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
     from daybreak.domain.identity import Seat
-    from daybreak.ports.state import Stores
+    from daybreak.state.stores import Stores
 
 T = TypeVar("T")
 app = App(

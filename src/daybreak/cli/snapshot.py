@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from daybreak.domain.snapshot import Snapshot
-    from daybreak.ports.state import State
     from daybreak.settings import Settings
+    from daybreak.state.stores import State
 
 app = App(name="snapshot", help="Manage runs and snapshots.", help_epilogue=examples_of("snapshot"))
 SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]

@@ -19,8 +19,8 @@ from daybreak.cli.options import Config, settings_of
 if TYPE_CHECKING:
     from daybreak.bootstrap import WebProcess
     from daybreak.domain.snapshot import Freshness
-    from daybreak.ports.state import Node
     from daybreak.settings import Settings
+    from daybreak.state.nodes import Node
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
     from daybreak.web.server import ServerHooks

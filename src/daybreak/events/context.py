@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.events.webhook_client import TIMEOUT_SECONDS, Resolve
-from daybreak.ports.state import State
 from daybreak.settings import Settings
+from daybreak.state.stores import State
 
 
 @dataclass(frozen=True, slots=True)

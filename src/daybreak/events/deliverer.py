@@ -23,7 +23,7 @@ from daybreak.events.expansion import expand
 from daybreak.events.expiring_tokens import record_expiring_tokens
 from daybreak.events.mail_delivery import MailDelivery
 from daybreak.events.webhook_delivery import WebhookDelivery
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.events")
 # Endpoints that failed before have separate slots: many of them cannot occupy those of the others.

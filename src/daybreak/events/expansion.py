@@ -24,9 +24,9 @@ from daybreak.domain.events import (
     digest_id,
 )
 from daybreak.events.messages import message_body, message_id
-from daybreak.ports.event_stores import OutboxEntry
-from daybreak.ports.state import State, Stores
 from daybreak.settings import Settings
+from daybreak.state.outbox import OutboxEntry
+from daybreak.state.stores import State, Stores
 
 _PAGE = 100
 # A cursor is the kind of recipients and the last one that has a delivery. Seats follow webhooks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from daybreak.access.security_events import token_expiring
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 DAYS_BEFORE = (14, 2)
 

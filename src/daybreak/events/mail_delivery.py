@@ -14,8 +14,8 @@ from daybreak.events.context import DeliveryContext
 from daybreak.events.mail_content import MailContent, MailSubject, content_of, content_with_link, no_password
 from daybreak.events.mail_message import mail_message
 from daybreak.events.mail_server import MailServer
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 
 _log = structlog.get_logger("daybreak.events")
 MAX_PER_DAY = 10

@@ -11,7 +11,7 @@ from daybreak.credentials.mail_tokens import verify_unsubscribe_token
 from daybreak.domain.errors import NotFound
 from daybreak.domain.events import ACCOUNT_EVENTS, DEFAULT_EVENTS, OPERATOR_EVENTS, SECURITY_EVENTS, EventType
 from daybreak.domain.identity import Caller, Seat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 _CHANGED = "notifications.changed"
 

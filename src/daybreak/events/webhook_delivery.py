@@ -12,7 +12,7 @@ from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, 
 from daybreak.events.context import DeliveryContext
 from daybreak.events.messages import signed_headers
 from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.events")
 _GONE = 410

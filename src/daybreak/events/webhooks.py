@@ -17,8 +17,8 @@ from daybreak.domain.errors import Conflict, NotFound, RequestError
 from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
 from daybreak.domain.identity import Caller, Principal, is_id
 from daybreak.events.addresses import parse_url
-from daybreak.ports.event_stores import DeliveryFilter
-from daybreak.ports.state import Stores
+from daybreak.state.deliveries import DeliveryFilter
+from daybreak.state.stores import Stores
 
 MAX_WEBHOOKS = 5
 PREVIOUS_SECRET_LIFETIME = timedelta(hours=24)

@@ -18,6 +18,7 @@ from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import RunError, SourceError
 from daybreak.export.duckdb_internals import packed_row
 from daybreak.export.engine import engine_faults
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import read_leader_rows
@@ -25,8 +26,7 @@ from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
 from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, ExportObserver, ResourceReport
+from daybreak.filestore.file_store import FileSink
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from daybreak.export.delta.delta_files import LeaderDeltaWriter
 from daybreak.export.delta.engines import merge_engines
 from daybreak.export.delta.merge import MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, codec_named
+from daybreak.export.job import ExportJob
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.text_formats import Piece, TextFormat, text_format
-from daybreak.ports.files import FileSink, WrittenFile
-from daybreak.ports.sources import ExportJob
+from daybreak.filestore.file_store import FileSink, WrittenFile
 
 _WAITING_PARTS = 4
 """Parts of a streamed file that wait for compression or for the sink."""

@@ -22,7 +22,7 @@ from daybreak.export.parquet_writer import PARQUET, FileRows, ParquetWriter
 from daybreak.export.sql import identifier
 from daybreak.export.survey import SurveyedLeader
 from daybreak.export.work_tables import WorkTables
-from daybreak.ports.files import FileSink
+from daybreak.filestore.file_store import FileSink
 
 _TEXTS = frozenset({ColumnType.UUID, ColumnType.TEXT})
 # Read at the same time: several small Leaders, or a part of a large one. The engine itself reads 2,048 rows at a time.

@@ -11,7 +11,7 @@ from arro3.core import RecordBatch, RecordBatchReader, Schema
 from arro3.io import write_parquet
 
 from daybreak.domain.snapshot import StoredFormat
-from daybreak.ports.files import FileSink
+from daybreak.filestore.file_store import FileSink
 
 PARQUET = "parquet"
 PARQUET_VERSION = 2

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from daybreak.catalogue.resources import RESOURCES, Reference, Resource, RowCount
 from daybreak.export.engine import engine_faults
+from daybreak.export.job import ReferentialFault
 from daybreak.export.sql import identifier
 from daybreak.export.work_tables import EmbeddedRows, open_known_rows
-from daybreak.ports.sources import ReferentialFault
 
 
 def referential_faults(rows: EmbeddedRows, resources: Collection[str]) -> list[ReferentialFault]:

@@ -15,6 +15,7 @@ from daybreak.domain.snapshot import ManifestEntry, StoredFormat
 from daybreak.export.delta.engines import merge_engines
 from daybreak.export.engine import engine_faults
 from daybreak.export.gzip_member import codec_named
+from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import LeaderRows, read_leader_rows
@@ -23,8 +24,7 @@ from daybreak.export.parquet_writer import PARQUET, PARQUET_VERSION
 from daybreak.export.survey import RowCounts, SurveyedLeader, surveyed
 from daybreak.export.text_formats import TextFormat, line_kinds, text_format
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, ExportObserver, ResourceReport
+from daybreak.filestore.file_store import FileSink
 
 
 def export_resource(rows: EmbeddedRows, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:

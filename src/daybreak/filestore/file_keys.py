@@ -20,7 +20,7 @@ import msgspec
 from daybreak.catalogue.formats import DELTA_FORMATS, FORMATS
 from daybreak.domain.errors import FileStoreError
 from daybreak.domain.identity import is_id
-from daybreak.ports.files import PublicationMark
+from daybreak.filestore.file_store import PublicationMark
 
 _ENDINGS = {format.name: format.ending for format in (*FORMATS, *DELTA_FORMATS)}
 _DELTAS = frozenset(format.name for format in DELTA_FORMATS)

@@ -27,9 +27,9 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
+from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
 from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
-from daybreak.ports.files import FileRevision, FileSink, FreeSpace, PublicationMark
 
 _READ_BYTES = 1 << 20
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from daybreak.filestore.durability import sync_folder
 from daybreak.filestore.file_keys import relative_name, snapshot_folder
+from daybreak.filestore.file_store import WrittenFile
 from daybreak.filestore.local_sink import FILE_MODE, FOLDER_MODE, remove_tree, store_error
-from daybreak.ports.files import WrittenFile
 
 
 @contextmanager

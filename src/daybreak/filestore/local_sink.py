@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.domain.errors import FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder, split_key
-from daybreak.ports.files import WrittenFile
+from daybreak.filestore.file_store import WrittenFile
 
 # Files contain personal data: only the user and the group of the service have access.
 FOLDER_MODE = 0o750

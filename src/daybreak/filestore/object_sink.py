@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from daybreak.catalogue.formats import format_named
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder
-from daybreak.ports.files import WrittenFile
+from daybreak.filestore.file_store import WrittenFile
 
 PART_BYTES = 8 << 20
 _MAXIMUM_QUEUED_BYTES = 64 << 20

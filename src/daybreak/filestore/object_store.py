@@ -28,9 +28,9 @@ from daybreak.filestore.file_keys import (
     snapshot_folder,
     split_key,
 )
+from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
-from daybreak.ports.files import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.settings import FilesSettings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from daybreak.domain.errors import FileDamaged, FileStoreError, first_line
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.engine import lock_engine, open_engine
 from daybreak.export.sql import identifier, literal
-from daybreak.ports.files import FileStore
+from daybreak.filestore.file_store import FileStore
 
 MEMORY_BYTES = 128_000_000
 # Longest line of a file. The engine buffers one line, so that memory does not depend on the file.

@@ -18,8 +18,6 @@ import structlog
 
 from daybreak.domain.errors import DaybreakError, RunError, RunFenced
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.run_requests import RunRequest
-from daybreak.ports.state import Node, Stores
 from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
 from daybreak.snapshots.retention import clean
@@ -27,6 +25,9 @@ from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.run_requests import take_request
 from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
+from daybreak.state.nodes import Node
+from daybreak.state.run_requests import RunRequest
+from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
 _HISTORY_RUNS = 60

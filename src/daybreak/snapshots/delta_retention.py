@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileStore
 from daybreak.settings import SnapshotSettings
+from daybreak.state.stores import State, Stores
 
 _ROWS_PER_TRANSACTION = 20_000
 

@@ -19,11 +19,11 @@ from daybreak.domain.delta import (
     ResourceDelta,
 )
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
-from daybreak.ports.sources import DeltaBase, DeltaJob
-from daybreak.ports.state import Stores
+from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
+from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
 _DELTAS_PER_TRANSACTION = 2000

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import RunError
-from daybreak.ports.files import FreeSpace
+from daybreak.filestore.file_store import FreeSpace
 from daybreak.snapshots.report import count, figure
 
 RESERVE_BYTES = 64 << 20

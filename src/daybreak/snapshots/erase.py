@@ -24,13 +24,13 @@ from daybreak.domain.delta import MEMBER_ERASED, LeaderDelta
 from daybreak.domain.erasure import Erasure, ReplacedFiles, member_digest
 from daybreak.domain.errors import Conflict, FileStoreError, OperatorError, RunError, StoreFull
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
-from daybreak.ports.files import FileRevision
-from daybreak.ports.state import Stores
+from daybreak.filestore.file_store import FileRevision
 from daybreak.snapshots.export_step import CODECS
 from daybreak.snapshots.member_files import MEMBER_RESOURCES, MemberFiles
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
+from daybreak.state.stores import Stores
 
 COMMUNITIES = "communities"
 MEMBERSHIPS = "member_communities"

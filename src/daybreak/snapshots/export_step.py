@@ -10,14 +10,15 @@ from msgspec import structs
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, Reading
-from daybreak.ports.state import Stores
+from daybreak.export.job import ExportJob
+from daybreak.filestore.file_store import FileSink
 from daybreak.snapshots.deltas import RunDeltas
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.run_context import RunContext
+from daybreak.sources.reading import Reading
+from daybreak.state.stores import Stores
 
 CODECS: Mapping[str, str] = {"fast": "igzip-2", "small": "zlib-ng-4"}
 """The codec of each value of `snapshot.compression`."""

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from datetime import time as time_of_day
 
 from daybreak.domain.snapshot import Freshness, PublicationState, Snapshot, SnapshotState
-from daybreak.ports.snapshot_store import SnapshotStore
 from daybreak.snapshots.report import format_share
 from daybreak.snapshots.schedule import (
     expected_duration,
@@ -22,6 +21,7 @@ from daybreak.snapshots.schedule import (
     run_of,
 )
 from daybreak.snapshots.timings import RunTimings
+from daybreak.state.snapshots import SnapshotStore
 
 # A publication is not instantaneous.
 GRACE = timedelta(seconds=60)

@@ -13,11 +13,11 @@ from typing import Literal
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.counts import format_count
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.snapshot_store import SnapshotStore
-from daybreak.ports.sources import ReferentialFault
-from daybreak.ports.state import State, Stores
+from daybreak.export.job import ReferentialFault
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.report import count, format_share, resources_of, section
+from daybreak.state.snapshots import SnapshotStore
+from daybreak.state.stores import State, Stores
 
 MIN_ROWS = 100
 """Resources with fewer rows are not compared: their shares vary too much."""

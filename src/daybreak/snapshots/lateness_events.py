@@ -7,11 +7,11 @@ from datetime import time as time_of_day
 
 from daybreak.domain.events import Event, EventType
 from daybreak.domain.snapshot import Freshness
-from daybreak.ports.state import State, Stores
 from daybreak.snapshots.events import late_event, recovered_event
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.schedule import last_due, next_attempt
 from daybreak.snapshots.timings import RunTimings
+from daybreak.state.stores import State, Stores
 
 _RECENT_RUNS = 60
 

@@ -14,9 +14,9 @@ from typing import Self, TypeVar
 
 from daybreak.domain.errors import RunError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.state import Stores
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED
+from daybreak.state.stores import Stores
 
 T = TypeVar("T")
 _FIRST_PAUSE_SECONDS = 0.1

@@ -19,7 +19,7 @@ from daybreak.export.gzip_member import Codec, CompressedContent, codec_named, d
 from daybreak.export.member_parquet import MemberParquet
 from daybreak.export.member_records import MEMBER_COLUMN, MemberRecords, with_fewer_members
 from daybreak.export.parquet_writer import PARQUET
-from daybreak.ports.files import FileRevision, FileStore
+from daybreak.filestore.file_store import FileRevision, FileStore
 
 MEMBER_RESOURCES = tuple(each for each in RESOURCES if MEMBER_COLUMN in each.column_names)
 """Resources with rows of single Members. The others have totals."""

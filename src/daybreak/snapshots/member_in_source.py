@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from daybreak.domain.identity import is_id
-from daybreak.ports.sources import DirectorySource
+from daybreak.sources.reading import DirectorySource
 
 MemberInSource = Literal["absent", "deleted", "present"]
 _DELETED = "deleted"

@@ -11,8 +11,8 @@ import structlog
 from daybreak.domain.delta import STATE_RESTORED
 from daybreak.domain.errors import FileStoreError, Unavailable
 from daybreak.domain.snapshot import Snapshot
-from daybreak.ports.files import FileStore, PublicationMark
-from daybreak.ports.state import State
+from daybreak.filestore.file_store import FileStore, PublicationMark
+from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.snapshots")
 

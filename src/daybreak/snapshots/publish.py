@@ -8,10 +8,10 @@ from datetime import datetime
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict, OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileStore
 from daybreak.snapshots.events import published_event
 from daybreak.snapshots.publication_mark import mark_publication
+from daybreak.state.stores import State, Stores
 
 _ACTOR = "service"
 _SUPERSEDED = "A newer snapshot is published."

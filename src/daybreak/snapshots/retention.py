@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.delta_retention import clean_deltas
 from daybreak.snapshots.publish import discard_superseded
+from daybreak.state.stores import State, Stores
 
 # A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)

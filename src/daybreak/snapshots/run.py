@@ -18,7 +18,6 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import DaybreakError, FileStoreError, OperatorError, ReuseFailed, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.state import Stores
 from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
@@ -27,6 +26,7 @@ from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED, publication_of
 from daybreak.snapshots.snapshot_run import SnapshotRun
+from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_RETRY_SECONDS = 60.0

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from daybreak.ports.files import FileStore
-from daybreak.ports.sources import RowSource
-from daybreak.ports.state import State
+from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.timings import RunTimings
+from daybreak.sources.reading import RowSource
+from daybreak.state.stores import State
 
 
 def ignore_progress(_progress: Mapping[str, object]) -> None:

@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import SnapshotState
-from daybreak.ports.run_requests import RunRequest
-from daybreak.ports.state import State, Stores
+from daybreak.state.run_requests import RunRequest
+from daybreak.state.stores import State, Stores
 
 REQUEST_LIFETIME = timedelta(hours=1)
 """A request that no builder takes in this time has no effect."""

@@ -10,8 +10,8 @@ import structlog
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import Reading, ReferentialFault
+from daybreak.export.job import ReferentialFault
+from daybreak.filestore.file_store import FileSink
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
 from daybreak.snapshots.export_step import ExportStep
@@ -23,6 +23,7 @@ from daybreak.snapshots.report import count
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import delta_files, files_to_read_back, manifest_files, read_back
+from daybreak.sources.reading import Reading
 
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100

@@ -18,8 +18,8 @@ from daybreak.catalogue.formats import delta_format
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.domain.errors import FileStoreError, OperatorError
 from daybreak.domain.snapshot import Snapshot, StoredFormat
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileStore
+from daybreak.state.stores import State, Stores
 
 # Many files per task, because passing a small file to a thread takes longer than reading it.
 _FILES_PER_TASK = 64

@@ -13,8 +13,8 @@ from daybreak.domain.snapshot import Snapshot, StoredFormat
 from daybreak.export.delta.apply import applied_digest
 from daybreak.export.delta.merge import DeltaFault
 from daybreak.export.gzip_member import decompressed
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileStore
+from daybreak.state.stores import State, Stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ _BY_ID = _read_by(api_tokens.c.token_id)
 _WIDTH = len(TOKEN_COLUMNS)
 
 
-class SqlApiTokens:
-    """ApiTokenStore on a connection with an open transaction."""
+class ApiTokenStore:
+    """API tokens by the digest of their secret."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -58,6 +58,7 @@ class SqlApiTokens:
         )
 
     def resolve(self, digest: str) -> ResolvedToken | None:
+        """Return token, seat, account and grant with one statement."""
         return self._resolve(_BY_DIGEST, digest)
 
     def resolve_by_id(self, token_id: str) -> ResolvedToken | None:
@@ -70,6 +71,7 @@ class SqlApiTokens:
         return ResolvedToken(token_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def record_use(self, token_id: str, now: datetime, *, not_after: datetime) -> None:
+        """Set the last use, unless the token was used after `not_after`."""
         self._connection.execute(
             sa.update(api_tokens)
             .where(
@@ -88,6 +90,7 @@ class SqlApiTokens:
         return [token_of(row) for row in self._connection.execute(statement)]
 
     def list_expiring(self, after: datetime, until: datetime) -> list[ApiToken]:
+        """Return tokens of enabled seats that are not revoked and expire after one instant and by the other."""
         rows = self._connection.execute(
             sa.select(*TOKEN_COLUMNS)
             .join(seats, seats.c.seat_id == api_tokens.c.seat_id)
@@ -105,6 +108,7 @@ class SqlApiTokens:
         self._connection.execute(sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(name=name))
 
     def set_allowed_networks(self, token_id: str, networks: Sequence[str]) -> None:
+        """Replace the networks that requests must come from. Without networks, every address is allowed."""
         self._connection.execute(
             sa.update(api_tokens).where(api_tokens.c.token_id == token_id).values(allowed_networks=networks or None)
         )
@@ -113,6 +117,7 @@ class SqlApiTokens:
         return self._connection.execute(_revocation(now, reason, api_tokens.c.token_id == token_id)).rowcount == 1
 
     def revoke_for_grants(self, grants: Iterable[Grant], now: datetime, reason: str) -> None:
+        """Revoke every token that depends on one of the grants."""
         parameters = [{"seat": grant.seat_id, "client": grant.client_id} for grant in grants]
         if parameters:
             of_seat = api_tokens.c.seat_id == sa.bindparam("seat")
@@ -120,6 +125,7 @@ class SqlApiTokens:
             self._connection.execute(_revocation(now, reason, of_seat, on_account), parameters)
 
     def delete_inactive(self, before: datetime) -> int:
+        """Delete tokens that were revoked or expired before that instant and return their number."""
         return self._connection.execute(
             sa.delete(api_tokens).where(sa.or_(api_tokens.c.revoked_at < before, api_tokens.c.expires_at < before))
         ).rowcount

@@ -17,8 +17,8 @@ from daybreak.state.statements import BulkInsert
 _INSERT = BulkInsert(audit_events)
 
 
-class SqlAudit:
-    """AuditStore on a connection with an open transaction."""
+class AuditStore:
+    """The audit trail, which is append-only."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -52,6 +52,7 @@ class SqlAudit:
         )
 
     def read(self, query: AuditQuery) -> list[AuditEvent]:
+        """Return the events that match `query`, in the order that it specifies."""
         order = _order(query)
         parts = [_ids(part, query).order_by(order).limit(query.offset + query.limit) for part in _parts(query)]
         # The ids come from one index for each part. A condition with OR would read the whole trail.
@@ -61,6 +62,7 @@ class SqlAudit:
         return [_event_of(row) for row in self._connection.execute(page)]
 
     def count(self, query: AuditQuery, *, at_most: int) -> int:
+        """Return the number of events that match the filters of `query`, or `at_most` if there are more."""
         parts = [_ids(part, query).limit(at_most) for part in _parts(query)]
         counts = [
             self._connection.execute(sa.select(sa.func.count()).select_from(part.subquery())).scalar_one()
@@ -69,6 +71,10 @@ class SqlAudit:
         return min(sum(counts), at_most)
 
     def delete_before(self, before: datetime, *, at_most: int = 10_000) -> int:
+        """Delete events before that instant, oldest first, and return how many.
+
+        Repeat until fewer than `at_most` were deleted. The database refuses to delete any other event.
+        """
         # The triggers of the audit trail allow deletions only before `keep_from`.
         self._connection.execute(
             sa.update(audit_retention)

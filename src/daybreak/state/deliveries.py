@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType
-from daybreak.ports.event_stores import DeliveryFilter
+from daybreak.domain.events import Attempt, Channel, Delivery, DeliveryState, EventType
 from daybreak.state.schema import deliveries, delivery_attempts
 from daybreak.state.statements import insert_into
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilter:
+    """Selects deliveries. Fields that are None match every delivery."""
+
+    client_id: str | None = None
+    endpoint_id: str | None = None
+    channel: Channel | None = None
+    state: DeliveryState | None = None
+
 
 _COLUMNS = (
     deliveries.c.delivery_id,
@@ -41,13 +52,14 @@ def _delivery_of(row: Sequence[Any]) -> Delivery:
     return Delivery(delivery_id, event_id, message_id, EventType(type_), *rest)
 
 
-class SqlDeliveries:
-    """DeliveryStore on a connection with an open transaction. A delivery is pending while it has a next attempt."""
+class DeliveryStore:
+    """Deliveries of events and their attempts."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def add_all(self, added: Sequence[Delivery]) -> None:
+        """Add deliveries. Those that exist stay unchanged."""
         if not added:
             return
         insert = insert_into(deliveries, self._connection.dialect.name).on_conflict_do_nothing()
@@ -55,6 +67,7 @@ class SqlDeliveries:
         self._connection.execute(insert, [{name: getattr(each, name) for name in names} for each in added])
 
     def due_webhooks(self, now: datetime, *, per_endpoint: int, exclude: Collection[str]) -> list[Delivery]:
+        """Return the first due deliveries of each endpoint that is not in `exclude`."""
         number = sa.func.row_number().over(
             partition_by=deliveries.c.endpoint_id, order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
         )
@@ -89,6 +102,7 @@ class SqlDeliveries:
         return None if row is None else _delivery_of(row)
 
     def list_recent(self, selected: DeliveryFilter, limit: int) -> list[Delivery]:
+        """Return deliveries, newest first."""
         statement = sa.select(*_COLUMNS).order_by(deliveries.c.created_at.desc(), deliveries.c.delivery_id)
         for column, value in (
             (deliveries.c.client_id, selected.client_id),
@@ -101,6 +115,7 @@ class SqlDeliveries:
         return [_delivery_of(row) for row in self._connection.execute(statement.limit(limit))]
 
     def attempts(self, delivery_ids: Sequence[str]) -> dict[str, list[Attempt]]:
+        """Return the attempts of each delivery, oldest first."""
         found: dict[str, list[Attempt]] = {delivery_id: [] for delivery_id in delivery_ids}
         rows = self._connection.execute(
             sa.select(*delivery_attempts.columns)
@@ -114,6 +129,7 @@ class SqlDeliveries:
     def record(
         self, delivery: Delivery, attempt: Attempt, state: DeliveryState, *, next_attempt_at: datetime | None = None
     ) -> bool:
+        """Record an attempt and its result. Returns False, and changes nothing, if it was recorded before."""
         changed = self._connection.execute(
             sa.update(deliveries)
             .where(
@@ -145,9 +161,11 @@ class SqlDeliveries:
         return True
 
     def skip(self, delivery: Delivery, now: datetime, reason: str) -> None:
+        """End a delivery without an attempt."""
         self._end(DeliveryState.SKIPPED, now, reason, deliveries.c.delivery_id == delivery.delivery_id)
 
     def retry(self, delivery_id: str, now: datetime) -> bool:
+        """Make a failed or skipped delivery due now. Returns False for any other delivery."""
         changed = self._connection.execute(
             sa.update(deliveries)
             .where(deliveries.c.delivery_id == delivery_id, deliveries.c.state.in_(_RETRIABLE))
@@ -156,6 +174,7 @@ class SqlDeliveries:
         return changed.rowcount == 1
 
     def end_pending(self, endpoint_id: str, now: datetime, reason: str) -> int:
+        """Change the pending deliveries of an endpoint to failed, and return their number."""
         return self._end(DeliveryState.FAILED, now, reason, deliveries.c.endpoint_id == endpoint_id)
 
     def _end(self, state: DeliveryState, now: datetime, reason: str, which: sa.ColumnElement[bool]) -> int:

@@ -23,7 +23,7 @@ from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import CurrentFile, Snapshot, SnapshotState
 from daybreak.state.columns import json_text
 from daybreak.state.schema import account_chains, counters, current_snapshot, snapshot_deltas, snapshots
-from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SqlSnapshots, snapshot_of
+from daybreak.state.snapshots import SNAPSHOT_COLUMNS, UNPUBLISHED, SnapshotStore, snapshot_of
 from daybreak.state.statements import BulkInsert, upsert
 
 _NEW_LEADER = ""
@@ -39,16 +39,17 @@ _CURRENT = sa.select(*_PUBLICATION, snapshots.c.chain_id).join(
 )
 
 
-class SqlDeltas:
-    """DeltaStore on a connection with an open transaction."""
+class DeltaStore:
+    """Deltas of publications, and the chains that they form."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
-        self._runs = SqlSnapshots(connection)
+        self._runs = SnapshotStore(connection)
 
     # --- Writes of the builder that has the lease ---------------------------------------------------
 
     def begin(self, snapshot_id: str, fence: int, base_id: str | None, reason: str | None = None) -> None:
+        """Record the snapshot that a run's deltas begin from, or the reason why it makes none. Raises RunFenced."""
         self._runs.require_builder(snapshot_id, fence)
         self._connection.execute(
             sa.update(snapshots)
@@ -57,11 +58,13 @@ class SqlDeltas:
         )
 
     def add(self, snapshot_id: str, fence: int, deltas: Sequence[LeaderDelta]) -> None:
+        """Append deltas of a run. Raises RunFenced."""
         self._runs.require_builder(snapshot_id, fence)
         rows = [(fence, each.client_id, each.resource, json_text(each.delta)) for each in deltas]
         _INSERT.run(self._connection, rows)
 
     def add_new_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
+        """Append Leaders that the snapshot before did not have. Raises RunFenced."""
         self._runs.require_builder(snapshot_id, fence)
         empty = json_text(ResourceDelta(0, 0))
         _INSERT.run(self._connection, [(fence, client_id, _NEW_LEADER, empty) for client_id in client_ids])
@@ -69,6 +72,7 @@ class SqlDeltas:
     # --- Reads -----------------------------------------------------------------------------------
 
     def of_snapshot(self, snapshot_id: str, resource: str | None = None) -> Iterator[LeaderDelta]:
+        """Yield the deltas of a snapshot, ordered by client_id and resource."""
         table = snapshot_deltas.c
         fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
         page = (
@@ -90,6 +94,7 @@ class SqlDeltas:
             after = (rows[-1][0], rows[-1][1])
 
     def new_leaders(self, snapshot_id: str) -> frozenset[str]:
+        """Return the Leaders of a snapshot that the snapshot before did not have."""
         table = snapshot_deltas.c
         rows = self._connection.execute(
             sa.select(table.client_id)
@@ -99,6 +104,9 @@ class SqlDeltas:
         return frozenset(rows.scalars())
 
     def chain(self, client_id: str) -> Chain | None:
+        """Return the chain of an account up to the published snapshot. Return None when there is none, or when it does
+        not have the Leader.
+        """
         row = self._connection.execute(_CURRENT).first()
         if row is None or row.chain_id is None:
             return None
@@ -119,6 +127,9 @@ class SqlDeltas:
         return Chain(beginning.chain_id, current, oldest, tuple(reversed(entries)), started_by)
 
     def file(self, publication: str | int, client_id: str, resource: str, format: str) -> CurrentFile | None:
+        """Return one delta file of csv or json, None if it is not in the account's chain. `publication` is the id of a
+        snapshot or a version.
+        """
         current = self._connection.execute(_CURRENT).first()
         if current is None or not self._runs.leader_known(current.snapshot_id, client_id):
             return None
@@ -152,14 +163,22 @@ class SqlDeltas:
         )
 
     def version_after(self, instant: datetime) -> int | None:
+        """Return the version of the first publication at or after an instant, kept or not."""
         return self._version(sa.func.min(snapshots.c.version), snapshots.c.published_at >= instant)
 
     def version_before(self, instant: datetime) -> int | None:
+        """Return the version of the last publication at or before an instant, kept or not."""
         return self._version(sa.func.max(snapshots.c.version), snapshots.c.published_at <= instant)
 
     # --- End of chains and deletion -----------------------------------------------------------------
 
     def close_account_chain(self, client_id: str, chain_id: str, reason: str, now: datetime) -> list[str]:
+        """End an account's chain at the published version, and begin the chain `chain_id` there. Delete all its deltas,
+        and return the keys of their files, which the caller deletes after the transaction. Shared files are kept.
+
+        Call it in the transaction that changes the account's published files. A run in progress may have compared with
+        the old files: its publication begins the account's chain again.
+        """
         current = self._runs.current()
         if current is not None and current.version is not None and current.chain_id is not None:
             row = {
@@ -182,6 +201,7 @@ class SqlDeltas:
         return [stored.key for delta in deltas if delta.has_rows for stored in delta.formats.values()]
 
     def published_with_deltas(self) -> list[Snapshot]:
+        """Return the published and retired snapshots whose deltas are kept, newest first."""
         rows = self._connection.execute(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(snapshots.c.state.in_(_PUBLISHED), snapshots.c.deltas_kept.is_(True))
@@ -190,6 +210,7 @@ class SqlDeltas:
         return [snapshot_of(row) for row in rows]
 
     def needed(self) -> set[str]:
+        """Return the ids of snapshots whose deltas are kept, and of runs that may still be published."""
         found = self._connection.execute(
             sa.select(snapshots.c.snapshot_id).where(
                 sa.or_(snapshots.c.deltas_kept.is_(True), snapshots.c.state.in_(UNPUBLISHED))
@@ -198,6 +219,9 @@ class SqlDeltas:
         return set(found.scalars())
 
     def abandoned(self) -> list[str]:
+        """Return the ids of snapshots whose deltas are to be deleted: those of ended runs and of ended chains, and
+        those whose deletion was interrupted.
+        """
         current = self._runs.current()
         has_rows = sa.exists().where(snapshot_deltas.c.fence == snapshots.c.fence)
         is_withdrawn = sa.and_(
@@ -219,6 +243,9 @@ class SqlDeltas:
         return list(found.scalars())
 
     def forget(self, snapshot_id: str, *, at_most: int) -> int:
+        """Delete up to `at_most` deltas of a snapshot from the database, and return their number. Repeat until fewer
+        were deleted. Nothing is served from it any more. Raises Conflict for a snapshot that may still be published.
+        """
         snapshot = self._runs.get(snapshot_id)
         if snapshot is None:
             return 0
@@ -230,6 +257,7 @@ class SqlDeltas:
         return self._runs.delete_rows(snapshot_deltas, snapshot.fence, at_most)
 
     def first_publication(self) -> str | None:
+        """Return the id of the first published snapshot."""
         return self._connection.execute(
             sa.select(snapshots.c.snapshot_id)
             .where(snapshots.c.version.is_not(None))
@@ -238,12 +266,14 @@ class SqlDeltas:
         ).scalar()
 
     def last_version(self) -> int:
+        """Return the version of the latest publication, 0 before the first one."""
         value: int = self._connection.execute(
             sa.select(counters.c.value).where(counters.c.name == "version")
         ).scalar_one()
         return value
 
     def restart_chain(self, snapshot_id: str, reason: str, last_version: int) -> None:
+        """Let the publication of a snapshot begin a new chain, with a version greater than `last_version`."""
         self._connection.execute(
             sa.update(snapshots)
             .where(snapshots.c.snapshot_id == snapshot_id, snapshots.c.state.in_(UNPUBLISHED))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import sqlalchemy as sa
 
 from daybreak.domain.identity import Account, Grant, Seat, folded_email
-from daybreak.ports.access_stores import Directory
 from daybreak.state.records import (
     ACCOUNT_COLUMNS,
     GRANT_COLUMNS,
@@ -18,8 +19,17 @@ from daybreak.state.schema import accounts, grants, seats
 from daybreak.state.statements import upsert
 
 
-class SqlDirectory:
-    """DirectoryStore on a connection with an open transaction."""
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Accounts, seats and grants as one value."""
+
+    accounts: tuple[Account, ...]
+    seats: tuple[Seat, ...]
+    grants: tuple[Grant, ...]
+
+
+class DirectoryStore:
+    """Accounts, seats and grants in bulk."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -101,6 +111,7 @@ class SqlDirectory:
         )
 
     def remove_grants(self, *old: Grant) -> None:
+        """Delete grants by seat_id and client_id."""
         if old:
             self._connection.execute(
                 sa.delete(grants).where(

@@ -16,13 +16,14 @@ from daybreak.state.schema import erasures
 _COLUMNS = tuple(erasures.columns)
 
 
-class SqlErasures:
-    """ErasureStore on a connection with an open transaction."""
+class ErasureStore:
+    """Erasures of Members, which are kept as receipts."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def begin(self, erasure: Erasure) -> Erasure:
+        """Add an erasure, and return it. If another one of the same Member has not finished, return that one."""
         row = self._connection.execute(
             sa.select(*_COLUMNS)
             .where(erasures.c.member_sha256 == erasure.member_sha256, erasures.c.finished_at.is_(None))
@@ -44,12 +45,17 @@ class SqlErasures:
         return erasure
 
     def reserve(self, erasure_id: str, keys: Sequence[str]) -> None:
+        """Record keys as obsolete before their files are written, so that an interrupted erasure leaves no files."""
         found = self._locked(erasure_id)
         self._change(erasure_id, obsolete_keys=[*found.obsolete_keys, *keys])
 
     def replace(
         self, erasure_id: str, replaced: Sequence[ReplacedFiles], new_keys: Sequence[str], old_keys: Sequence[str]
     ) -> None:
+        """Append replaced files. Their new keys are no longer obsolete, and the old ones are.
+
+        Call it in the transaction that changes the manifest. Raises Conflict if `take_obsolete` has taken a new key.
+        """
         found = self._locked(erasure_id)
         if not set(new_keys) <= set(found.obsolete_keys):
             raise Conflict("Another erasure has deleted the new files.")
@@ -61,6 +67,7 @@ class SqlErasures:
         )
 
     def take_obsolete(self, erasure_id: str) -> list[str]:
+        """Move the obsolete keys of all erasures to this one, and return them. Their files can then be deleted."""
         rows = self._connection.execute(
             sa.select(erasures.c.erasure_id, erasures.c.obsolete_keys)
             .where(erasures.c.finished_at.is_(None))
@@ -75,13 +82,16 @@ class SqlErasures:
         return taken
 
     def get(self, erasure_id: str) -> Erasure | None:
+        """Return an erasure, None if it is unknown."""
         row = self._connection.execute(sa.select(*_COLUMNS).where(erasures.c.erasure_id == erasure_id)).first()
         return None if row is None else _erasure_of(row)
 
     def finish(self, erasure_id: str, now: datetime) -> None:
+        """Record that the files of all recorded keys are deleted, and that the erasure has finished."""
         self._change(erasure_id, finished_at=now, obsolete_keys=[])
 
     def list_all(self) -> list[Erasure]:
+        """Return all erasures, oldest first."""
         rows = self._connection.execute(sa.select(*_COLUMNS).order_by(erasures.c.started_at, erasures.c.erasure_id))
         return [_erasure_of(row) for row in rows]
 

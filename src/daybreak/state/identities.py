@@ -9,8 +9,8 @@ from daybreak.state.records import IDENTITY_COLUMNS, identity_of
 from daybreak.state.schema import seat_identities
 
 
-class SqlIdentities:
-    """IdentityStore on a connection with an open transaction."""
+class IdentityStore:
+    """Users of single sign-on providers, and the seats they sign in."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -22,6 +22,7 @@ class SqlIdentities:
         return None if row is None else identity_of(row)
 
     def list_for(self, seat_id: str) -> list[SeatIdentity]:
+        """Return the users bound to a seat, by issuer and subject."""
         rows = self._connection.execute(
             sa.select(*IDENTITY_COLUMNS)
             .where(seat_identities.c.seat_id == seat_id)
@@ -36,6 +37,7 @@ class SqlIdentities:
         return [identity_of(row) for row in rows]
 
     def add(self, identity: SeatIdentity) -> None:
+        """Bind a user. Raises Conflict when the user is bound already."""
         self._connection.execute(
             sa.insert(seat_identities),
             {
@@ -47,4 +49,5 @@ class SqlIdentities:
         )
 
     def remove_all(self, seat_id: str) -> int:
+        """Remove every user bound to a seat and return their number."""
         return self._connection.execute(sa.delete(seat_identities).where(seat_identities.c.seat_id == seat_id)).rowcount

@@ -86,7 +86,7 @@ _INSERT_FILES = BulkInsert(snapshot_files)
 _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 
 
-class SqlManifests:
+class ManifestStore:
     """Manifest part of the SnapshotStore on a connection with an open transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
@@ -108,6 +108,7 @@ class SqlManifests:
             raise RunFenced(f"Run {snapshot_id} was taken over by another builder.")
 
     def add_entries(self, snapshot_id: str, fence: int, entries: Sequence[ManifestEntry]) -> None:
+        """Append manifest entries, including the shared header-only ones. Raises RunFenced."""
         self.require_builder(snapshot_id, fence)
         _INSERT_FILES.run(
             self._connection,
@@ -118,6 +119,7 @@ class SqlManifests:
         )
 
     def add_leaders(self, snapshot_id: str, fence: int, client_ids: Sequence[str]) -> None:
+        """Append Leaders of the snapshot. Raises RunFenced."""
         self.require_builder(snapshot_id, fence)
         _INSERT_LEADERS.run(self._connection, [(fence, client_id) for client_id in client_ids])
 
@@ -126,6 +128,10 @@ class SqlManifests:
     def replace_entries(
         self, snapshot_id: str, before: Sequence[ManifestEntry], after: Sequence[ManifestEntry], now: datetime
     ) -> None:
+        """Replace manifest entries of Leaders. Links that were issued earlier stop working.
+
+        Raises Conflict if an entry is no longer as in `before`, which has the same Leaders and resources as `after`.
+        """
         fence = self._fence_of(snapshot_id)
         table = snapshot_files.c
         for old, new in zip(before, after, strict=True):
@@ -147,6 +153,10 @@ class SqlManifests:
     # --- Reads -----------------------------------------------------------------------------------
 
     def file(self, snapshot_id: str | None, client_id: str, resource: str, format: str) -> CurrentFile | None:
+        """Return one file, the header-only one for a Leader without rows. `snapshot_id` None is the published snapshot.
+
+        Return None for an unknown Leader, and for a snapshot that is neither published nor retired with its files.
+        """
         if snapshot_id is None:
             row = _CURRENT_FILE.first(self._connection, client_id=client_id, resource=resource)
         else:
@@ -172,6 +182,10 @@ class SqlManifests:
         )
 
     def table(self, client_id: str, resource: str, at: TableVersion) -> TableFiles | None:
+        """Return the Parquet files of a resource of a Leader, read by one statement.
+
+        Return None for an unknown Leader, and unless that snapshot is kept and has Parquet files with statistics.
+        """
         values = {"client_id": client_id, "resource": resource}
         if at.number is not None:
             row = _NUMBERED_FILE.first(self._connection, **values, version=str(at.number))
@@ -191,6 +205,7 @@ class SqlManifests:
         return TableFiles(snapshot_id, instant_of(published_at), version, files)
 
     def leader_known(self, snapshot_id: str, client_id: str) -> bool:
+        """Return whether the snapshot has the Leader."""
         found = self._connection.execute(
             sa.select(snapshot_leaders.c.client_id)
             .join(snapshots, snapshots.c.fence == snapshot_leaders.c.fence)
@@ -199,6 +214,9 @@ class SqlManifests:
         return found is not None
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
+        """Return the nine entries of one Leader, with header-only entries filled in, ordered by resource. Empty for an
+        unknown Leader.
+        """
         if not self.leader_known(snapshot_id, client_id):
             return []
         rows = self._connection.execute(
@@ -222,6 +240,7 @@ class SqlManifests:
         return list(entries.values())
 
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
+        """Yield all entries, ordered by resource and client_id."""
         return self._entries(snapshot_id, resource)
 
     def _entries(
@@ -255,6 +274,7 @@ class SqlManifests:
                 after = rows[-1][0]
 
     def leaders(self, snapshot_id: str) -> Iterator[str]:
+        """Yield the Leaders of a snapshot."""
         table = snapshot_leaders.c
         fence = self._fence_of(snapshot_id)
         after: str | None = None
@@ -269,6 +289,7 @@ class SqlManifests:
             after = names[-1]
 
     def fingerprints(self, snapshot_id: str, resource: str) -> dict[str, str]:
+        """Return the fingerprint of each Leader's rows of a resource, by client_id."""
         rows = self._connection.execute(
             sa.select(snapshot_files.c.client_id, snapshot_files.c.fingerprint).where(
                 snapshot_files.c.fence == self._fence_of(snapshot_id), snapshot_files.c.resource == resource
@@ -279,6 +300,9 @@ class SqlManifests:
     def rows_lost(
         self, before_id: str, now_id: str, resource: str, *, least_rows: int, share: float
     ) -> list[tuple[str, int, int]]:
+        """Return Leaders that had at least `least_rows` rows and lost more than `share` of them: (client_id, rows
+        before, rows now), ordered by client_id. A Leader without an entry has lost all rows.
+        """
         before, now = snapshot_files.alias("before"), snapshot_files.alias("now")
         same = sa.and_(
             now.c.fence == self._fence_of(now_id),
@@ -301,6 +325,7 @@ class SqlManifests:
         return [(client_id, old, new) for client_id, old, new in found]
 
     def keys_in_use(self, snapshot_ids: Sequence[str], folders: tuple[str, ...]) -> Iterator[str]:
+        """Yield the keys in the manifests of these snapshots that begin with one of the `folders`."""
         # Filtered by the database: the kept snapshots have millions of entries.
         contains_folder = sa.or_(*(_FORMATS_TEXT.contains(folder) for folder in folders))
         for snapshot_id in snapshot_ids:
@@ -312,6 +337,11 @@ class SqlManifests:
     # --- Deletion --------------------------------------------------------------------------------
 
     def forget(self, snapshot_id: str, *, at_most: int | None = None) -> int:
+        """Delete a snapshot's manifest, and return the number of rows. The run stays, as retired without files.
+
+        With `at_most`, repeat until fewer rows were deleted; other transactions can write in between. Raises Conflict
+        for a snapshot that is published, or may still be published.
+        """
         row = self._connection.execute(
             sa.select(snapshots.c.fence, snapshots.c.state)
             .where(snapshots.c.snapshot_id == snapshot_id)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from daybreak.ports.state import Node
 from daybreak.state.schema import nodes
 from daybreak.state.statements import upsert
 
 
-class SqlNodes:
-    """NodeStore on a connection with an open transaction."""
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A running service process, as its heartbeat describes it."""
+
+    node_id: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    roles: tuple[str, ...]
+
+
+class NodeStore:
+    """Heartbeats of service nodes."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -44,4 +56,5 @@ class SqlNodes:
         ]
 
     def delete_before(self, before: datetime) -> int:
+        """Delete nodes not seen since that instant, and return how many."""
         return self._connection.execute(sa.delete(nodes).where(nodes.c.seen_at < before)).rowcount

@@ -12,13 +12,14 @@ from daybreak.state.schema import accounts, grants, notification_choices, seats
 from daybreak.state.statements import upsert
 
 
-class SqlNotifications:
-    """NotificationStore on a connection with an open transaction."""
+class NotificationStore:
+    """The events that each seat receives by mail."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def choices(self, seat_id: str) -> dict[EventType, bool]:
+        """Return what the seat has chosen. Types that are missing have their default."""
         rows = self._connection.execute(
             sa.select(notification_choices.c.type, notification_choices.c.enabled).where(
                 notification_choices.c.seat_id == seat_id
@@ -31,6 +32,7 @@ class SqlNotifications:
         upsert(self._connection, notification_choices, rows, keys=("seat_id", "type"))
 
     def managers(self, client_id: str) -> list[str]:
+        """Return the ids of enabled seats that are owners or admins of an account, in order."""
         rows = self._connection.execute(
             sa.select(*GRANT_COLUMNS)
             .join(seats, seats.c.seat_id == grants.c.seat_id)
@@ -41,6 +43,10 @@ class SqlNotifications:
         return [grant.seat_id for grant in found if grant.manages_account]
 
     def recipients(self, type_: EventType, after_id: str, limit: int) -> list[str]:
+        """Return the ids, greater than `after_id`, of enabled seats that receive a type of event, in order.
+
+        Account events are for seats that may download files of an active account, operator events for operators.
+        """
         chosen = sa.and_(notification_choices.c.seat_id == seats.c.seat_id, notification_choices.c.type == type_)
         by_default = sa.true() if type_ in DEFAULT_EVENTS else sa.false()
         downloads = (

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from daybreak.domain.events import Event, EventType
-from daybreak.ports.event_stores import OutboxEntry
 from daybreak.state.schema import deliveries, leases, outbox
 from daybreak.state.statements import insert_into
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxEntry:
+    """An event whose deliveries are incomplete. `cursor` is the last recipient that has one."""
+
+    event: Event
+    cursor: str
+
 
 _COLUMNS = (
     outbox.c.event_id,
@@ -29,13 +38,14 @@ def _event_of(row: Sequence[Any]) -> Event:
     return Event(event_id, EventType(type_), *rest)
 
 
-class SqlOutbox:
-    """OutboxStore on a connection with an open transaction."""
+class OutboxStore:
+    """Events, written in the transactions that cause them, and the lease of the deliverer."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def add(self, event: Event) -> bool:
+        """Add an event. Returns False when it was added before."""
         insert = insert_into(outbox, self._connection.dialect.name).on_conflict_do_nothing()
         added = self._connection.execute(
             insert.returning(outbox.c.event_id),
@@ -52,12 +62,14 @@ class SqlOutbox:
         return added.first() is not None
 
     def latest(self, type_: EventType) -> Event | None:
+        """Return the most recent event of a type."""
         row = self._connection.execute(
             sa.select(*_COLUMNS).where(outbox.c.type == type_).order_by(outbox.c.at.desc()).limit(1)
         ).first()
         return None if row is None else _event_of(row)
 
     def incomplete(self, limit: int) -> list[OutboxEntry]:
+        """Return events without all their deliveries, oldest first."""
         rows = self._connection.execute(
             sa.select(*_COLUMNS, outbox.c.cursor)
             .where(outbox.c.completed_at.is_(None))
@@ -67,12 +79,15 @@ class SqlOutbox:
         return [OutboxEntry(_event_of(row[:-1]), row[-1]) for row in rows]
 
     def advance(self, event_id: str, cursor: str) -> None:
+        """Record that every recipient up to `cursor` has a delivery."""
         self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(cursor=cursor))
 
     def complete(self, event_id: str, now: datetime) -> None:
+        """Record that every recipient has a delivery."""
         self._connection.execute(sa.update(outbox).where(outbox.c.event_id == event_id).values(completed_at=now))
 
     def has_work(self, now: datetime) -> bool:
+        """Return whether an event is incomplete or a delivery is due."""
         incomplete = sa.exists().where(outbox.c.completed_at.is_(None))
         due = sa.or_(
             *(
@@ -83,6 +98,7 @@ class SqlOutbox:
         return bool(self._connection.execute(sa.select(sa.or_(incomplete, due))).scalar())
 
     def take_lease(self, holder: str, now: datetime, until: datetime) -> bool:
+        """Take or renew the lease of the deliverer. Returns False when another process has it."""
         insert = insert_into(leases, self._connection.dialect.name)
         taken = self._connection.execute(
             insert.on_conflict_do_update(
@@ -95,9 +111,14 @@ class SqlOutbox:
         return taken.first() is not None
 
     def release_lease(self, holder: str) -> None:
+        """End the lease, if `holder` has it."""
         self._connection.execute(sa.delete(leases).where(leases.c.name == _LEASE, leases.c.holder == holder))
 
     def delete_before(self, before: datetime) -> int:
+        """Delete events before that instant, with their finished deliveries, and return the number of events.
+
+        Events with pending deliveries stay.
+        """
         pending = sa.exists().where(
             deliveries.c.event_id == outbox.c.event_id, deliveries.c.next_attempt_at.is_not(None)
         )

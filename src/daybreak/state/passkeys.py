@@ -12,13 +12,14 @@ from daybreak.state.schema import passkeys, sessions
 from daybreak.state.statements import insert_into
 
 
-class SqlPasskeys:
-    """PasskeyStore on a connection with an open transaction."""
+class PasskeyStore:
+    """Passkeys of seats, and the challenges of sessions as hex."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def add(self, passkey: Passkey) -> bool:
+        """Add a passkey. Returns False when its credential id is already stored, for any seat."""
         insert = insert_into(passkeys, self._connection.dialect.name).on_conflict_do_nothing()
         # SQLAlchemy reports the number of inserted rows on some drivers only.
         added = self._connection.execute(
@@ -36,6 +37,7 @@ class SqlPasskeys:
         return added.first() is not None
 
     def list_for(self, seat_id: str) -> list[Passkey]:
+        """Return the passkeys of a seat, oldest first."""
         rows = self._connection.execute(
             sa.select(*PASSKEY_COLUMNS)
             .where(passkeys.c.seat_id == seat_id)
@@ -50,6 +52,11 @@ class SqlPasskeys:
         return None if row is None else passkey_of(row)
 
     def record_use(self, passkey: Passkey, sign_count: int, now: datetime) -> bool:
+        """Store the signature counter and the time of a use, atomically.
+
+        Returns False when the counter did not increase (WebAuthn §6.1.1), or the passkey was removed. A counter that
+        is always 0 is accepted.
+        """
         increased = passkeys.c.sign_count < sign_count
         without_counter = sa.and_(passkeys.c.sign_count == 0, sa.literal(sign_count) == 0)
         used = self._connection.execute(
@@ -67,10 +74,15 @@ class SqlPasskeys:
         return self._connection.execute(sa.delete(passkeys).where(*_is(passkey))).rowcount == 1
 
     def set_challenge(self, sid: str, challenge: str, expires_at: datetime) -> None:
+        """Store the challenge of a session. It replaces an earlier one."""
         stored = f"{int(expires_at.timestamp())}.{challenge}"
         self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(passkey_challenge=stored))
 
     def take_challenge(self, sid: str, now: datetime) -> str | None:
+        """Return and delete the challenge of a session, atomically: only one caller receives it.
+
+        Returns None when there is none, or it has expired.
+        """
         stored = self._connection.execute(sa.select(sessions.c.passkey_challenge).where(sessions.c.sid == sid)).scalar()
         if stored is None:
             return None

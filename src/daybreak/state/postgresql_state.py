@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.util import greenlet_spawn
 
-from daybreak.ports.state import Stores
 from daybreak.state.errors import is_disconnect, is_retryable, translated_errors
 from daybreak.state.postgresql_connections import (
     BoundedAsyncConnection,
@@ -21,7 +20,7 @@ from daybreak.state.postgresql_connections import (
     NoAnswer,
     connection_parameters,
 )
-from daybreak.state.stores import SqlStores
+from daybreak.state.stores import Stores
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ class PostgresqlState:
                 connection.execution_options(**options)
             with connection.begin():
                 retries.at_commit = False
-                result = work(SqlStores(connection))
+                result = work(Stores(connection))
                 retries.at_commit = not options
             return result
 
@@ -130,7 +129,7 @@ class PostgresqlState:
     async def _read_once(self, work: Callable[[Stores], T]) -> T:
         def in_connection(engine: sa.Engine) -> T:
             with engine.connect() as connection:
-                return work(SqlStores(connection))
+                return work(Stores(connection))
 
         # One greenlet for the whole read. The methods of AsyncEngine start one each.
         return cast("T", await greenlet_spawn(in_connection, self._engines_of_loop()[0].sync_engine))
@@ -139,7 +138,7 @@ class PostgresqlState:
         def in_transaction(engine: sa.Engine) -> T:
             with engine.begin() as connection:
                 retries.at_commit = False
-                result = work(SqlStores(connection))
+                result = work(Stores(connection))
                 retries.at_commit = True
             return result
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from daybreak.ports.run_requests import RunRequest
 from daybreak.state.columns import KEY, Instant
 from daybreak.state.schema import metadata
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run that an operator requested. `day` is a failed day to build again, None for a manual run."""
+
+    request_id: str
+    requested_at: datetime
+    requested_by: str
+    day: date | None = None
+
 
 run_requests = sa.Table(
     "run_requests",
@@ -28,8 +39,8 @@ _COLUMNS = (
 )
 
 
-class SqlRunRequests:
-    """RunRequestStore on a connection with an open transaction."""
+class RunRequestStore:
+    """Requested runs. Each is taken by one builder."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -45,6 +56,7 @@ class SqlRunRequests:
         )
 
     def waiting(self, since: datetime) -> list[RunRequest]:
+        """Return requests since that instant that no builder has taken, oldest first."""
         rows = self._connection.execute(
             sa.select(*_COLUMNS)
             .where(run_requests.c.taken_at.is_(None), run_requests.c.requested_at >= since)
@@ -53,6 +65,7 @@ class SqlRunRequests:
         return [RunRequest(*row) for row in rows]
 
     def take(self, request_id: str, now: datetime) -> bool:
+        """Mark a request as taken, atomically. Return False if another builder has taken it."""
         taken = self._connection.execute(
             sa.update(run_requests)
             .where(run_requests.c.request_id == request_id, run_requests.c.taken_at.is_(None))
@@ -61,5 +74,6 @@ class SqlRunRequests:
         return taken.rowcount == 1
 
     def delete_before(self, before: datetime) -> int:
+        """Delete requests made before that instant and return their number."""
         deleted = self._connection.execute(sa.delete(run_requests).where(run_requests.c.requested_at < before))
         return deleted.rowcount

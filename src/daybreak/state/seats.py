@@ -53,13 +53,14 @@ def _update_of(names: tuple[str, ...]) -> sa.Update:
     return sa.update(seats).where(seats.c.seat_id == sa.bindparam("of_seat")).values(**values)
 
 
-class SqlSeats:
-    """SeatStore on a connection with an open transaction."""
+class SeatStore:
+    """Seats, their passwords and their second factors."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def by_email(self, email: str) -> Seat | None:
+        """Return the seat of an email, ignoring case."""
         row = _BY_EMAIL.first(self._connection, email=folded_email(email))
         return None if row is None else seat_of(row)
 
@@ -68,6 +69,7 @@ class SqlSeats:
         return None if row is None else seat_of(row)
 
     def get_for_update(self, seat_id: str) -> Seat | None:
+        """Return and lock a seat: other transactions that change or lock it wait until this one ends."""
         row = self._connection.execute(_BY_ID_LOCKED, {"of_seat": seat_id}).first()
         return None if row is None else seat_of(row)
 
@@ -88,6 +90,7 @@ class SqlSeats:
         self._change(seat_id, last_client_id=client_id)
 
     def granted_accounts(self, seat_id: str) -> list[GrantedAccount]:
+        """Return every account that the seat has a grant on, inactive ones included, by account name."""
         rows = self._connection.execute(
             sa.select(*ACCOUNT_COLUMNS, *GRANT_COLUMNS)
             .join_from(grants, accounts, accounts.c.client_id == grants.c.client_id)
@@ -99,11 +102,13 @@ class SqlSeats:
         return sorted(found, key=lambda granted: granted.account.sort_key)
 
     def count_granted_accounts(self, seat_id: str) -> int:
+        """Return the number of `granted_accounts`."""
         return self._connection.execute(
             sa.select(sa.func.count()).select_from(grants).where(grants.c.seat_id == seat_id)
         ).scalar_one()
 
     def emails_on_account(self, client_id: str, *, at_most: int) -> list[str]:
+        """Return the emails of seats with a grant on an account, in alphabetical order."""
         return list(
             self._connection.execute(
                 sa.select(seats.c.email)
@@ -115,6 +120,7 @@ class SqlSeats:
         )
 
     def initial_account(self, seat: Seat) -> InitialAccount | None:
+        """Return the account on which a login starts, None when no granted account is active."""
         row = _INITIAL_ACCOUNT.first(self._connection, seat_id=seat.seat_id, last_client_id=seat.last_client_id or "")
         assert row is not None  # an aggregate always returns a row
         active, required, last_is_active = row
@@ -128,15 +134,21 @@ class SqlSeats:
     # --- Second factor ---------------------------------------------------------------------------
 
     def sealed_seed(self, seat_id: str) -> str | None:
+        """Return the encrypted seed of the second factor."""
         return self._connection.execute(sa.select(seats.c.sealed_seed).where(seats.c.seat_id == seat_id)).scalar()
 
     def pending_seed(self, seat_id: str) -> str | None:
+        """Return the encrypted seed of an unconfirmed enrolment."""
         return self._connection.execute(sa.select(seats.c.pending_seed).where(seats.c.seat_id == seat_id)).scalar()
 
     def begin_second_factor(self, seat_id: str, sealed_seed: str, now: datetime) -> None:
         self._change(seat_id, pending_seed=sealed_seed, pending_since=now)
 
     def confirm_second_factor(self, seat_id: str, step: int, recovery_hashes: Sequence[str], now: datetime) -> bool:
+        """Activate the pending seed, mark the step as used and replace the recovery codes.
+
+        Returns False when no seed was pending.
+        """
         confirmed = self._connection.execute(
             sa.update(seats)
             .where(seats.c.seat_id == seat_id, seats.c.pending_seed.is_not(None))
@@ -154,6 +166,7 @@ class SqlSeats:
         return True
 
     def use_step(self, seat_id: str, step: int) -> bool:
+        """Mark a step as used, atomically. Returns False when this or a later one was used before."""
         accepted = self._connection.execute(
             sa.update(seats)
             .where(
@@ -174,6 +187,7 @@ class SqlSeats:
             )
 
     def use_recovery_code(self, seat_id: str, code_hash: str, now: datetime) -> bool:
+        """Mark a recovery code as used, atomically. Returns False when it is unknown or used."""
         used = self._connection.execute(
             sa.update(recovery_codes)
             .where(
@@ -193,12 +207,14 @@ class SqlSeats:
         ).scalar_one()
 
     def reset_second_factor(self, seat_id: str) -> None:
+        """Remove the authenticator app, the recovery codes and the passkeys."""
         # The last step stays, so that a used code is still refused after a new enrolment.
         self._change(seat_id, sealed_seed=None, enrolled_at=None, pending_seed=None, pending_since=None)
         for table in (recovery_codes, passkeys):
             self._connection.execute(sa.delete(table).where(table.c.seat_id == seat_id))
 
     def reseal_seeds(self, reseal: Callable[[str, str], str | None]) -> int:
+        """Replace each encrypted seed by `reseal(seat_id, sealed)`; None keeps it. Returns the number replaced."""
         rows = self._connection.execute(
             sa.select(seats.c.seat_id, seats.c.sealed_seed, seats.c.pending_seed)
             .where(sa.or_(seats.c.sealed_seed.is_not(None), seats.c.pending_seed.is_not(None)))

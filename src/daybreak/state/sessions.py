@@ -42,8 +42,8 @@ _KNOWN_DEVICE = (
 )
 
 
-class SqlSessions:
-    """SessionStore on a connection with an open transaction."""
+class SessionStore:
+    """Sessions and the devices that they were started on."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -68,12 +68,17 @@ class SqlSessions:
         )
 
     def replace(self, old_sid: str, session: Session, now: datetime, reason: str) -> bool:
+        """End the session `old_sid` and start `session`, atomically.
+
+        Returns False and starts nothing when `old_sid` is unknown or had ended already.
+        """
         if not self.end(old_sid, now, reason):
             return False
         self.start(session)
         return True
 
     def resolve(self, sid: str, client_id: str | None) -> ResolvedSession | None:
+        """Return session, seat, account and grant with one statement, None when the sid is unknown."""
         # No account has an empty id, so the join finds no grant.
         row = _RESOLVE.first(self._connection, sid=sid, client_id=client_id or "")
         if row is None:
@@ -81,6 +86,7 @@ class SqlSessions:
         return ResolvedSession(session_of(row[:_WIDTH]), *credential_parts(row[_WIDTH:]))
 
     def end(self, sid: str, now: datetime, reason: str) -> bool:
+        """End a session. Returns False when it had ended already."""
         ended = self._connection.execute(
             sa.update(sessions)
             .where(sessions.c.sid == sid, sessions.c.ended_at.is_(None))
@@ -89,20 +95,24 @@ class SqlSessions:
         return ended.rowcount == 1
 
     def end_all(self, seat_id: str, now: datetime, reason: str, *, keep_sid: str | None = None) -> int:
+        """End every session of a seat that has not expired, except `keep_sid`, and return their number."""
         statement = _END_OPEN.where(sessions.c.seat_id == seat_id, sessions.c.expires_at > now)
         if keep_sid is not None:
             statement = statement.where(sessions.c.sid != keep_sid)
         return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount
 
     def end_every(self, now: datetime, reason: str) -> dict[str, int]:
+        """End every session that has not expired, and return the number for each seat that had any."""
         statement = _END_OPEN.where(sessions.c.expires_at > now).values(ended_at=now, end_reason=reason)
         return dict(Counter(self._connection.scalars(statement.returning(sessions.c.seat_id))))
 
     def end_unused(self, sid: str, now: datetime, reason: str, *, since: datetime) -> bool:
+        """End a session, unless it had ended or was used after `since`. Returns whether it was ended."""
         statement = _END_OPEN.where(sessions.c.sid == sid, since >= _LAST_USED)
         return self._connection.execute(statement.values(ended_at=now, end_reason=reason)).rowcount == 1
 
     def record_activity(self, sid: str, now: datetime, *, not_after: datetime) -> None:
+        """Set the last use, unless the session was used after `not_after`."""
         self._connection.execute(
             sa.update(sessions).where(sessions.c.sid == sid, not_after >= _LAST_USED).values(last_seen_at=now)
         )
@@ -126,6 +136,7 @@ class SqlSessions:
         self._connection.execute(sa.update(sessions).where(sessions.c.sid == sid).values(reauthenticated_at=now))
 
     def save_device(self, device: Device) -> None:
+        """Insert a device, or update agent, address and last use of a known one."""
         upsert(
             self._connection,
             devices,
@@ -146,6 +157,10 @@ class SqlSessions:
         )
 
     def known_device(self, device_id: str, seat_id: str, *, at_most: int) -> Device | None:
+        """Return a device if it is among the `at_most` devices from which the seat signed in last.
+
+        Devices on which the seat has not signed in since it enrolled its second factor are unknown.
+        """
         row = self._connection.execute(_KNOWN_DEVICE, {"device_id": device_id, "seat_id": seat_id}).first()
         if row is None:
             return None
@@ -153,11 +168,13 @@ class SqlSessions:
         return device_of(device) if later < at_most else None
 
     def delete_ended(self, before: datetime) -> int:
+        """Delete sessions that ended or expired before that instant and return their number."""
         return self._connection.execute(
             sa.delete(sessions).where(sa.or_(sessions.c.ended_at < before, sessions.c.expires_at < before))
         ).rowcount
 
     def delete_unused_devices(self, before: datetime) -> int:
+        """Delete devices without sessions that were last seen before that instant and return their number."""
         in_use = sa.select(sessions.c.device_id).where(sessions.c.device_id.is_not(None))
         return self._connection.execute(
             sa.delete(devices).where(devices.c.last_seen_at < before, devices.c.device_id.not_in(in_use))

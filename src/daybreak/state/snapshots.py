@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from daybreak.domain.delta import FIRST_PUBLICATION, OTHER_PUBLICATION
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.state.manifests import SqlManifests
+from daybreak.state.manifests import ManifestStore
 from daybreak.state.schema import (
     account_chains,
     counters,
@@ -65,12 +65,16 @@ def _chain_of(snapshot: Snapshot, served: Snapshot | None, version: int) -> dict
     return {"chain_id": snapshot.snapshot_id, "chain_reason": reason or FIRST_PUBLICATION}
 
 
-class SqlSnapshots(SqlManifests):
-    """SnapshotStore on a connection with an open transaction."""
+class SnapshotStore(ManifestStore):
+    """Runs, manifests, and the pointer to the published snapshot."""
 
     # --- Building --------------------------------------------------------------------------------
 
     def claim_day(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot | None:
+        """Claim `snapshot.day` for its builder: insert the run, or take over a day whose lease has lapsed or whose last
+        run failed, with a new fence and a new snapshot id. Return None when another builder has the day, or when it is
+        complete, held or published.
+        """
         if snapshot.day is None:
             raise ValueError("a claim needs a day")
         if self._is_claimed(snapshot.day, now):
@@ -87,11 +91,13 @@ class SqlSnapshots(SqlManifests):
         return self._begin(snapshot, fence, now, lease_seconds)
 
     def begin_manual(self, snapshot: Snapshot, now: datetime, lease_seconds: int) -> Snapshot:
+        """Insert a manual run."""
         return self._begin(snapshot, self._count("fence"), now, lease_seconds)
 
     def renew(
         self, snapshot_id: str, fence: int, now: datetime, lease_seconds: int, progress: Mapping[str, object]
     ) -> bool:
+        """Renew the lease and store the progress. Return False when another builder has the run."""
         renewed = self._connection.execute(
             sa.update(snapshots)
             .where(
@@ -113,12 +119,14 @@ class SqlSnapshots(SqlManifests):
         report: Mapping[str, object],
         failure: str | None = None,
     ) -> None:
+        """Change a building run to complete, held or failed. Raises RunFenced."""
         if state not in _END_STATES:
             raise ValueError(f"{state} is not an end state of a run")
         self.require_builder(snapshot_id, fence)
         self._change(snapshot_id, state=state, finished_at=now, report=dict(report), failure=failure, lease_until=None)
 
     def lapse(self, now: datetime) -> list[Snapshot]:
+        """Mark building runs whose lease has lapsed as failed, and return them."""
         rows = self._connection.execute(
             sa.update(snapshots)
             .where(snapshots.c.state == SnapshotState.BUILDING, snapshots.c.lease_until < now)
@@ -132,6 +140,11 @@ class SqlSnapshots(SqlManifests):
     def publish(
         self, snapshot_id: str, fence: int | None, now: datetime, *, accepted_reason: str | None = None
     ) -> None:
+        """Publish a snapshot under the next version.
+
+        Raises RunFenced, and Conflict for a snapshot that is older (`as_of`) than the published one, is not complete,
+        or is held without a reason.
+        """
         # The lock on the pointer serializes publications and discards.
         served_id = self._lock_pointer()
         snapshot = self._locked(snapshot_id)
@@ -177,9 +190,11 @@ class SqlSnapshots(SqlManifests):
             )
 
     def lock_current(self) -> None:
+        """Lock the pointer to the published snapshot: publications and discards wait until this transaction ends."""
         self._lock_pointer()
 
     def discard(self, snapshot_id: str, now: datetime, reason: str) -> None:
+        """Change a complete or held snapshot to discarded. Raises Conflict."""
         self._lock_pointer()
         snapshot = self._locked(snapshot_id)
         if snapshot.state not in (SnapshotState.COMPLETE, SnapshotState.HELD):
@@ -193,6 +208,9 @@ class SqlSnapshots(SqlManifests):
     # --- Erasures ----------------------------------------------------------------------------------
 
     def redact_reports(self, text: str) -> int:
+        """Replace a text in the reports and failures of all runs, and in events about them, by `[erased]`. Return the
+        number of changed values.
+        """
         return sum(
             self._connection.execute(
                 sa.update(column.table)
@@ -206,6 +224,7 @@ class SqlSnapshots(SqlManifests):
     # --- Reads -----------------------------------------------------------------------------------
 
     def current(self) -> Snapshot | None:
+        """Return the published snapshot."""
         return self._first(
             sa.select(*SNAPSHOT_COLUMNS).join(
                 current_snapshot, current_snapshot.c.snapshot_id == snapshots.c.snapshot_id
@@ -213,17 +232,21 @@ class SqlSnapshots(SqlManifests):
         )
 
     def get(self, snapshot_id: str) -> Snapshot | None:
+        """Return a run, None when it is unknown."""
         return self._first(sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.snapshot_id == snapshot_id))
 
     def of_day(self, day: date) -> Snapshot | None:
+        """Return the latest run for that day's publication."""
         return self._first(
             sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.day == day).order_by(snapshots.c.fence.desc()).limit(1)
         )
 
     def recent(self, limit: int = 50) -> list[Snapshot]:
+        """Return the most recent runs, newest first."""
         return self._all(sa.select(*SNAPSHOT_COLUMNS).order_by(snapshots.c.fence.desc()).limit(limit))
 
     def published_since(self, since: datetime) -> list[Snapshot]:
+        """Return snapshots published since that instant, newest first, whether or not they still have files."""
         return self._all(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(snapshots.c.published_at >= since)
@@ -231,6 +254,7 @@ class SqlSnapshots(SqlManifests):
         )
 
     def served(self) -> list[Snapshot]:
+        """Return published and retired snapshots that have files, newest publication first."""
         return self._all(
             sa.select(*SNAPSHOT_COLUMNS)
             .where(
@@ -241,11 +265,15 @@ class SqlSnapshots(SqlManifests):
         )
 
     def unpublished(self) -> list[Snapshot]:
+        """Return building, complete and held runs, newest first."""
         return self._all(
             sa.select(*SNAPSHOT_COLUMNS).where(snapshots.c.state.in_(UNPUBLISHED)).order_by(snapshots.c.fence.desc())
         )
 
     def abandoned(self) -> list[Snapshot]:
+        """Return runs whose manifests are to be deleted, oldest first: failed and discarded ones, and those whose
+        deletion was interrupted.
+        """
         finished = snapshots.c.state.in_([SnapshotState.FAILED, SnapshotState.DISCARDED])
         has_rows = sa.or_(
             sa.exists().where(snapshot_files.c.fence == snapshots.c.fence),

@@ -17,10 +17,9 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from daybreak.ports.state import Stores
 from daybreak.state.errors import translated_errors
 from daybreak.state.sqlite_file import in_transaction, sqlite_engine
-from daybreak.state.stores import SqlStores
+from daybreak.state.stores import Stores
 from daybreak.state.write_queue import WriteQueue
 
 T = TypeVar("T")
@@ -41,7 +40,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._engine = sqlite_engine(path, _READ_WAIT_SECONDS)
         self._connection: sa.Connection | None = None
-        self._stores: SqlStores | None = None
+        self._stores: Stores | None = None
         # Several event loops in one process must not use the connection at the same time.
         self._lock = threading.Lock()
 
@@ -53,9 +52,9 @@ class _Reader:
                 self.close_connection()
                 raise
 
-    def _open(self) -> SqlStores:
+    def _open(self) -> Stores:
         self._connection = self._engine.connect()
-        self._stores = SqlStores(self._connection)
+        self._stores = Stores(self._connection)
         return self._stores
 
     def close_connection(self) -> None:
@@ -82,12 +81,12 @@ class SqliteState:
 
     def read(self, work: Callable[[Stores], T]) -> T:
         with translated_errors(), self._engine.connect() as connection:
-            return in_transaction(connection, "BEGIN", lambda: work(SqlStores(connection)))
+            return in_transaction(connection, "BEGIN", lambda: work(Stores(connection)))
 
     def write(self, work: Callable[[Stores], T]) -> T:
         began = time.monotonic()
         with translated_errors(), self._engine.connect() as connection:
-            result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: work(SqlStores(connection)))
+            result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: work(Stores(connection)))
         if time.monotonic() - began > _LONG_WRITE_SECONDS:
             # SQLite polls for the lock at intervals of up to 0.1 s. Without this pause, a builder with many long
             # transactions would keep other writers waiting. time.sleep would fail under libfaketime.

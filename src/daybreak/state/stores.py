@@ -1,30 +1,40 @@
-"""All stores on one connection, in one transaction."""
+"""The state database, and all its stores on one connection, in one transaction.
+
+Services pass a function to `State.read` or `State.write`, which runs it in one transaction with the `Stores` of that
+transaction. A write is committed completely or not at all. If the database does not answer within a bounded time,
+every method raises `Unavailable` with the code `state_unavailable`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 import sqlalchemy as sa
 
-from daybreak.state.api_tokens import SqlApiTokens
-from daybreak.state.audit import SqlAudit
-from daybreak.state.deliveries import SqlDeliveries
-from daybreak.state.deltas import SqlDeltas
-from daybreak.state.directory import SqlDirectory
-from daybreak.state.erasures import SqlErasures
-from daybreak.state.identities import SqlIdentities
-from daybreak.state.nodes import SqlNodes
-from daybreak.state.notifications import SqlNotifications
-from daybreak.state.outbox import SqlOutbox
-from daybreak.state.passkeys import SqlPasskeys
-from daybreak.state.password_resets import SqlPasswordResets
-from daybreak.state.run_requests import SqlRunRequests
-from daybreak.state.seats import SqlSeats
-from daybreak.state.sessions import SqlSessions
-from daybreak.state.snapshots import SqlSnapshots
-from daybreak.state.throttle import SqlThrottle
-from daybreak.state.webhooks import SqlWebhooks
+from daybreak.state.api_tokens import ApiTokenStore
+from daybreak.state.audit import AuditStore
+from daybreak.state.deliveries import DeliveryStore
+from daybreak.state.deltas import DeltaStore
+from daybreak.state.directory import DirectoryStore
+from daybreak.state.erasures import ErasureStore
+from daybreak.state.identities import IdentityStore
+from daybreak.state.nodes import NodeStore
+from daybreak.state.notifications import NotificationStore
+from daybreak.state.outbox import OutboxStore
+from daybreak.state.passkeys import PasskeyStore
+from daybreak.state.password_resets import PasswordResetStore
+from daybreak.state.run_requests import RunRequestStore
+from daybreak.state.seats import SeatStore
+from daybreak.state.sessions import SessionStore
+from daybreak.state.snapshots import SnapshotStore
+from daybreak.state.throttle import ThrottleStore
+from daybreak.state.webhooks import WebhookStore
+
+T = TypeVar("T")
 
 
-class SqlStores:
+class Stores:
     """Stores of one transaction. Not usable after it ends."""
 
     __slots__ = (
@@ -49,21 +59,41 @@ class SqlStores:
     )
 
     def __init__(self, connection: sa.Connection) -> None:
-        self.seats = SqlSeats(connection)
-        self.identities = SqlIdentities(connection)
-        self.sessions = SqlSessions(connection)
-        self.passkeys = SqlPasskeys(connection)
-        self.api_tokens = SqlApiTokens(connection)
-        self.throttle = SqlThrottle(connection)
-        self.audit = SqlAudit(connection)
-        self.run_requests = SqlRunRequests(connection)
-        self.snapshots = SqlSnapshots(connection)
-        self.deltas = SqlDeltas(connection)
-        self.erasures = SqlErasures(connection)
-        self.directory = SqlDirectory(connection)
-        self.nodes = SqlNodes(connection)
-        self.outbox = SqlOutbox(connection)
-        self.deliveries = SqlDeliveries(connection)
-        self.webhooks = SqlWebhooks(connection)
-        self.notifications = SqlNotifications(connection)
-        self.password_resets = SqlPasswordResets(connection)
+        self.seats = SeatStore(connection)
+        self.identities = IdentityStore(connection)
+        self.sessions = SessionStore(connection)
+        self.passkeys = PasskeyStore(connection)
+        self.api_tokens = ApiTokenStore(connection)
+        self.throttle = ThrottleStore(connection)
+        self.audit = AuditStore(connection)
+        self.run_requests = RunRequestStore(connection)
+        self.snapshots = SnapshotStore(connection)
+        self.deltas = DeltaStore(connection)
+        self.erasures = ErasureStore(connection)
+        self.directory = DirectoryStore(connection)
+        self.nodes = NodeStore(connection)
+        self.outbox = OutboxStore(connection)
+        self.deliveries = DeliveryStore(connection)
+        self.webhooks = WebhookStore(connection)
+        self.notifications = NotificationStore(connection)
+        self.password_resets = PasswordResetStore(connection)
+
+
+class State(Protocol):
+    """The state database. `aread` and `awrite` are for event loops, `read` and `write` for other threads."""
+
+    def read(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` on one consistent view of the database."""
+
+    def write(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` in one transaction, which is durable on return."""
+
+    async def aread(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` without a transaction: each statement sees what is committed when it starts."""
+
+    async def awrite(self, work: Callable[[Stores], T]) -> T:
+        """Run `work` in one transaction, which is durable on return."""
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...

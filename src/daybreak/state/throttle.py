@@ -8,15 +8,25 @@ counts from the end of its slot, up to 1/64 of the window longer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
 import sqlalchemy as sa
 
-from daybreak.ports.access_stores import ThrottleRule
 from daybreak.state.columns import json_of
 from daybreak.state.schema import throttle
 from daybreak.state.statements import insert_into
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRule:
+    """At most `limit` attempts in any `window_seconds` for one `key`."""
+
+    key: str
+    limit: int
+    window_seconds: int
+
 
 _EXACT_LIMIT = 64
 _SLOTS = 64
@@ -81,13 +91,17 @@ def _wait_us(rule: ThrottleRule, counted: _Hits, now_us: int, attempts: int) -> 
     return max(wait, 0) if excess < 0 else rule.window_seconds * _SECOND
 
 
-class SqlThrottle:
-    """ThrottleStore on a connection with an open write transaction."""
+class ThrottleStore:
+    """Attempt counters, shared by all workers and nodes."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def count(self, rules: Sequence[ThrottleRule], now: datetime, *, attempts: int = 1) -> ThrottleRule | None:
+        """Count attempts against every rule, atomically. Returns the exceeded rule, None when all are allowed.
+
+        Refused attempts are not counted.
+        """
         if not rules:
             return None
         # The same order in every transaction, so that two never deadlock.
@@ -120,6 +134,7 @@ class SqlThrottle:
         return None
 
     def retry_after_seconds(self, rule: ThrottleRule, now: datetime, *, attempts: int = 1) -> int:
+        """Return the time until that many attempts are allowed."""
         hits = self._connection.execute(
             sa.select(throttle.c.hits).where(
                 throttle.c.key == rule.key, throttle.c.window_seconds == rule.window_seconds

@@ -18,8 +18,8 @@ def _webhook_of(row: Sequence[Any]) -> Webhook:
     return Webhook(*row)
 
 
-class SqlWebhooks:
-    """WebhookStore on a connection with an open transaction."""
+class WebhookStore:
+    """Endpoints of accounts."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -33,6 +33,7 @@ class SqlWebhooks:
         return None if row is None else _webhook_of(row)
 
     def list_for(self, client_id: str) -> list[Webhook]:
+        """Return the endpoints of an account, oldest first."""
         rows = self._connection.execute(
             sa.select(*_COLUMNS)
             .where(webhooks.c.client_id == client_id)
@@ -41,6 +42,7 @@ class SqlWebhooks:
         return [_webhook_of(row) for row in rows]
 
     def list_for_update(self, client_id: str) -> list[Webhook]:
+        """Return the endpoints of an account, and lock the account: other callers wait until this transaction ends."""
         # SQLite ignores FOR UPDATE: it allows one write transaction at a time.
         self._connection.execute(
             sa.select(accounts.c.client_id).where(accounts.c.client_id == client_id).with_for_update(key_share=True)
@@ -48,6 +50,7 @@ class SqlWebhooks:
         return self.list_for(client_id)
 
     def list_enabled(self, after_id: str, limit: int) -> list[Webhook]:
+        """Return enabled endpoints of active accounts with ids greater than `after_id`, by id."""
         rows = self._connection.execute(
             sa.select(*_COLUMNS)
             .join(accounts, accounts.c.client_id == webhooks.c.client_id)
@@ -58,10 +61,12 @@ class SqlWebhooks:
         return [_webhook_of(row) for row in rows]
 
     def remove(self, endpoint_id: str) -> bool:
+        """Delete an endpoint with its deliveries. Returns False when it does not exist."""
         removed = self._connection.execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
         return removed.rowcount == 1
 
     def rotate(self, endpoint_id: str, sealed_secret: str, previous_until: datetime) -> bool:
+        """Replace the secret. The replaced one also signs until `previous_until`."""
         return self._change(
             endpoint_id,
             previous_secret=webhooks.c.sealed_secret,
@@ -70,14 +75,17 @@ class SqlWebhooks:
         )
 
     def disable(self, endpoint_id: str, now: datetime, reason: str) -> bool:
+        """Disable an endpoint. Returns False when it is disabled or does not exist."""
         enabled = webhooks.c.disabled_at.is_(None)
         return self._change(endpoint_id, enabled, disabled_at=now, disabled_reason=reason)
 
     def enable(self, endpoint_id: str) -> bool:
+        """Enable an endpoint. Returns False when it is enabled or does not exist."""
         disabled = webhooks.c.disabled_at.is_not(None)
         return self._change(endpoint_id, disabled, disabled_at=None, disabled_reason=None, failing_since=None)
 
     def list_failing(self) -> list[str]:
+        """Return the ids of endpoints whose last attempt failed."""
         rows = self._connection.execute(sa.select(webhooks.c.endpoint_id).where(webhooks.c.failing_since.is_not(None)))
         return [row[0] for row in rows]
 
@@ -89,10 +97,12 @@ class SqlWebhooks:
         return bool(found.scalar())
 
     def sealed_secrets(self) -> list[str]:
+        """Return every stored secret, encrypted."""
         rows = self._connection.execute(sa.select(webhooks.c.sealed_secret, webhooks.c.previous_secret))
         return [secret for row in rows for secret in row if secret is not None]
 
     def reseal(self, reseal: Callable[[str, str], str | None]) -> int:
+        """Replace each secret by `reseal(endpoint_id, sealed)`; None keeps it. Returns the number replaced."""
         replaced = 0
         columns = (webhooks.c.sealed_secret, webhooks.c.previous_secret)
         for endpoint_id, *secrets in self._connection.execute(sa.select(webhooks.c.endpoint_id, *columns)).all():

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from daybreak.domain.errors import DaybreakError
-from daybreak.ports.state import Stores
 from daybreak.state.errors import busy, unavailable
 from daybreak.state.sqlite_file import in_transaction
-from daybreak.state.stores import SqlStores
+from daybreak.state.stores import Stores
 
 T = TypeVar("T")
 
@@ -114,7 +113,7 @@ class WriteQueue:
     def _write_alone(self, job: _Job) -> None:
         try:
             with self._engine.connect() as connection:
-                result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: job.work(SqlStores(connection)))
+                result = in_transaction(connection, "BEGIN IMMEDIATE", lambda: job.work(Stores(connection)))
         except BaseException as error:  # noqa: BLE001 - passed to the caller through the future
             job.done.set_exception(error)
         else:
@@ -128,7 +127,7 @@ class WriteQueue:
         def all_jobs(connection: sa.Connection) -> None:
             nonlocal begun
             begun = True
-            stores = SqlStores(connection)
+            stores = Stores(connection)
             driver: Any = connection.connection.driver_connection
             outcomes.extend(_under_savepoint(driver, stores, job) for job in jobs)
 
@@ -150,7 +149,7 @@ class WriteQueue:
         return True
 
 
-def _under_savepoint(driver: Any, stores: SqlStores, job: _Job) -> tuple[Any, DaybreakError | None]:
+def _under_savepoint(driver: Any, stores: Stores, job: _Job) -> tuple[Any, DaybreakError | None]:
     """Return the result of the job, or its error after undoing its writes."""
     driver.execute("SAVEPOINT job")
     try:

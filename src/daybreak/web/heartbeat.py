@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 
 from daybreak.domain.errors import Unavailable
-from daybreak.ports.state import Node, State
+from daybreak.state.nodes import Node
+from daybreak.state.stores import State
 
 _INTERVAL_SECONDS = 15.0
 

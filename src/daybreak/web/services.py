@@ -9,9 +9,9 @@ from datetime import datetime
 from daybreak.access.services import AccessServices
 from daybreak.credentials.keyring import KeyringFile
 from daybreak.downloads import DownloadServices
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State
+from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
+from daybreak.state.stores import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from daybreak.domain.errors import FileDamaged, Unavailable
-from daybreak.ports.files import FileStore
+from daybreak.filestore.file_store import FileStore
 from daybreak.web.http.files import FileAnswer, Segment
 
 # Larger pieces cost more memory for each client that reads slowly, and delay other requests.

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import keyring
-from daybreak.ports.state import State
 from daybreak.state.sqlite_state import SqliteState
+from daybreak.state.stores import State
 from tests.acceptance.dashboard.axe import WIDE
 from tests.acceptance.dashboard.sample import directory
 from tests.acceptance.dashboard.sample.service import MAIL_URL_VARIABLE

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from daybreak.access.directory.edits import put_grant
 from daybreak.domain.audit import AuditEvent
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE, WIDE, axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory

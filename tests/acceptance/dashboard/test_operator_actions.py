@@ -10,8 +10,8 @@ from playwright.sync_api import Page, expect
 
 from daybreak.domain.audit import AuditQuery
 from daybreak.domain.snapshot import SnapshotState
-from daybreak.ports.state import Stores
 from daybreak.snapshots.run_requests import take_request
+from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import (
     Service,

@@ -11,7 +11,7 @@ from playwright.sync_api import CDPSession, Page, Route, expect
 
 from daybreak.credentials import totp
 from daybreak.domain.audit import AuditQuery
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
 

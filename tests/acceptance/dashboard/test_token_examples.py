@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from daybreak.domain.identity import ApiToken
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.axe import PHONE
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in, unique
 from tests.acceptance.dashboard.sample import directory

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, unique
 from tests.acceptance.dashboard.sample import directory
 

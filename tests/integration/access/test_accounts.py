@@ -10,9 +10,9 @@ import pytest
 
 from daybreak.access import accounts
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.state import Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.stores import Stores
 
 SEAT = Seat("a" * 8 + "-0000-4000-8000-000000000001", "support@example.org")
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from daybreak.access.cleanup import delete_expired
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Device
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Node, Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.nodes import Node
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.values import ANN, NOW, SEAT, session, token, two_accounts, uuid
 
 LONG_AGO = NOW - timedelta(days=500)

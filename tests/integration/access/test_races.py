@@ -21,10 +21,10 @@ from daybreak.access.services import AccessServices
 from daybreak.credentials import totp
 from daybreak.domain.errors import Conflict, RateLimited, RequestError, Unauthenticated
 from daybreak.domain.identity import Caller, InitialAccount, Seat, Session
-from daybreak.ports.state import Stores
 from daybreak.settings import Rate
 from daybreak.state.database import open_state
-from daybreak.state.seats import SqlSeats
+from daybreak.state.seats import SeatStore
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.parts.waiting import wait_until
 from tests.unit.access.instance import (
@@ -273,7 +273,7 @@ def test_login_during_a_password_change_is_ended(
     tmp_path: Path, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The password changes while a login with the old one is written. SQLite allows only one writer."""
-    initial_account = SqlSeats.initial_account
+    initial_account = SeatStore.initial_account
     changes: list[Future[int]] = []
 
     def change(stores: Stores) -> int:
@@ -284,14 +284,14 @@ def test_login_during_a_password_change_is_ended(
             waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             return connection.execute(waiting).fetchone() is not None
 
-    def initial_account_during_change(stores: SqlSeats, seat: Seat) -> InitialAccount | None:
+    def initial_account_during_change(stores: SeatStore, seat: Seat) -> InitialAccount | None:
         if not changes:
             changes.append(executor.submit(instance.write, change))
             wait_until(lambda: changes[0].done() or is_blocked(), what="the password change, or its wait for the lock")
         return initial_account(stores, seat)
 
     with open_instance(tmp_path, postgresql_url) as instance, ThreadPoolExecutor(1) as executor:
-        monkeypatch.setattr(SqlSeats, "initial_account", initial_account_during_change)
+        monkeypatch.setattr(SeatStore, "initial_account", initial_account_during_change)
         sid = instance.run(instance.log_in()).session.sid
         assert changes[0].result() == 1, "the session of that login ends"
         resolved = instance.state.read(lambda stores: stores.sessions.resolve(sid, None))

@@ -13,8 +13,7 @@ import pytest
 
 from daybreak.domain.delta import Chain
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.sources import ReferentialFault
-from daybreak.ports.state import Stores
+from daybreak.export.job import ReferentialFault
 from daybreak.snapshots import deltas as run_deltas
 from daybreak.snapshots.publication_mark import mark_publication
 from daybreak.snapshots.publish import accept
@@ -22,6 +21,7 @@ from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.state.database import open_state
+from daybreak.state.stores import Stores
 from tests.configured import configured
 from tests.small_platform import SmallSource, context_in, leader_ids, platform_of, state_url, write_platform
 

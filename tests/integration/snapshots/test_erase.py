@@ -21,9 +21,8 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import Erasure, member_digest
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.ports.files import FileStore
-from daybreak.ports.state import State, Stores
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
@@ -35,6 +34,7 @@ from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.stores import State, Stores
 from tests.configured import configured
 from tests.parts.erasure import AS_OF, TRACES, Person, delete_person, make_person, traces_in
 from tests.parts.s3 import S3Bucket

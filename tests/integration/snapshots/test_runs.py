@@ -23,10 +23,10 @@ from daybreak.domain.errors import (
     StoreFull,
 )
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
+from daybreak.export.job import ReferentialFault
+from daybreak.filestore.file_store import FileSink, FreeSpace
 from daybreak.filestore.local_disk import LocalDisk
 from daybreak.filestore.object_store import ObjectStore
-from daybreak.ports.files import FileSink, FreeSpace
-from daybreak.ports.sources import ReferentialFault
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import guard
 from daybreak.snapshots.builder import Builder

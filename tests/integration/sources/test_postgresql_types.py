@@ -15,9 +15,9 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.export.results import ExportResults
-from daybreak.ports.sources import Reading
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.source import PostgresqlSource
+from daybreak.sources.reading import Reading
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.unit.sources.test_duckdb import fill, make_platform

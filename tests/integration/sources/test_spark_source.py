@@ -20,10 +20,10 @@ from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.gzip_member import PART_BYTES
+from daybreak.export.job import ResourceReport
 from daybreak.export.results import ExportResults
+from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
-from daybreak.ports.files import FileSink, WrittenFile
-from daybreak.ports.sources import ResourceReport
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.session import spark_session

@@ -16,10 +16,10 @@ import alembic.command
 import psycopg
 
 from daybreak.domain.errors import Unavailable
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.values import DAY, LEASE_SECONDS, NOW, SEAT, run
 
 T = TypeVar("T")

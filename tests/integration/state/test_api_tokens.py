@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import Grant
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, token, two_accounts, uuid
 
 TOKEN = token(1, SEAT.seat_id, ANN.client_id, expires_at=NOW + 60 * MINUTE, serve_gzip_as="encoding")

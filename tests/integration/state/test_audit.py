@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
 from daybreak.state.sqlite_file import sqlite_engine
+from daybreak.state.stores import Stores
 from tests.integration.state.values import MINUTE, NOW, uuid
 
 

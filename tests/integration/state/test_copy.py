@@ -7,10 +7,11 @@ import pytest
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import OperatorError
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Node, Stores
 from daybreak.state.copy import copy_state
 from daybreak.state.database import Database
+from daybreak.state.nodes import Node
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.test_sessions import DEVICE, SID
 from tests.integration.state.values import ANN, DAY, NOW, SEAT, complete_run, run, session, token, two_accounts, uuid
 

@@ -5,8 +5,8 @@ import pytest
 from daybreak.domain.delta import Chain, LeaderDelta, ResourceDelta
 from daybreak.domain.errors import Conflict, RunFenced
 from daybreak.domain.snapshot import SnapshotState, StoredFormat
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import LEASE_SECONDS, MINUTE, NOW, run, uuid
 
 NORTH, SOUTH, OWN_CHAIN = uuid(1), uuid(2), uuid(0xC4A1)

@@ -8,9 +8,9 @@ from msgspec.structs import replace as changed_to
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.identity import BillingState, Grant
-from daybreak.ports.access_stores import Directory
-from daybreak.ports.state import Node
 from daybreak.state.database import Database
+from daybreak.state.directory import Directory
+from daybreak.state.nodes import Node
 from tests.integration.state.values import ANN, BEA, NOW, SEAT, account, seat, two_accounts, uuid
 
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.event_stores import DeliveryFilter, PasswordReset
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.deliveries import DeliveryFilter
+from daybreak.state.password_resets import PasswordReset
+from daybreak.state.stores import Stores
 from tests.integration.state.values import NOW
 
 ACCOUNTS = tuple(f"10000000-0000-4000-8000-00000000000{number}" for number in range(3))

@@ -17,8 +17,8 @@ import pytest
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import Unavailable
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
+from daybreak.state.stores import Stores
 from tests.integration.state.values import NOW, PATIENT_SECONDS, SEAT, two_accounts
 from tests.parts.ports import free_port
 from tests.parts.postgresql import PostgreSQLServer
@@ -304,7 +304,7 @@ def test_full_disk_refuses_the_write_and_keeps_stored_rows(sqlite_url: str) -> N
         before = len(await state.aread(lambda stores: stores.audit.read(AuditQuery())))
 
         def fill(stores: Stores) -> None:
-            connection: Any = stores.audit._connection  # type: ignore[attr-defined]
+            connection: Any = stores.audit._connection
             connection.exec_driver_sql("PRAGMA max_page_count = 1")
             try:
                 for _ in range(2000):
@@ -324,7 +324,7 @@ def test_full_disk_refuses_the_write_and_keeps_stored_rows(sqlite_url: str) -> N
 def test_sqlite_commits_are_durable_and_overwrite_deleted_rows(sqlite_url: str) -> None:
     state = open_state(sqlite_url)
     read: Callable[[Stores], list[Any]] = lambda stores: [  # noqa: E731 - one expression, used three times
-        stores.audit._connection.exec_driver_sql(f"PRAGMA {name}").scalar()  # type: ignore[attr-defined]
+        stores.audit._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
         for name in ("journal_mode", "synchronous", "foreign_keys", "secure_delete")
     ]
     assert state.read(read) == ["wal", 2, 1, 1]

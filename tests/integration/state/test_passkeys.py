@@ -9,8 +9,8 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from daybreak.domain.identity import Passkey
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import MINUTE, NOW, PATIENT_SECONDS, SEAT, seat, session, two_accounts, uuid
 
 OTHER = seat(0x52)

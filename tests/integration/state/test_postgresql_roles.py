@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from daybreak.domain.audit import AuditEvent
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Node, Stores
 from daybreak.state.database import open_state
 from daybreak.state.migrate import migrate, require_current
+from daybreak.state.nodes import Node
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.values import (
     ANN,
     NOW,

@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 
 from daybreak.domain.identity import Device, Grant
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import ANN, BEA, MINUTE, NOW, SEAT, account, seat, session, two_accounts, uuid
 
 SID = uuid(0x5E55)

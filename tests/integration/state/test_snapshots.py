@@ -9,8 +9,8 @@ import pytest
 
 from daybreak.domain.errors import Conflict, NotFound, RunFenced
 from daybreak.domain.snapshot import Snapshot, SnapshotState
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
 from tests.integration.state.values import (
     DAY,
     LEASE_SECONDS,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from tests.integration.state.values import NOW
 
 SEAT_RULE = ThrottleRule("factor:seat", 5, 300)

@@ -11,11 +11,11 @@ import pytest
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import Conflict, Unavailable
 from daybreak.domain.identity import Seat
-from daybreak.ports.access_stores import ThrottleRule
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database, sqlite_path
 from daybreak.state.sqlite_file import sqlite_engine
 from daybreak.state.sqlite_state import SqliteState
+from daybreak.state.stores import Stores
+from daybreak.state.throttle import ThrottleRule
 from daybreak.state.write_queue import WriteQueue
 from tests.integration.state.values import NOW, SEAT, seat, two_accounts, uuid
 

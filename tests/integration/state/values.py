@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from daybreak.domain.identity import Account, ApiToken, BillingState, Grant, Seat, Session
 from daybreak.domain.snapshot import FileStatistics, ManifestEntry, Snapshot, SnapshotState, StoredFormat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 NOW = datetime(2026, 11, 20, 4, 0, 0, 123456, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

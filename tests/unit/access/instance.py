@@ -25,10 +25,10 @@ from daybreak.access.services import AccessServices
 from daybreak.credentials import keyring, passwords, totp
 from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.identity import Account, Caller, Grant, Seat
-from daybreak.ports.state import Stores
 from daybreak.state.database import Database, open_state
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
+from daybreak.state.stores import Stores
 from tests.configured import configured
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from daybreak.credentials import webhook_secret
 from daybreak.domain.events import Delivery, Event, EventType, Webhook, new_event
 from daybreak.events.context import DeliveryContext, DeliveryTimings
 from daybreak.events.deliverer import Deliverer
-from daybreak.ports.event_stores import DeliveryFilter
 from daybreak.settings import Settings
+from daybreak.state.deliveries import DeliveryFilter
 from tests.configured import configured
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, ROSA, Instance, open_instance

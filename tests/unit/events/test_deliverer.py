@@ -18,8 +18,8 @@ from daybreak.domain.identity import ApiToken
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState
 from daybreak.events.deliverer import Deliverer
 from daybreak.events.expiring_tokens import record_expiring_tokens
-from daybreak.ports.state import Stores
 from daybreak.snapshots.events import published_event
+from daybreak.state.stores import Stores
 from tests.parts.waiting import wait_until
 from tests.parts.webhook_receiver import Answer, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, ROSA

@@ -15,7 +15,7 @@ from daybreak.credentials import webhook_secret
 from daybreak.domain.events import DeliveryState, EventType, new_event
 from daybreak.events.context import DeliveryTimings
 from daybreak.events.deliverer import Deliverer
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from tests.parts.webhook_receiver import Answer, Received, Receiver
 from tests.unit.access.instance import ALPHA, BRAVO, CLOSED
 from tests.unit.events.conftest import Events

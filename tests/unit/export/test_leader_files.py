@@ -16,7 +16,7 @@ from daybreak.export import leader_files
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.survey import SurveyedLeader
-from daybreak.ports.files import FileSink, WrittenFile
+from daybreak.filestore.file_store import FileSink, WrittenFile
 from tests.parts.export_rows import MemorySink, export_job
 
 CUSTOM = "custom_member_data"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.catalogue.resources import RESOURCE_NAMES, RESOURCES
+from daybreak.export.job import ReferentialFault
 from daybreak.export.referential import referential_faults
-from daybreak.ports.sources import ReferentialFault
 from tests.parts.export_rows import sample_rows
 
 ONE, TWO = (f"0000000{number}-0000-4000-8000-000000000000" for number in (1, 2))

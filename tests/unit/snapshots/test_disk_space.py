@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from daybreak.domain.errors import RunError
-from daybreak.ports.files import FreeSpace
+from daybreak.filestore.file_store import FreeSpace
 from daybreak.snapshots.disk_space import (
     RESERVE_BYTES,
     SpaceRequirement,

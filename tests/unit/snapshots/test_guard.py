@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daybreak.domain.counts import format_count
-from daybreak.ports.sources import ReferentialFault
+from daybreak.export.job import ReferentialFault
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.guard import null_rises, reference_findings, row_drops
 

@@ -18,8 +18,8 @@ from daybreak.domain.audit import AuditEvent
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.access_stores import Directory
-from daybreak.ports.state import Stores
+from daybreak.state.directory import Directory
+from daybreak.state.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from daybreak.access.directory.fields import MISSING, Fields, build_directory, r
 from daybreak.credentials.passwords import weakness
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from daybreak.access.directory.changes import DirectoryChanges, apply_changes
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import MAX_EMAIL_LENGTH, ROLES, Account, Grant, Seat
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 

@@ -23,7 +23,7 @@ from daybreak.domain.identity import (
     Seat,
     folded_email,
 )
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 
 MISSING: Final = object()
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

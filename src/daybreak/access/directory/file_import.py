@@ -11,8 +11,8 @@ from daybreak.access.directory.changes import DirectoryChanges, apply_changes, c
 from daybreak.access.directory.document import DirectoryDocument, read_directory
 from daybreak.credentials import passwords
 from daybreak.domain.identity import Seat
-from daybreak.ports.access_stores import Directory
-from daybreak.ports.state import State
+from daybreak.state.directory import Directory
+from daybreak.state.stores import State
 
 
 def import_document(

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
 from daybreak.domain.identity import Account, Grant
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 
 Row = Mapping[str, object]
 

@@ -17,10 +17,10 @@ from daybreak.access.directory.changes import (
 )
 from daybreak.access.directory.platform_rows import directory_from_rows
 from daybreak.domain.errors import DaybreakError, OperatorError, SourceError
-from daybreak.ports.access_stores import Directory
-from daybreak.ports.sources import DirectorySource, PlatformSource, Reading
-from daybreak.ports.state import State
 from daybreak.settings import DirectorySettings
+from daybreak.sources.reading import DirectorySource, PlatformSource, Reading
+from daybreak.state.directory import Directory
+from daybreak.state.stores import State
 
 _log = structlog.get_logger("daybreak.directory")
 

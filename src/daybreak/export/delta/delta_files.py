@@ -18,10 +18,10 @@ from daybreak.export.delta.change_files import write_changes
 from daybreak.export.delta.delta_lines import delta_header
 from daybreak.export.delta.merge import DeltaFault, DeltaMerge, MergeEngine
 from daybreak.export.gzip_member import HEADER, PART_BYTES, Codec, ContentTotals, decompressed
+from daybreak.export.job import DeltaBase, DeltaJob
 from daybreak.export.line_sql import JSON_SEPARATOR, csv_header
 from daybreak.export.parquet_writer import PARQUET, ParquetWriter
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import DeltaBase, DeltaJob
+from daybreak.filestore.file_store import FileSink
 
 _SPOOL_BYTES = 2 << 20
 _READ_BYTES = 1 << 20

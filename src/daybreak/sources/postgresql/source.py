@@ -22,11 +22,11 @@ from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, first_line
+from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.export.sql import identifier
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
     REPEATED_TERMS,
     Columns,

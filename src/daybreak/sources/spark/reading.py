@@ -23,11 +23,11 @@ from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.errors import SourceError
 from daybreak.domain.identity import is_id
 from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.job import DeltaJob, ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.export.parquet_writer import PARQUET
 from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import DeltaJob, ExportJob, ExportObserver, ReferentialFault, ResourceReport
+from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
     REPEATED_TERMS,
     Columns,

@@ -22,12 +22,12 @@ from daybreak import __version__
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import RunError
 from daybreak.domain.snapshot import ManifestEntry
+from daybreak.export.job import DeltaJob, ExportJob, ResourceReport
 from daybreak.export.key_ranges import join_ranges, range_chunks
 from daybreak.export.resource_export import export_resource
 from daybreak.export.results import ExportResults
 from daybreak.export.text_formats import line_kinds, text_format
-from daybreak.ports.files import FileSink
-from daybreak.ports.sources import DeltaJob, ExportJob, ResourceReport
+from daybreak.filestore.file_store import FileSink
 from daybreak.sources.spark.range_rows import lines_row, split_leaders, totals_row
 from daybreak.sources.staging import StagingTables, open_staging
 

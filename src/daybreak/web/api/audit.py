@@ -17,7 +17,7 @@ from daybreak.domain.audit import AuditEvent, AuditQuery
 from daybreak.domain.errors import FieldFault, InvalidRequest
 from daybreak.domain.identity import Principal
 from daybreak.downloads import record_download
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.api import examples
 from daybreak.web.api.authentication import SESSION_OR_API_TOKEN, principal_of
 from daybreak.web.api.examples import field, uuid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daybreak.domain.errors import InvalidRequest
-from daybreak.ports.access_stores import ThrottleRule
+from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.page_request import PageRequest
 
 _LIFETIME_SECONDS = 86400

@@ -15,8 +15,9 @@ from daybreak.credentials import passwords, totp
 from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.state import Node, State, Stores
 from daybreak.settings import AccessSettings
+from daybreak.state.nodes import Node
+from daybreak.state.stores import State, Stores
 
 PASSWORD = "seven lanterns over the harbour"
 SEED = bytes(range(1, 21))

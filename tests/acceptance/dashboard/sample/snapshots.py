@@ -15,8 +15,8 @@ from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import LeaderDelta, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.export.delta.delta_lines import delta_header
-from daybreak.ports.files import FileSink, FileStore
-from daybreak.ports.state import State, Stores
+from daybreak.filestore.file_store import FileSink, FileStore
+from daybreak.state.stores import State, Stores
 from tests.acceptance.dashboard.sample.directory import AGENCY_IDS, KITA, LONG, NORTHLIGHT, ODD, VAULT, VIEWER, id_of
 from tests.acceptance.dashboard.sample.rows import Row, Rows, encode_csv, encode_json, sample_rows
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace as changed_to
 from daybreak.access.directory.changes import check_removals, compare_directories
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 
 ACCOUNT = Account("a" * 8 + "-0000-4000-8000-000000000001", "Ada", "Lo", "+15550100", "long_code")
 OTHER = changed_to(ACCOUNT, client_id="a" * 8 + "-0000-4000-8000-000000000002", first_name="Bo")

@@ -12,7 +12,7 @@ from daybreak.access.directory.document import read_directory
 from daybreak.access.directory.platform_rows import directory_from_rows
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import Account, BillingState, Grant, Seat
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 
 CLIENT = "aaaaaaaa-0000-4000-8000-000000000001"
 SEAT = "bbbbbbbb-0000-4000-8000-000000000001"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from daybreak.domain.audit import AuditEvent, AuditQuery
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.filters import ActivityFilter
 from daybreak.web.dashboard.formulas import escape_formulas
 from daybreak.web.dashboard.page_request import PageRequest

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from daybreak.access.authorization import require
 from daybreak.domain.audit import AuditQuery
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.activity.export import csv_response, json_lines_response
 from daybreak.web.dashboard.activity.filters import RESULTS, ActivityFilter, parse_filter
 from daybreak.web.dashboard.activity.labels import grouped_actions

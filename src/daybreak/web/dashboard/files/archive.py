@@ -13,7 +13,7 @@ from datetime import datetime
 
 from starlette.concurrency import iterate_in_threadpool
 
-from daybreak.ports.files import FileStore
+from daybreak.filestore.file_store import FileStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.page_request import PageRequest
 
 

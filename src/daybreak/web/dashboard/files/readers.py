@@ -18,7 +18,7 @@ from daybreak.catalogue.resources import Resource
 from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry
-from daybreak.ports.files import FileStore
+from daybreak.filestore.file_store import FileStore
 from daybreak.web.dashboard.formulas import escape_formulas
 
 PREVIEW_ROWS = 50

@@ -26,8 +26,8 @@ from daybreak.insight.members import community_figures, growth_figures, member_f
 from daybreak.insight.messages import usage_figures
 from daybreak.insight.periods import Period
 from daybreak.insight.published_tables import PublishedTables
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.files.queries import files_unavailable
 from daybreak.web.dashboard.insight.cache import FigureCache, ValueCache
 from daybreak.web.dashboard.insight.selection import FirstDays

@@ -11,7 +11,7 @@ from daybreak.access.directory import edits
 from daybreak.access.operators import find_seat
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import ROLES, Account, Grant
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
 from daybreak.web.dashboard.operator.directory import load_directory
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field

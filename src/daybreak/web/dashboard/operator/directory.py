@@ -10,7 +10,7 @@ from typing import TypeVar
 from starlette.responses import Response
 
 from daybreak.domain.identity import Account, Grant
-from daybreak.ports.access_stores import Directory
+from daybreak.state.directory import Directory
 from daybreak.web.dashboard.page_layout import operator_path, render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.paging import Slice, slice_of

@@ -9,10 +9,10 @@ from datetime import timedelta
 from starlette.responses import Response
 
 from daybreak.domain.snapshot import Freshness, Snapshot
-from daybreak.ports.access_stores import Directory
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
+from daybreak.state.directory import Directory
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.freshness.days import day_views
 from daybreak.web.dashboard.freshness.view import freshness_view

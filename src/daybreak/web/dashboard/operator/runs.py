@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import InvalidRequest, NotFound, OperatorError
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
-from daybreak.ports.run_requests import RunRequest
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.run_requests import request_run, waiting_requests
+from daybreak.state.run_requests import RunRequest
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.operator.comparison import confirmation, is_confirmed, leaders_with_findings
 from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field

@@ -13,7 +13,7 @@ from daybreak.access.directory import edits
 from daybreak.credentials.passwords import new_password
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import Device, GrantedAccount, Seat, Session
-from daybreak.ports.state import Stores
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_user_agent
 from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from daybreak.domain.errors import NotFound
 from daybreak.domain.snapshot import Freshness, Snapshot
-from daybreak.ports.state import Stores
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
+from daybreak.state.stores import Stores
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.formatting import format_percentage
 from daybreak.web.dashboard.freshness.days import day_views

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from daybreak.catalogue.resources import resource_named
 from daybreak.domain.errors import FileDamaged
 from daybreak.domain.snapshot import ManifestEntry, StoredFormat
-from daybreak.ports.files import FileStore
+from daybreak.filestore.file_store import FileStore
 from daybreak.web.dashboard.files.readers import decompress, first_rows, split_lines, spreadsheet_safe_csv
 from daybreak.web.dashboard.formulas import escape_formulas
 

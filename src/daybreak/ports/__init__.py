@@ -1,1 +1,0 @@
-"""Ports: Protocols that adapters implement and services use."""
