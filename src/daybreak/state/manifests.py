@@ -10,14 +10,7 @@ import msgspec
 import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict, RunFenced
-from daybreak.domain.snapshot import (
-    CurrentFile,
-    ManifestEntry,
-    SnapshotState,
-    StoredFormat,
-    TableFiles,
-    TableVersion,
-)
+from daybreak.domain.snapshot import CurrentFile, ManifestEntry, SnapshotState, StoredFormat, TableFiles, TableVersion
 from daybreak.state.columns import Instant, instant_of, instant_or_none, instant_text, json_text
 from daybreak.state.schema import current_snapshot, snapshot_files, snapshot_leaders, snapshots
 from daybreak.state.statements import BulkInsert, PreparedRead
@@ -87,7 +80,7 @@ _INSERT_LEADERS = BulkInsert(snapshot_leaders)
 
 
 class ManifestStore:
-    """Manifest part of the SnapshotStore on a connection with an open transaction."""
+    """The manifests of snapshots. `SnapshotStore` extends it."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -214,9 +207,7 @@ class ManifestStore:
         return found is not None
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
-        """Return the nine entries of one Leader, with header-only entries filled in, ordered by resource. Empty for an
-        unknown Leader.
-        """
+        """Return the entries of one Leader by resource, header-only ones included. Empty for an unknown Leader."""
         if not self.leader_known(snapshot_id, client_id):
             return []
         rows = self._connection.execute(
