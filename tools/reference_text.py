@@ -110,8 +110,10 @@ column that may be NULL. Rows later than the instant of the snapshot are exclude
 ## Parquet
 
 A Parquet source is a folder with one file `TABLE.parquet` per table, or with parts in `TABLE/` or `TABLE.parquet/`.
-Parts may be in subfolders named `column=value`. Names that begin with `.` or `_` are ignored. A part may omit
-columns that may be NULL. A column that holds only NULL may have any type.
+Parts may be in subfolders named `column=value`. A file is recognized as Parquet by its content, so parts may have any
+name. Every entry of the folder is read, or the run stops and names the entry. Exceptions are hidden files, checksums
+(`.crc`, `.md5`, `.sha256`), and the markers `_SUCCESS`, `_metadata`, `_common_metadata`, `_started_…` and
+`_committed_…`. A part may omit columns that may be NULL. A column that holds only NULL may have any type.
 """
 
 ERRORS = """\

@@ -210,4 +210,5 @@ def _parquet_tables(location: Path) -> list[TableFiles] | None:
     try:
         return list_tables(location)
     except OSError as error:
-        raise SourceUnavailable(f"The source {location} cannot be listed: {error.strerror}.") from error
+        path = error.filename or location
+        raise SourceUnavailable(f"The source {location} cannot be listed: {path}: {error.strerror}.") from error

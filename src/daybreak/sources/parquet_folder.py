@@ -1,20 +1,38 @@
 """A folder of Parquet files: which files belong to which table, and their state at opening.
 
 A table is the file `TABLE.parquet`, or the folder `TABLE/` or `TABLE.parquet/`, with folders named `column=value` below
-it when it is partitioned. Names that begin with a dot or an underscore are skipped: writers use them for files that are
-not data or not finished.
+it when it is partitioned. A file is Parquet by its content, whatever its name. Every entry is read, or the folder is
+refused and the entry named. Exceptions are hidden entries, checksums, and the markers that writers leave.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 
-_ENDING = ".parquet"
+# Both ends of a Parquet file.
+_MAGIC = b"PAR1"
+_SMALLEST_FILE = 12
+# The ending of a file or folder of a table, with the codec where Spark and others write it.
+_ENDING = re.compile(r"(?:\.(?:snappy|gz|gzip|zst|zstd|lz4|br|brotli))?\.(?:parquet|parq|pq)(?:\.gz)?", re.IGNORECASE)
+_NOT_DATA = re.compile(
+    r"\..*|_SUCCESS|_metadata|_common_metadata|_(?:committed|started)_\d+|.*\.(?:crc|md5|sha1|sha256|sha512)"
+    r"|(?:MD5|SHA1|SHA256|SHA512)SUMS",
+    re.IGNORECASE,
+)
+# The engine would read a name with these characters as a pattern, and another file with it.
+_PATTERN = re.compile(r"[*?\[]")
+# `members-2`, `members (1)`, `members.old`: a part or a copy of a table.
+_PART_OF_TABLE = re.compile(
+    rf"({'|'.join(table.name for table in SOURCE_TABLES)})(?:[-_ ]*\(?\d+\)?|[-_ ]*(?:part|copy)\b.*|\..*)"
+)
+_SHOWN_FAULTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +70,39 @@ class TableFiles:
 def list_tables(folder: Path) -> list[TableFiles]:
     """Return the tables of a folder that have files, names in lower case.
 
-    Raises SourceError when it is ambiguous which files are a table.
+    Raises SourceError when an entry is not read, or when it is ambiguous which files are a table. Raises OSError.
     """
     found: dict[str, tuple[Path, TableFiles]] = {}
+    faults: list[str] = []
     for entry in _entries(folder):
-        name = (entry.stem if _is_parquet(entry) else entry.name).lower()
-        paths = list(_data_files(entry)) if entry.is_dir() else [entry] if _is_parquet(entry) else []
+        name = _table_name(entry, faults)
+        paths = list(_data_files(entry, faults)) if entry.is_dir() else [entry] if _is_data(entry, faults) else []
         if not paths:
             continue
         if name in found:
             raise SourceError(f"Table {name} exists twice: {found[name][0]} and {entry}. Remove one of them.")
         files = tuple(FileState.of(path) for path in sorted(paths))
         found[name] = (entry, TableFiles(name, files, _partition_columns(name, entry, paths)))
+    if faults:
+        more = f"\n  and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
+        raise SourceError(
+            "The source folder has entries that belong to no table. Move them out of the folder:\n  "
+            + "\n  ".join(faults[:_SHOWN_FAULTS])
+            + more
+        )
     return [table for _, table in found.values()]
 
 
-def _data_files(folder: Path) -> Iterator[Path]:
+def _table_name(entry: Path, faults: list[str]) -> str:
+    ending = list(_ENDING.finditer(entry.name))
+    name = (entry.name[: ending[-1].start()] if ending and ending[-1].end() == len(entry.name) else entry.name).lower()
+    part = _PART_OF_TABLE.fullmatch(name)
+    if part:
+        faults.append(f"{entry}: to add it to table {part[1]}, move all files of the table to a folder {part[1]}/")
+    return name
+
+
+def _data_files(folder: Path, faults: list[str]) -> Iterator[Path]:
     if (folder / "_delta_log").exists():
         raise SourceError(
             f"{folder} is a Delta table, whose log lists the current files. Read it through a catalog: set "
@@ -75,15 +110,12 @@ def _data_files(folder: Path) -> Iterator[Path]:
         )
     for entry in _entries(folder):
         if not entry.is_dir():
-            if _is_parquet(entry):
+            if _is_data(entry, faults):
                 yield entry
         elif "=" in entry.name:
-            yield from _data_files(entry)
-        elif any(_is_parquet(below) for below in entry.rglob("*")):
-            raise SourceError(
-                f"{entry} has Parquet files that belong to no table. Move them to the table's folder, or to folders "
-                "named column=value in it."
-            )
+            yield from _data_files(entry, faults)
+        elif any(not below.is_dir() for below in entry.rglob("*")):
+            faults.append(f"{entry}: a folder inside a table must be named column=value")
 
 
 def _partition_columns(table: str, folder: Path, paths: list[Path]) -> tuple[str, ...]:
@@ -94,8 +126,27 @@ def _partition_columns(table: str, folder: Path, paths: list[Path]) -> tuple[str
 
 
 def _entries(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
+    return sorted(entry for entry in folder.iterdir() if not _NOT_DATA.fullmatch(entry.name))
+
+
+def _is_data(path: Path, faults: list[str]) -> bool:
+    """Return whether a file is Parquet that the engine reads as one file. Appends the reason if it is not."""
+    if _PATTERN.search(str(path)):
+        faults.append(f"{path}: the path must not contain * ? or [")
+    elif not path.is_file():
+        faults.append(f"{path}: not a file, or a link to a missing file")
+    elif not _is_parquet(path):
+        faults.append(f"{path}: not a complete Parquet file")
+    else:
+        return True
+    return False
 
 
 def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() == _ENDING
+    with path.open("rb") as file:
+        if file.seek(0, 2) < _SMALLEST_FILE:
+            return False
+        file.seek(-len(_MAGIC), 2)
+        last = file.read()
+        file.seek(0)
+        return file.read(len(_MAGIC)) == last == _MAGIC

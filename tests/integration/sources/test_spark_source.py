@@ -260,11 +260,15 @@ def test_ambiguous_tables_are_rejected(parquet: Path, tmp_path: Path) -> None:
         reading.check()  # an empty folder is not a table
     (other / "part-0.parquet").symlink_to(parquet / "members.parquet")
     with (
-        pytest.raises(SourceError, match=r"Table members exists twice: .*members\.parquet and .*members\. Remove"),
+        pytest.raises(SourceError, match=r"Table members exists twice: .*members and .*members\.parquet\. Remove"),
         source_on(folder).open(AS_OF),
     ):
         pass
     (folder / "members.parquet").unlink()
+    (other / "_part-1").write_bytes(b"PAR1")
+    with pytest.raises(SourceError, match=r"_part-1: not a complete Parquet file"), source_on(folder).open(AS_OF):
+        pass
+    (other / "_part-1").unlink()
     (other / "_delta_log").mkdir()
     (other / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(SourceError, match=r"members is a Delta table"), source_on(folder).open(AS_OF):

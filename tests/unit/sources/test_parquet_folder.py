@@ -1,5 +1,6 @@
 """Folders of Parquet files in the layouts of common writers: several files, partitions, files that are not data."""
 
+import os
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
@@ -58,7 +59,7 @@ def partition_by_leader(folder: Path) -> None:
 
 def add_leftovers(folder: Path) -> None:
     split_members(folder, "members/part-0.parquet", "members/part-1.parquet")
-    for name in (".part-0.parquet", "_unfinished.parquet", "_temporary/0/part-0.parquet", "_SUCCESS", "part-0.crc"):
+    for name in (".part-0.parquet", ".tmp/0/part-0.parquet", "_SUCCESS", "_metadata", "_committed_17", "part-0.crc"):
         (folder / "members" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "members" / name).write_bytes(b"not data")
 
@@ -71,9 +72,17 @@ def add_leftovers(folder: Path) -> None:
         lambda folder: (folder / "members.parquet").rename(folder / "Members.PARQUET"),
         partition_by_leader,
         add_leftovers,
+        lambda folder: split_members(folder, "members/part-0.pq", "members/part-1"),
+        lambda folder: split_members(folder, "members/part-0.parquet.gz", "members/part-1.parquet.crc.data"),
+        lambda folder: split_members(folder, "members/_part-0", "members/part 1 (1).txt"),
+        lambda folder: (folder / "members.parquet").rename(folder / "members.snappy.parquet"),
+        lambda folder: (folder / "members.parquet").rename(folder / "members"),
     ],
-    ids=["several files", "folder named as a file", "upper case", "partitioned", "leftovers"],
-)
+    ids=[
+        "several files", "folder named as a file", "upper case", "partitioned", "markers", "other endings",
+        "two endings", "odd names", "codec in the name", "no ending",
+    ],
+)  # fmt: skip
 def test_every_layout_of_a_table_is_read(folder: Path, tmp_path: Path, arrange: Callable[[Path], object]) -> None:
     arrange(folder)
     assert rows_of_members(folder, tmp_path) == {LEADER: 1, OTHER: 1}
@@ -92,6 +101,12 @@ def test_partition_column_has_its_type(folder: Path, tmp_path: Path) -> None:
     assert found == [("BOOLEAN", True, "007")]
 
 
+def truncate_part(folder: Path) -> None:
+    split_members(folder, "members/part-0", "members/part-1")
+    part = folder / "members" / "part-1"
+    part.write_bytes(part.read_bytes()[:-1])
+
+
 def make_delta_table(folder: Path) -> None:
     split_members(folder, "members/a.parquet")
     (folder / "members" / "_delta_log").mkdir()
@@ -106,7 +121,19 @@ def add_second_table(folder: Path) -> None:
     ("arrange", "fault"),
     [
         (add_second_table, "Table members exists twice"),
-        (lambda folder: split_members(folder, "members/a.parquet", "members/more/b.parquet"), "belong to no table"),
+        (lambda folder: split_members(folder, "members/a.parquet", "members/more/b.parquet"), r"more: .* column=value"),
+        (lambda folder: split_members(folder, "members/a", "members/_temporary/0/b"), r"_temporary: .* column=value"),
+        (lambda folder: split_members(folder, "members.parquet", "members-2.parquet"), r"members-2.* folder members/"),
+        (lambda folder: split_members(folder, "members.parquet", "members.old.parquet"), r"old.* folder members/"),
+        (lambda folder: split_members(folder, "members/a", "members/part-*.parquet"), r"must not contain \*"),
+        (lambda folder: (folder / "notes.txt").write_text("PAR1 and more"), "notes.txt: not a complete Parquet"),
+        (
+            lambda folder: (folder / "members" / "x").mkdir(parents=True) or (folder / "members/x/y").symlink_to("z"),
+            "x: ",
+        ),
+        (lambda folder: (folder / "late.parquet").symlink_to("missing"), "link to a missing file"),
+        (truncate_part, "part-1: not a complete Parquet"),
+        (lambda folder: os.mkfifo(folder / "members.pipe"), "members.pipe"),
         (
             lambda folder: split_members(folder, "members/a.parquet", "members/x=1/b.parquet"),
             "partitioned by the same columns",
@@ -120,6 +147,15 @@ def test_ambiguous_folder_is_rejected(
     arrange(folder)
     with pytest.raises(SourceError, match=fault), reading(folder, tmp_path):
         pass
+
+
+def test_all_entries_that_are_not_read_are_listed(folder: Path) -> None:
+    for number in range(25):
+        (folder / f"note-{number:02}.txt").touch()
+    with pytest.raises(SourceError) as caught:
+        list_tables(folder)
+    assert caught.value.message.count("not a complete Parquet file") == 20
+    assert caught.value.message.endswith("and 5 more")
 
 
 def test_file_may_lack_nullable_columns_only(folder: Path, tmp_path: Path) -> None:
@@ -193,7 +229,7 @@ def test_last_nanosecond_of_a_day_is_in_that_day(folder: Path, tmp_path: Path, z
 
 def test_file_is_current_until_replaced(tmp_path: Path) -> None:
     path = tmp_path / "leaders.parquet"
-    path.write_bytes(b"one")
+    path.write_bytes(b"PAR1....PAR1")
     (table,) = list_tables(tmp_path)
     assert table.files == (FileState.of(path),)
     assert table.files[0].is_current()

@@ -7,6 +7,7 @@ writes it) or the folder `TABLE`. It is an error if both exist.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
 from daybreak.sources.contract import Columns
+from daybreak.sources.parquet_folder import list_tables
 from daybreak.sources.spark.errors import error_message
 
 _CATALOG = "catalog:"
@@ -27,6 +29,7 @@ def create_source_views(session: SparkSession, location: str) -> dict[str, Colum
 
     Raises SourceError that lists every table that Spark cannot read, or whose files are ambiguous.
     """
+    _check_folder(location)
     found: dict[str, Columns] = {}
     faults: list[str] = []
     for table in SOURCE_TABLES:
@@ -46,6 +49,13 @@ def create_source_views(session: SparkSession, location: str) -> dict[str, Colum
     if found and location.startswith(_CATALOG):
         session.sql(f"USE {location.removeprefix(_CATALOG)}")
     return found
+
+
+def _check_folder(location: str) -> None:
+    """Raise SourceError for entries of a local folder that Spark would skip, such as names that begin with `_`."""
+    folder = Path(location.removeprefix("file://") if location.startswith("file:///") else location)
+    if not location.startswith(_CATALOG) and folder.is_dir():
+        list_tables(folder)
 
 
 def _read_table(session: SparkSession, location: str, table: str) -> DataFrame | None:
