@@ -19,7 +19,6 @@ from benchmarks.measure import Measurement, measure_method, measurement_of, run_
 from benchmarks.source import AS_OF, make_source
 from benchmarks.verify import source_content, verify_files
 from daybreak.catalogue.models import load_models
-from daybreak.sources.dialects import transpile
 from tests.parts.postgresql import PostgreSQLServer, running_postgresql
 from tests.parts.postgresql_tables import fill_tables
 
@@ -134,7 +133,7 @@ def _even_shares(server: PostgreSQLServer) -> list[list[str]]:
 
 def _script(leaders: Sequence[str], out: Path, compressor: str) -> str:
     """Return the psql script of a session: one command per line, in one transaction."""
-    model = " ".join(transpile(load_models()["members"].at(AS_OF), "postgres").split())
+    model = " ".join(load_models()["members"].at(AS_OF).split())
     # The text format would double backslashes. These two characters occur in no text.
     unquoted = r"(FORMAT csv, QUOTE e'\x01', DELIMITER e'\x02')"
     lines = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"]

@@ -27,13 +27,13 @@ _OPTIONS = {
 def partitioned(source: Path, out: Path) -> dict[str, Any]:
     """Write with `partitionBy`, first CSV, then JSON. Repartitioning by Leader avoids one file per Leader and task."""
     from daybreak.catalogue.models import load_models
-    from daybreak.sources.dialects import transpile
+    from daybreak.sources.dialects import spark_sql
     from daybreak.sources.spark.session import spark_session
 
     started = time.monotonic()
     session = spark_session(_OPTIONS)
     session.read.parquet(str(with_text_ids(source))).createOrReplaceTempView("members")
-    rows = session.sql(transpile(load_models()["members"].at(AS_OF), "spark"))
+    rows = session.sql(spark_sql(load_models()["members"].at(AS_OF)))
     named = rows.withColumn("leader", rows["LEADER_ID"])
     writer = named.repartition("leader").sortWithinPartitions("leader", "MEMBER_ID").write.partitionBy("leader")
     # By default Spark truncates instants to milliseconds and trims texts.

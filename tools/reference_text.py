@@ -101,8 +101,9 @@ columns that each must have.
 
 Daybreak reads thirteen tables and builds [nine files](columns.md) from them with SQL models
 (`src/daybreak/catalogue/sql`). If your tables have other names or shapes, create views with these names, or put
-your own models into `snapshot.models_dir`: a file there replaces the model of that name. Each run first checks the
-names, order and types of the columns.
+your own models into `snapshot.models_dir`: a file there replaces the model of that name. It is a SELECT in the dialect
+of `source.engine`, and `:as_of` is the instant of the snapshot. A table that only replaced models read is not required.
+Each run first checks the names, order and types of the columns.
 
 Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC, truncated to microseconds). `?` marks a
 column that may be NULL. Rows later than the instant of the snapshot are excluded.

@@ -1,7 +1,7 @@
 """SQL models: one SELECT per resource over the source tables.
 
-The SQL in `sql/` has the same meaning in DuckDB and PostgreSQL, and sqlglot can translate it to Spark SQL.
-`:as_of` is the snapshot's instant.
+The SQL in `sql/` has the same meaning in DuckDB and PostgreSQL, and sqlglot can translate it to Spark SQL. An
+operator's own model runs unchanged, in the dialect of the source's engine. `:as_of` is the snapshot's instant.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from importlib import resources as package_files
 from pathlib import Path
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.errors import OperatorError
 
 _AS_OF = re.compile(r"(?<![:\w]):as_of\b")
@@ -29,14 +30,14 @@ AGGREGATING = frozenset(
 class Model:
     """One model.
 
-    `sql` is a SELECT in DuckDB's dialect that may contain `:as_of`. `origin` names its file. `is_portable` SQL runs in
-    PostgreSQL unchanged. `aggregates` is whether the SELECT aggregates, None if that is not declared.
+    `sql` is a SELECT that may contain `:as_of`. `origin` names its file. A `shipped` model runs on every engine,
+    another one on that of the source. `aggregates` is whether the SELECT aggregates, None if that is not declared.
     """
 
     resource: str
     sql: str
     origin: str
-    is_portable: bool = False
+    shipped: bool = False
     aggregates: bool | None = None
 
     def at(self, as_of: datetime) -> str:
@@ -51,6 +52,13 @@ def as_of_literal(as_of: datetime) -> str:
     return f"TIMESTAMP '{as_of.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}'"
 
 
+def required_tables(models: Mapping[str, Model]) -> tuple[SourceTable, ...]:
+    """Return the source tables that must exist: `leaders`, and those that shipped models read."""
+    shipped = "\n".join(model.sql for model in models.values() if model.shipped)
+    read = set(re.findall(r"\b(?:FROM|JOIN) (\w+)", shipped)) | {"leaders"}
+    return tuple(table for table in SOURCE_TABLES if table.name in read)
+
+
 def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     """Load the nine models by resource name. A file `RESOURCE.sql` in `models_dir` replaces the shipped one.
 
@@ -62,7 +70,7 @@ def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
             name,
             (folder / f"{name}.sql").read_text("utf-8"),
             f"daybreak's {name}.sql",
-            is_portable=True,
+            shipped=True,
             aggregates=name in AGGREGATING,
         )
         for name in RESOURCE_NAMES

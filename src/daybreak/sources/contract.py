@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from daybreak.catalogue.columns import Column, ColumnType
 from daybreak.catalogue.models import Model
 from daybreak.catalogue.resources import RESOURCES, Resource
-from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.errors import SourceError
 
 Columns = Sequence[tuple[str, str]]
@@ -30,13 +30,22 @@ class ModelRejected(Exception):
     """The engine rejects a model's SQL. The text is its reason, in one line."""
 
 
-def check_tables(source: str, tables: Mapping[str, Columns], accepted: AcceptedTypes) -> None:
-    """Check the source tables. `tables` maps lower-case table names to their columns. Column names are in lower case if
-    the engine ignores case. Raises SourceError that lists every fault; `source` begins the message.
+def check_tables(
+    source: str, tables: Mapping[str, Columns], accepted: AcceptedTypes, required: Collection[SourceTable]
+) -> None:
+    """Check the `required` source tables. `tables` maps lower-case table names to their columns. Column names are in
+    lower case if the engine ignores case. Raises SourceError that lists every fault; `source` begins the message.
     """
-    faults = list(_table_faults(tables, accepted))
+    faults = [fault for table in required for fault in _table_faults(table, tables.get(table.name), accepted)]
     if faults:
         raise SourceError(f"{source} is not as expected:\n  " + "\n  ".join(faults) + f"\n{_ADVICE}")
+
+
+def usable_tables(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> list[SourceTable]:
+    """Return the source tables that are as the catalogue declares. An operator's own model may read others as they are,
+    if no shipped model requires them.
+    """
+    return [table for table in SOURCE_TABLES if not any(_table_faults(table, tables.get(table.name), accepted))]
 
 
 def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Columns], accepted: AcceptedTypes) -> None:
@@ -56,12 +65,15 @@ def check_models(models: Mapping[str, Model], columns_of: Callable[[Model], Colu
         raise SourceError("The models are not as expected:\n  " + "\n  ".join(faults))
 
 
-REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
-"""Query for `check_terms`."""
+_REPEATED_TERMS = "SELECT term_id FROM terms GROUP BY term_id HAVING count(*) > 1 ORDER BY term_id LIMIT 1"
 
 
-def check_terms(repeated: tuple[object, ...] | None) -> None:
-    """Check the result of REPEATED_TERMS, a row or None. Raises SourceError that names the terms."""
+def check_terms(required: Collection[SourceTable], first_row: Callable[[str], Sequence[object] | None]) -> None:
+    """Check that no term has two rows, if the table is required. `first_row` returns the first row of a query, or None.
+    Raises SourceError that names the term.
+    """
+    is_required = any(table.name == "terms" for table in required)
+    repeated = first_row(_REPEATED_TERMS) if is_required else None
     if repeated is not None:
         raise SourceError(
             f"Table terms has two rows for term_id {repeated[0]}: each acceptance would be exported twice. Remove one."
@@ -94,18 +106,17 @@ def check_leader_chain(parents: Iterable[tuple[str, str | None]]) -> None:
         acyclic.update(path)
 
 
-def _table_faults(tables: Mapping[str, Columns], accepted: AcceptedTypes) -> Iterator[str]:
-    for table in SOURCE_TABLES:
-        if table.name not in tables:
-            yield f"table {table.name} is missing"
-            continue
-        types = dict(tables[table.name])
-        for column in table.columns:
-            kind = types.get(column.name)
-            if kind is None:
-                yield f"column {table.name}.{column.name} is missing{_other_case(column, types)}"
-            elif not _accepts(kind, column, accepted):
-                yield f"column {table.name}.{column.name} is {kind}, {_expected(column, accepted)}"
+def _table_faults(table: SourceTable, columns: Columns | None, accepted: AcceptedTypes) -> Iterator[str]:
+    if columns is None:
+        yield f"table {table.name} is missing"
+        return
+    types = dict(columns)
+    for column in table.columns:
+        kind = types.get(column.name)
+        if kind is None:
+            yield f"column {table.name}.{column.name} is missing{_other_case(column, types)}"
+        elif not _accepts(kind, column, accepted):
+            yield f"column {table.name}.{column.name} is {kind}, {_expected(column, accepted)}"
 
 
 def _other_case(column: Column, types: Mapping[str, str]) -> str:

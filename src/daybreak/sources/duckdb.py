@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.engine import engine_faults, lock_engine, open_engine
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -25,13 +25,13 @@ from daybreak.export.referential import referential_faults
 from daybreak.export.resource_export import export_resource
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
-    REPEATED_TERMS,
     Columns,
     ModelRejected,
     check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    usable_tables,
 )
 from daybreak.sources.dialects import aggregates
 from daybreak.sources.duckdb_views import (
@@ -121,9 +121,10 @@ class DuckdbReading:
         self._leaders: list[str] | None = None
         self._queries: dict[str, str] = {}
         tables = source_columns(connection)
-        check_tables(f"The source {source.location}", tables, ACCEPTED_TYPES)
-        create_typed_views(connection, tables)
-        if not all(model.is_portable for model in source.models.values()):
+        self._required = required_tables(source.models)
+        check_tables(f"The source {source.location}", tables, ACCEPTED_TYPES, self._required)
+        create_typed_views(connection, usable_tables(tables, ACCEPTED_TYPES), tables)
+        if not all(model.shipped for model in source.models.values()):
             create_other_views(connection)
 
     def check(self) -> None:
@@ -144,9 +145,8 @@ class DuckdbReading:
                     "SELECT CAST(leader_id AS VARCHAR), CAST(parent_leader_id AS VARCHAR) FROM leaders"
                 ).fetchall()
             with engine_faults("Table terms"):
-                repeated = cursor.execute(REPEATED_TERMS).fetchone()
+                check_terms(self._required, lambda sql: cursor.execute(sql).fetchone())
         check_leader_chain(parents)
-        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted."""
@@ -185,7 +185,7 @@ class DuckdbReading:
         if resource not in self._queries:
             model = self._models[resource]
             query = model.at(self._as_of)
-            if aggregates(model):
+            if aggregates(model, "duckdb"):
                 with self.cursor() as cursor:
                     cursor.execute("CREATE SCHEMA IF NOT EXISTS model_results")
                     cursor.execute(f"CREATE TABLE model_results.{resource} AS {query}")

@@ -4,14 +4,14 @@ tables in the catalogue's types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.duckdb_internals import is_file_locked, is_table_missing
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
@@ -83,10 +83,12 @@ def source_columns(connection: duckdb.DuckDBPyConnection) -> dict[str, Columns]:
     return found
 
 
-def create_typed_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Columns]) -> None:
-    """Create the source tables under their plain names, in the catalogue's types."""
-    for table in SOURCE_TABLES:
-        kinds = dict(tables[table.name])
+def create_typed_views(
+    connection: duckdb.DuckDBPyConnection, tables: Collection[SourceTable], columns_of: Mapping[str, Columns]
+) -> None:
+    """Create these source tables under their plain names, in the catalogue's types."""
+    for table in tables:
+        kinds = dict(columns_of[table.name])
         columns = ", ".join(_typed(column, kinds[column.name]) for column in table.columns)
         connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
 
@@ -94,12 +96,11 @@ def create_typed_views(connection: duckdb.DuckDBPyConnection, tables: Mapping[st
 def create_other_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the source's other tables under their plain names, for the operator's own queries and models."""
     for (name,) in connection.execute("SHOW TABLES FROM source").fetchall():
-        if not _catalogue_columns(name.lower()):
-            # A table of another schema, or one that cannot be read, is an error only for a query that names it.
-            with suppress(duckdb.Error):
-                connection.execute(
-                    f"CREATE VIEW IF NOT EXISTS main.{identifier(name)} AS SELECT * FROM source.{identifier(name)}"
-                )
+        # A table of another schema, or one that cannot be read, is an error only for a query that names it.
+        with suppress(duckdb.Error):
+            connection.execute(
+                f"CREATE VIEW IF NOT EXISTS main.{identifier(name)} AS SELECT * FROM source.{identifier(name)}"
+            )
 
 
 def _read_parquet(table: TableFiles) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -382,17 +382,60 @@ def test_invalid_models_are_named(filled_database: str, tmp_path: Path) -> None:
     assert "other.sql: column" in caught.value.message
 
 
-def test_own_model_may_use_duckdb_sql(filled_database: str, tmp_path: Path) -> None:
+def test_own_model_runs_in_the_dialect_of_postgresql(filled_database: str, tmp_path: Path) -> None:
     models = dict(load_models())
-    own = models["communities"].sql.replace("c.community_name AS", "ifnull(c.community_name, 'no name')::VARCHAR AS")
+    own = models["communities"].sql.replace(
+        "c.community_name AS", "(jsonb_build_object('half', 7 / 2) ->> 'half') || '%' || E'\\t' AS"
+    )
     assert own != models["communities"].sql
     models["communities"] = Model("communities", own, "mine.sql")
     source = PostgresqlSource(filled_database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
     with source.open(AS_OF) as reading:
         reading.check()
-        found = all_entries(reading)
-    with source_on(filled_database, tmp_path).open(AS_OF) as reading:
-        assert found == all_entries(reading)
+        names = reading.cursor().execute(f'SELECT DISTINCT "COMMUNITY_NAME" FROM ({reading.rows_query("communities")})')
+        assert names.fetchall() == [("3%\t",)]
+
+
+def test_own_model_replaces_the_requirement_of_its_table(
+    make_postgresql_url: Callable[[], str], parquet: Path, tmp_path: Path
+) -> None:
+    database = make_postgresql_url()
+    fill_tables(database, parquet)
+    with psycopg.connect(database) as connection:
+        connection.execute("ALTER TABLE terms RENAME TO wordings")
+        connection.execute("ALTER TABLE member_term_accepts RENAME accepted_at TO accepted")
+        connection.execute("DROP TABLE link_hits")
+    shipped = load_models()
+    accepts = shipped["member_term_accepts"].sql.replace("JOIN terms", "JOIN wordings")
+    accepts = accepts.replace("accepted_at AS", "accepted AS").replace("a.accepted_at", "a.accepted")
+    links = shipped["campaign_links"].sql.replace(
+        "FROM link_hits", "FROM (SELECT NULL::uuid AS link_id, :as_of AS hit_at) x"
+    )
+    models = {
+        **shipped,
+        "member_term_accepts": Model("member_term_accepts", accepts, "mine.sql"),
+        "campaign_links": Model("campaign_links", links, "mine.sql"),
+    }
+    source = PostgresqlSource(database, models, memory_bytes=300_000_000, threads=2, temp_dir=tmp_path)
+    with source.open(AS_OF) as reading:
+        reading.check()
+        all_entries(reading)
+    with (
+        source_on(database, tmp_path).open(AS_OF) as reading,
+        pytest.raises(SourceError, match="table terms is missing"),
+    ):
+        reading.check()
+
+
+def test_socket_is_accepted_as_host(postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path) -> None:
+    with psycopg.connect(filled_database) as connection:
+        row = connection.execute("SELECT current_setting('unix_socket_directories'), current_user").fetchone()
+    assert row is not None
+    database = filled_database.rpartition("/")[2]
+    url = f"postgresql:///{database}?host={row[0]}&port={postgresql_server.port}&user={row[1]}"
+    with source_on(url, tmp_path).open(AS_OF) as reading:
+        reading.check()
+        assert all_entries(reading)
 
 
 def test_statement_timeout_names_the_setting(filled_database: str, tmp_path: Path) -> None:

@@ -143,15 +143,17 @@ def test_duplicate_link_counts_once(database: str, tmp_path: Path) -> None:
     assert row.endswith(',"https://example.org",0,3')
 
 
-def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("citext", ["citext", "extensions.citext"])
+def test_texts_of_any_type_compare_case_sensitively(database: str, tmp_path: Path, citext: str) -> None:
     """An enum may lack `deleted`, and citext neither merges two values nor makes a Member deleted."""
     ddl = (
-        "CREATE EXTENSION citext",
+        "CREATE SCHEMA extensions",
+        f"CREATE EXTENSION citext SCHEMA {'extensions' if '.' in citext else 'public'}",
         "CREATE TYPE gender AS ENUM ('female', 'male')",
         "CREATE TYPE state AS ENUM ('live')",
-        "ALTER TABLE members ALTER subscription_state TYPE citext, ALTER gender TYPE gender USING gender::gender",
+        f"ALTER TABLE members ALTER subscription_state TYPE {citext}, ALTER gender TYPE gender USING gender::gender",
         "ALTER TABLE member_state_changes ALTER subscription_state TYPE state USING subscription_state::state",
-        "ALTER TABLE outbound_messages ALTER usage_channel TYPE citext",
+        f"ALTER TABLE outbound_messages ALTER usage_channel TYPE {citext}",
     )
     messages = (
         f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', NULL, 'dm', "

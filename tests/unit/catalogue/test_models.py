@@ -30,7 +30,7 @@ def test_models_translate_to_other_dialects(dialect: str) -> None:
 
 def test_shipped_models_have_the_same_meaning_in_postgresql() -> None:
     for model in load_models().values():
-        assert model.is_portable
+        assert model.shipped
         sql = model.at(AS_OF)
         as_postgresql, as_duckdb = (
             re.sub(r"NOT (\w+) IS NULL", r"\1 IS NOT NULL", sqlglot.transpile(sql, read=dialect, write="postgres")[0])
@@ -54,7 +54,7 @@ def test_file_replaces_one_model(tmp_path: Path) -> None:
     models = load_models(tmp_path)
     assert models["members"].sql == "SELECT 1\n"
     assert models["members"].origin == str(tmp_path / "members.sql")
-    assert not models["members"].is_portable
+    assert not models["members"].shipped
     assert models["campaigns"] == load_models()["campaigns"]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import sqlglot
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, load_models
+from daybreak.catalogue.models import Model, load_models, required_tables
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.errors import SourceError
@@ -16,6 +17,7 @@ from daybreak.sources.contract import (
     check_models,
     check_tables,
     check_terms,
+    usable_tables,
 )
 
 ACCEPTED = {kind: (kind.name, "ANY") for kind in ColumnType}
@@ -34,19 +36,41 @@ def tables(**changes: Columns | None) -> dict[str, Columns]:
     return found
 
 
+def test_own_model_removes_the_requirement_of_a_table() -> None:
+    shipped = load_models()
+    assert list(required_tables(shipped)) == list(SOURCE_TABLES)
+    own = Model("member_term_accepts", "SELECT 1", "mine.sql")
+    required = required_tables({**shipped, "member_term_accepts": own})
+    assert {table.name for table in SOURCE_TABLES} - {table.name for table in required} == {
+        "member_term_accepts", "terms"
+    }  # fmt: skip
+    other = tables(terms=None, member_term_accepts=[("other", "TEXT")])
+    check_tables("The source", other, ACCEPTED, required)
+    assert usable_tables(other, ACCEPTED) == list(required)
+    with pytest.raises(SourceError, match="table terms is missing"):
+        check_tables("The source", other, ACCEPTED, SOURCE_TABLES)
+
+
+def test_required_tables_are_those_in_the_sql() -> None:
+    for name, model in load_models().items():
+        tree = sqlglot.parse_one(model.sql, read="duckdb")
+        read = {table.name for table in tree.find_all(sqlglot.exp.Table)} & {table.name for table in SOURCE_TABLES}
+        assert {table.name for table in required_tables({name: model})} == read | {"leaders"}
+
+
 def columns_of(model: Model) -> list[tuple[str, str]]:
     return [(column.name, column.type.name) for column in resource_named(model.resource).columns]
 
 
 def test_expected_tables_and_models_pass() -> None:
-    check_tables("The source", tables(), ACCEPTED)
+    check_tables("The source", tables(), ACCEPTED, SOURCE_TABLES)
     check_models(load_models(), columns_of, ACCEPTED)
 
 
 def test_every_table_fault_is_listed() -> None:
     leaders = [("leader_id", "UUID"), ("Leader_Name", "TEXT"), ("parent_leader_id", "BLOB")]
     with pytest.raises(SourceError) as caught:
-        check_tables("The source", tables(terms=None, leaders=leaders), ACCEPTED)
+        check_tables("The source", tables(terms=None, leaders=leaders), ACCEPTED, SOURCE_TABLES)
     first, *faults, advice = caught.value.message.splitlines()
     assert first == "The source is not as expected:"
     assert [fault.strip() for fault in faults] == [
@@ -65,7 +89,7 @@ def test_every_table_fault_is_listed() -> None:
 def test_untyped_and_parametrized_types_are_accepted(kind: str) -> None:
     kind = '"NULL"' if kind == "NULL" else kind
     leaders = [(column, kind if column == "leader_id" else "ANY") for column, _ in tables()["leaders"]]
-    check_tables("The source", tables(leaders=leaders), ACCEPTED)
+    check_tables("The source", tables(leaders=leaders), ACCEPTED, SOURCE_TABLES)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +161,7 @@ def test_repeated_leader_is_rejected() -> None:
 
 
 def test_repeated_terms_are_rejected() -> None:
-    check_terms(None)
+    check_terms(SOURCE_TABLES, lambda _: None)
     with pytest.raises(SourceError, match="two rows for term_id t"):
-        check_terms(("t",))
+        check_terms(SOURCE_TABLES, lambda _: ("t",))
+    check_terms([], lambda _: ("t",))  # no shipped model reads the table

@@ -7,16 +7,16 @@ import pytest
 
 from daybreak.catalogue.models import Model, load_models
 from daybreak.domain.errors import SourceError
-from daybreak.sources.dialects import aggregates, transpile
+from daybreak.sources.dialects import aggregates, spark_sql
 
 
 def test_select_is_translated() -> None:
-    assert transpile("SELECT ifnull(a, 'b') AS a FROM t", "postgres") == "SELECT COALESCE(a, 'b') AS a FROM t"
+    assert spark_sql("SELECT a::VARCHAR AS a FROM t") == "SELECT CAST(a AS STRING) AS a FROM t"
 
 
 def test_untranslatable_select_is_an_error() -> None:
-    with pytest.raises(SourceError, match="cannot be translated to postgres SQL"):
-        transpile("SELECT (", "postgres")
+    with pytest.raises(SourceError, match="cannot be translated to Spark SQL"):
+        spark_sql("SELECT (")
 
 
 def test_shipped_models_do_not_load_sqlglot() -> None:
@@ -24,7 +24,8 @@ def test_shipped_models_do_not_load_sqlglot() -> None:
         "import sys, daybreak.sources.postgresql.source\n"
         "from daybreak.catalogue.models import load_models\n"
         "from daybreak.sources.dialects import aggregates\n"
-        "print([aggregates(model) for model in load_models().values()].count(True), 'sqlglot' in sys.modules)"
+        "aggregating = [model for model in load_models().values() if aggregates(model, 'postgres')]\n"
+        "print(len(aggregating), 'sqlglot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "5 False\n"
@@ -33,7 +34,7 @@ def test_shipped_models_do_not_load_sqlglot() -> None:
 def test_shipped_models_declare_whether_they_aggregate() -> None:
     for model in load_models().values():
         assert model.aggregates is not None
-        assert aggregates(Model(model.resource, model.sql, "undeclared")) == model.aggregates, model.resource
+        assert aggregates(Model(model.resource, model.sql, "undeclared"), "duckdb") == model.aggregates, model.resource
 
 
 @pytest.mark.parametrize(
@@ -52,4 +53,4 @@ def test_shipped_models_declare_whether_they_aggregate() -> None:
     ],
 )
 def test_aggregation_is_recognized_in_sql(sql: str, expected: bool) -> None:
-    assert aggregates(Model("members", sql, "mine.sql")) is expected
+    assert aggregates(Model("members", sql, "mine.sql"), "duckdb") is expected

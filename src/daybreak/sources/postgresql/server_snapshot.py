@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from time import monotonic
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 import adbc_driver_manager
 import adbc_driver_postgresql
@@ -265,4 +265,5 @@ def _adbc_uri(location: str) -> str:
     query = "&".join(
         [part for part in [parts.query] if part] + [f"{name}={quote(value)}" for name, value in missing.items()]
     )
-    return urlunsplit(parts._replace(query=query))
+    # Not urlunsplit, which drops the slashes of an empty host: `postgresql:///database?host=/var/run/postgresql`.
+    return f"{parts.scheme}://{parts.netloc}{parts.path}?{query}"

@@ -19,7 +19,7 @@ import duckdb
 import psycopg
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, first_line
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -28,17 +28,17 @@ from daybreak.export.resource_export import export_resource
 from daybreak.export.sql import identifier
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
-    REPEATED_TERMS,
     Columns,
     ModelRejected,
     check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    usable_tables,
 )
-from daybreak.sources.dialects import aggregates, transpile
+from daybreak.sources.dialects import aggregates
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction, server_faults
-from daybreak.sources.postgresql.tables import ServerTables, type_name
+from daybreak.sources.postgresql.tables import TYPE_NAMES, ServerTables
 from daybreak.sources.postgresql.timestamps import corrected_value
 from daybreak.sources.staging import OpenStream, StagingTables, open_staging
 
@@ -116,23 +116,25 @@ class PostgresqlReading:
         self._staging = staging
         self._as_of = as_of
         self._models = models
+        self._required = required_tables(models)
         self._loaded: dict[str, str] = {}
         self._leaders: list[str] | None = None
 
     def check(self) -> None:
         """Check privileges, tables, models, Leaders and terms."""
         with server_faults("The source"):
-            grants = self._tables.missing_grants()
+            grants = self._tables.missing_grants(self._required)
             if grants:
                 raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
-            check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES)
+            check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES, self._required)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             parents = self._keeper.execute(
                 "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"
             ).fetchall()
-            repeated = self._keeper.execute(f"{self._tables.with_typed_tables()}{REPEATED_TERMS}".encode()).fetchone()
+            check_terms(
+                self._required, lambda sql: self._keeper.execute(f"{self._typed_tables()}{sql}".encode()).fetchone()
+            )
         check_leader_chain((row[0], row[1]) for row in parents)
-        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted."""
@@ -183,8 +185,8 @@ class PostgresqlReading:
             f"CAST({identifier(column.name)} AS {_STREAMED_AS[column.type]}) AS {identifier(column.name)}"
             for column in resource.columns
         )
-        select = f"{self._tables.with_typed_tables()}SELECT {columns} FROM ({self._server_sql(model)}) AS model"
-        if aggregates(model):
+        select = f"{self._typed_tables()}SELECT {columns} FROM ({model.at(self._as_of)}) AS model"
+        if aggregates(model, "postgres"):
             return [partial(self._snapshot.stream, select)]
         # The server's hash function for UUIDs. The hash of NULL is NULL, so the second condition includes it.
         half = f"uuid_hash(CAST({identifier(_hashed_column(resource))} AS uuid)) & 1"
@@ -193,25 +195,19 @@ class PostgresqlReading:
             for condition in ("= 0", "IS DISTINCT FROM 0")
         ]
 
-    def _server_sql(self, model: Model) -> str:
-        sql = model.at(self._as_of)
-        return sql if model.is_portable else transpile(sql, "postgres")
+    def _typed_tables(self) -> str:
+        return self._tables.with_typed_tables(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
 
     def _columns_of_model(self, model: Model) -> Columns:
-        sql = self._server_sql(model)
+        select = f"{self._typed_tables()}SELECT * FROM ({model.at(self._as_of)}) AS model LIMIT 0"
         try:
             # In a savepoint, because a failed statement must not end the transaction that holds the snapshot.
             with self._keeper.transaction(), self._keeper.cursor() as cursor:
-                cursor.execute(f"{self._tables.with_typed_tables()}SELECT * FROM ({sql}) AS model LIMIT 0".encode())
-                described = cursor.description or []
-                kinds = cursor.execute(
-                    "SELECT format_type(oid, NULL), typtype FROM unnest(%s::oid[]) WITH ORDINALITY "
-                    "AS described (described_oid, place) JOIN pg_type ON oid = described_oid ORDER BY place",
-                    [[column.type_code for column in described]],
-                ).fetchall()
+                described = cursor.execute(select.encode()).description or []
+                kinds = cursor.execute(TYPE_NAMES, [[column.type_code for column in described]]).fetchall()
         except psycopg.ProgrammingError as error:
             raise ModelRejected(first_line(error)) from error
-        return [(column.name, type_name(kind, family)) for column, (kind, family) in zip(described, kinds, strict=True)]
+        return [(column.name, kind) for column, (kind,) in zip(described, kinds, strict=True)]
 
 
 def _hashed_column(resource: Resource) -> str:

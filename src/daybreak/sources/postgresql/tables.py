@@ -4,8 +4,10 @@ types.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.export.sql import identifier
 from daybreak.sources.contract import Columns
 from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
@@ -32,24 +34,32 @@ WHERE found IS NULL AND n.nspname = ANY (string_to_array(translate(current_setti
   AND NOT has_schema_privilege(n.oid, 'USAGE')
 ORDER BY 1
 """
+# citext is compared by its name in the catalogue: `format_type` adds the schema if it is not in the search_path.
+_TYPE_NAME = "CASE WHEN t.typtype = 'b' AND typname <> 'citext' THEN format_type(t.oid, NULL) ELSE 'USER-DEFINED' END"
 # The columns that the role may read. A domain counts as its base type.
-_COLUMNS = """
+_COLUMNS = f"""
 WITH RECURSIVE kinds AS (
     SELECT oid AS declared, oid AS kind, typtype, typbasetype FROM pg_type
     UNION ALL
     SELECT k.declared, t.oid, t.typtype, t.typbasetype FROM kinds AS k JOIN pg_type AS t ON t.oid = k.typbasetype
     WHERE k.typtype = 'd'
 )
-SELECT c.relname, a.attname, format_type(k.kind, NULL), k.typtype FROM unnest(%s::text[]) AS name
+SELECT c.relname, a.attname, {_TYPE_NAME} FROM unnest(%s::text[]) AS name
 JOIN pg_class AS c ON c.oid = to_regclass(name)
 JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN kinds AS k ON k.declared = a.atttypid AND k.typtype <> 'd'
+JOIN pg_type AS t ON t.oid = k.kind
 WHERE has_column_privilege(c.oid, a.attnum, 'SELECT') ORDER BY c.relname, a.attnum
 """
 _SIZES = """
 SELECT c.relname, CASE WHEN c.relkind IN ('r', 'm') THEN pg_table_size(c.oid) END
 FROM unnest(%s::text[]) AS name JOIN pg_class AS c ON c.oid = to_regclass(name)
 """
+TYPE_NAMES = (
+    f"SELECT {_TYPE_NAME} FROM unnest(%s::oid[]) WITH ORDINALITY AS described (described_oid, place) "
+    "JOIN pg_type AS t ON t.oid = described_oid ORDER BY place"
+)
+"""Query of the names of types, by oid and in order. A type that is not built in is USER-DEFINED."""
 _TABLE_NAMES = [table.name for table in SOURCE_TABLES]
 
 
@@ -60,9 +70,9 @@ class ServerTables:
         self._connection = connection
         self._columns: dict[str, Columns] | None = None
 
-    def missing_grants(self) -> list[str]:
-        """Return the statements that let the role read every column of the source tables."""
-        read = [(table.name, column.name) for table in SOURCE_TABLES for column in table.columns]
+    def missing_grants(self, required: Iterable[SourceTable]) -> list[str]:
+        """Return the statements that let the role read every column of these tables."""
+        read = [(table.name, column.name) for table in required for column in table.columns]
         tables, columns = map(list, zip(*read, strict=True))
         return [grant for (grant,) in self._connection.execute(_MISSING_GRANTS, [tables, columns]).fetchall()]
 
@@ -72,8 +82,8 @@ class ServerTables:
             found: dict[str, list[tuple[str, str]]] = {}
             with server_faults("The source"):
                 rows = self._connection.execute(_COLUMNS, [_TABLE_NAMES]).fetchall()
-            for table, column, kind, family in rows:
-                found.setdefault(table, []).append((column, type_name(kind, family)))
+            for table, column, kind in rows:
+                found.setdefault(table, []).append((column, kind))
             self._columns = dict(found)
         return self._columns
 
@@ -82,15 +92,15 @@ class ServerTables:
         sizes = self._connection.execute(_SIZES, [_TABLE_NAMES]).fetchall()
         return sum(self._estimated_bytes(name) if size is None else int(size) for name, size in sizes)
 
-    def with_typed_tables(self) -> str:
-        """Return a WITH clause, or "", that replaces tables whose column types differ from the catalogue's.
+    def with_typed_tables(self, usable: Iterable[SourceTable]) -> str:
+        """Return a WITH clause, or "", that replaces `usable` tables whose column types differ from the catalogue's.
 
         The server cannot compare a text with a UUID, compares an enum only with its own values, and ignores case in a
         citext. A count is rounded to an integer before it is summed. Instants have no time zone, as in other sources.
         """
         typed = []
-        for table in SOURCE_TABLES:
-            columns = self.columns().get(table.name, ())
+        for table in usable:
+            columns = self.columns()[table.name]
             types = {column.name: column.type for column in table.columns}
             casts = [_cast(name, kind, types.get(name)) for name, kind in columns]
             if any(casts):
@@ -103,12 +113,6 @@ class ServerTables:
         row = self._connection.execute(f"EXPLAIN (FORMAT json) SELECT {names} FROM {table}".encode()).fetchone()
         plan = row[0][0]["Plan"] if row else {"Plan Rows": 0, "Plan Width": 0}
         return int(plan["Plan Rows"]) * int(plan["Plan Width"])
-
-
-def type_name(kind: str, family: str | bytes) -> str:
-    """Return a type's name. A type that is not built in is USER-DEFINED, as the information schema calls it."""
-    is_base = family in {"b", b"b"}
-    return kind if is_base and kind != "citext" else "USER-DEFINED"
 
 
 def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model
+from daybreak.catalogue.models import Model, required_tables
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.delta import LeaderDelta
@@ -29,15 +29,15 @@ from daybreak.export.referential import check_queries
 from daybreak.export.sql import literal
 from daybreak.filestore.file_store import FileSink
 from daybreak.sources.contract import (
-    REPEATED_TERMS,
     Columns,
     ModelRejected,
     check_leader_chain,
     check_models,
     check_tables,
     check_terms,
+    usable_tables,
 )
-from daybreak.sources.dialects import transpile
+from daybreak.sources.dialects import spark_sql
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
 from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
@@ -89,10 +89,13 @@ class SparkReading:
         self._models = models
         self._limits = limits
         self._leaders: list[str] | None = None
-        check_tables("The source in Spark", tables, ACCEPTED_TYPES)
+        self._required = required_tables(models)
+        check_tables("The source in Spark", tables, ACCEPTED_TYPES, self._required)
+        usable = usable_tables(tables, ACCEPTED_TYPES)
         for table in SOURCE_TABLES:
-            columns = ", ".join(map(_typed, table.columns))
-            session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")
+            if table.name in tables:
+                columns = ", ".join(map(_typed, table.columns)) if table in usable else "*"
+                session.sql(f"CREATE OR REPLACE TEMP VIEW {table.name} AS SELECT {columns} FROM raw_{table.name}")
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query over the source tables, by column name. Raises Spark's errors."""
@@ -104,13 +107,12 @@ class SparkReading:
         with spark_faults("Table leaders"):
             parents = self._session.sql("SELECT leader_id, parent_leader_id FROM leaders").collect()
         with spark_faults("Table terms"):
-            repeated = self._session.sql(REPEATED_TERMS).first()
+            check_terms(self._required, lambda sql: self._session.sql(sql).first())
         # Other engines reject these by their type. In Spark, such a Leader would have no rows.
         invalid = next((value for row in parents for value in row if value is not None and not is_id(value)), None)
         if invalid is not None:
             raise SourceError(f"Table leaders: {invalid!r} is not a UUID.")
         check_leader_chain((row[0], row[1]) for row in parents)
-        check_terms(repeated)
 
     def leaders(self) -> list[str]:
         """Return every Leader of table leaders, sorted."""
@@ -168,14 +170,16 @@ class SparkReading:
         faults = []
         with spark_faults("The referential checks"):
             for check, query in check_queries(known_rows, resources):
-                row = self._session.sql(transpile(query, "spark")).first()
+                row = self._session.sql(spark_sql(query)).first()
                 if row is not None and row[0]:
                     faults.append(ReferentialFault(check, row[0], str(row[1])))
         return faults
 
     def _model_rows(self, resource: str) -> DataFrame:
         """Return the model's rows, with columns in order and identifiers as text."""
-        return self._session.sql(transpile(self._models[resource].at(self._as_of), "spark"))
+        model = self._models[resource]
+        sql = model.at(self._as_of)
+        return self._session.sql(spark_sql(sql) if model.shipped else sql)
 
     def _columns_of_model(self, model: Model) -> Columns:
         try:
