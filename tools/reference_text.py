@@ -103,6 +103,7 @@ Daybreak reads thirteen tables and builds [nine files](columns.md) from them wit
 (`src/daybreak/catalogue/sql`). If your tables have other names or shapes, create views with these names, or put
 your own models into `snapshot.models_dir`: a file there replaces the model of that name. It is a SELECT in the dialect
 of `source.engine`, and `:as_of` is the instant of the snapshot. A table that only replaced models read is not required.
+
 Each run first checks the names, order and types of the columns.
 
 Types: uuid (native or text), text, bigint, boolean, date, timestamp (UTC, truncated to microseconds). `?` marks a
@@ -112,7 +113,9 @@ column that may be NULL. Rows later than the instant of the snapshot are exclude
 
 A Parquet source is a folder with one file `TABLE.parquet` per table, or with parts in `TABLE/` or `TABLE.parquet/`.
 Parts may be in subfolders named `column=value`. A file is recognized as Parquet by its content, so parts may have any
-name. Every entry of the folder is read, or the run stops and names the entry. Exceptions are hidden files, checksums
+name.
+
+Every entry of the folder is read, or the run stops and names the entry. Exceptions are hidden files, checksums
 (`.crc`, `.md5`, `.sha256`), and the markers `_SUCCESS`, `_metadata`, `_common_metadata`, `_started_…` and
 `_committed_…`. A part may omit columns that may be NULL. A column that holds only NULL may have any type.
 """
