@@ -70,6 +70,8 @@ class SmallReading:
     def input_bytes(self) -> int:
         return self.source.reported_input_bytes
 
+    lag = None
+
     def confirm_unchanged(self) -> None:
         for act in self.source.on_confirm:
             act()

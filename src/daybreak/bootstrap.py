@@ -97,6 +97,7 @@ def open_source(settings: Settings) -> "PlatformSource":
             threads=threads,
             temp_dir=temp_dir,
             statement_timeout_seconds=int(source.statement_timeout.total_seconds()),
+            max_lag=source.max_lag,
         )
     try:
         from daybreak.sources.spark.reading import TaskLimits

@@ -215,7 +215,8 @@ def _source(settings: "Settings") -> str:
         count = len(reading.leaders())
         hint = "" if count else "; table leaders is empty, so no files are built"
         leaders = format_count(count, "Leader")
-        return f"{settings.source.engine}, {leaders}, about {format_bytes(reading.input_bytes())}{hint}"
+        lag = "" if reading.lag is None else f", a standby {reading.lag.total_seconds():.0f} s behind"
+        return f"{settings.source.engine}{lag}, {leaders}, about {format_bytes(reading.input_bytes())}{hint}"
 
 
 def _disk(settings: "Settings") -> str:

@@ -89,6 +89,12 @@ class SourceSettings(Section):
         le=timedelta(days=1),
         description="PostgreSQL: maximum run time of a statement.",
     )
+    max_lag: Duration = Field(
+        default=timedelta(minutes=10),
+        ge=timedelta(seconds=10),
+        le=timedelta(days=1),
+        description="PostgreSQL: maximum replication lag of a standby. A run on an older standby fails.",
+    )
     spark: SparkTable = Field(
         default={},
         description='Spark: session settings, such as `{"spark.master" = "local[4]"}`. Only in the file. Set secrets '

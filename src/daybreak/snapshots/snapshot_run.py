@@ -61,6 +61,7 @@ class SnapshotRun:
         self._enter_phase("opening")
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()
+            self._details["source_lag_seconds"] = None if reading.lag is None else reading.lag.total_seconds()
             self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)

@@ -111,6 +111,8 @@ class DuckdbSource:
 class DuckdbReading:
     """One reading of a DuckDB source: a `Reading`, and the `EmbeddedRows` it exports."""
 
+    lag = None
+
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, source: DuckdbSource, as_of: datetime, files: tuple[FileState, ...]
     ) -> None:

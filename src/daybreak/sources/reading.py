@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -16,6 +16,10 @@ class Reading(Protocol):
 
     Rows are exported in this process or by tasks on other machines; the caller does not see the difference.
     """
+
+    @property
+    def lag(self) -> timedelta | None:
+        """How far a standby was behind at opening, None for a source without replication."""
 
     def check(self) -> None:
         """Check tables, models, Leaders and terms against the catalogue. Raises SourceError that lists every fault."""

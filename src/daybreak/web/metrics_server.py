@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness
-from daybreak.snapshots.report import count, section
+from daybreak.snapshots.report import count, figure, section
 from daybreak.web.listener import TcpAddress
 
 ReadFreshness = Callable[[], Freshness]
@@ -89,6 +89,11 @@ class FreshnessMetrics(Collector):
             "daybreak_publication_version",
             "Version of the latest publication, 0 before the first one.",
             (served.version or 0) if served is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "daybreak_source_lag_seconds",
+            "How far a standby was behind when the published files were read, 0 for other sources.",
+            figure(served.report, "source_lag_seconds") if served is not None else 0,
         )
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
 

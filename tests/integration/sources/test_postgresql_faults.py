@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -252,3 +253,56 @@ def test_reading_cancelled_by_a_replica_is_retried(
         assert "conflict with recovery" in str(failed.failure)
     finally:
         context.state.close()
+
+
+def asked(server: PostgreSQLServer, query: str) -> bool:
+    """Return the single value of a query."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+def test_standby_that_stands_still_is_refused(
+    replica: PostgreSQLServer, postgresql_server: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    source = source_on(replica.url(filled_database), tmp_path)
+    late = datetime.now(UTC) + timedelta(minutes=11)
+
+    def lag_at(as_of: datetime) -> timedelta | None:
+        with source.open(as_of) as reading:
+            return reading.lag
+
+    postgresql_server.execute("CREATE TABLE earlier ()", database=filled_database)
+    wait_until(lambda: asked(replica, "SELECT pg_last_xact_replay_timestamp() IS NOT NULL"), 60, what="replication")
+    # An idle primary makes the last transaction old, not the data.
+    wait_until(lambda: lag_at(late) == timedelta(0), 60, what="replication")
+    replica.execute("SELECT pg_wal_replay_pause()")
+    postgresql_server.execute("CREATE TABLE later ()", database=filled_database)
+    received = "SELECT pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
+    wait_until(lambda: asked(replica, received), 60, what="WAL")
+    with pytest.raises(SourceUnavailable, match=r"a standby whose data is 1\d minutes .*source\.max_lag allows 10 min"):
+        lag_at(late)
+    with pytest.raises(SourceUnavailable, match="a standby whose data is"):
+        replace(source, max_lag=timedelta(0)).query("SELECT 1 AS one")
+    lag = lag_at(datetime.now(UTC))
+    assert lag is not None
+    assert timedelta(0) < lag < timedelta(minutes=10)
+    assert lag_at(AS_OF) == timedelta(0)  # an instant that the standby has reached
+    with source_on(postgresql_server.url(filled_database), tmp_path).open(late) as reading:
+        assert reading.lag is None
+
+
+def test_standby_without_its_primary_is_refused(
+    replica: PostgreSQLServer, filled_database: str, tmp_path: Path
+) -> None:
+    source = source_on(replica.url(filled_database), tmp_path)
+    replica.execute("ALTER SYSTEM SET primary_conninfo = ''")
+    replica.execute("SELECT pg_reload_conf()")
+    gone = "SELECT count(*) = 0 FROM pg_stat_wal_receiver"
+    wait_until(lambda: asked(replica, gone), 60, what="end of replication")
+    with (
+        pytest.raises(SourceUnavailable, match="a standby"),
+        source.open(datetime.now(UTC) + timedelta(minutes=11)),
+    ):
+        pass

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import nanoarrow
 import psycopg
@@ -53,7 +54,7 @@ def filled_database(postgresql_server: PostgreSQLServer, parquet: Path) -> Itera
     postgresql_server.drop(database)
 
 
-def source_on(url: str, temp_dir: Path, **options: int) -> PostgresqlSource:
+def source_on(url: str, temp_dir: Path, **options: Any) -> PostgresqlSource:
     return PostgresqlSource(url, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=temp_dir, **options)
 
 

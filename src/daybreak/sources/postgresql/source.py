@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -37,7 +37,14 @@ from daybreak.sources.contract import (
     usable_tables,
 )
 from daybreak.sources.dialects import aggregates
-from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction, server_faults
+from daybreak.sources.postgresql.server_snapshot import (
+    Connection,
+    ServerSnapshot,
+    open_snapshot,
+    open_transaction,
+    server_faults,
+)
+from daybreak.sources.postgresql.standby import check_lag, replay_lag
 from daybreak.sources.postgresql.tables import TYPE_NAMES, ServerTables
 from daybreak.sources.postgresql.timestamps import corrected_value
 from daybreak.sources.staging import OpenStream, StagingTables, open_staging
@@ -66,7 +73,7 @@ class PostgresqlSource:
     """A `PlatformSource` over a PostgreSQL database (`postgresql://...`), or a read replica.
 
     `memory_bytes`, `threads` and `temp_dir` are for the engine with the staging tables. `statement_timeout_seconds`
-    limits each model; 0 keeps the server's limit.
+    limits each model; 0 keeps the server's limit. A standby may be `max_lag` behind.
     """
 
     # Not in the repr, which tracebacks and logs show: the address may contain a password.
@@ -77,6 +84,7 @@ class PostgresqlSource:
     threads: int
     temp_dir: Path
     statement_timeout_seconds: int = 0
+    max_lag: timedelta = timedelta(minutes=10)
 
     engine: ClassVar[str] = "postgresql"
 
@@ -92,7 +100,7 @@ class PostgresqlSource:
             ) as staging,
             open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
-            yield PostgresqlReading(snapshot, staging, as_of, self.models)
+            yield PostgresqlReading(snapshot, staging, as_of, self.models, self._lag(snapshot.keeper, as_of))
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query, as `DirectorySource.query` does."""
@@ -101,15 +109,29 @@ class PostgresqlSource:
             server_faults("A query under [directory]"),
             connection.cursor(row_factory=psycopg.rows.dict_row) as cursor,
         ):
+            self._lag(connection, datetime.now(UTC))
             return cursor.execute(sql.encode()).fetchall()
+
+    def _lag(self, connection: Connection, as_of: datetime) -> timedelta | None:
+        """Return the lag of a standby, None for a primary. Raises SourceUnavailable if it is too large."""
+        with server_faults("The source"):
+            lag = replay_lag(connection, as_of)
+        check_lag(lag, self.max_lag)
+        return lag
 
 
 class PostgresqlReading:
     """One reading of a PostgreSQL source: a `Reading`, and the `EmbeddedRows` it exports."""
 
     def __init__(
-        self, snapshot: ServerSnapshot, staging: StagingTables, as_of: datetime, models: Mapping[str, Model]
+        self,
+        snapshot: ServerSnapshot,
+        staging: StagingTables,
+        as_of: datetime,
+        models: Mapping[str, Model],
+        lag: timedelta | None,
     ) -> None:
+        self.lag = lag
         self._snapshot = snapshot
         self._keeper = snapshot.keeper
         self._tables = ServerTables(snapshot.keeper)

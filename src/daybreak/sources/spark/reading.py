@@ -76,6 +76,8 @@ class TaskLimits:
 class SparkReading:
     """One reading of a Spark source: a `Reading` whose files are written by tasks."""
 
+    lag = None
+
     def __init__(
         self,
         session: SparkSession,
