@@ -13,9 +13,9 @@ from daybreak.settings.sections import (
     MetricsSettings,
     SharingSettings,
     SnapshotSettings,
-    SourceSettings,
     StateSettings,
 )
+from daybreak.settings.source import SourceSettings
 from daybreak.settings.text_forms import Rate
 from daybreak.settings.tree import Settings
 

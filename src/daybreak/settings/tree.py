@@ -24,9 +24,9 @@ from daybreak.settings.sections import (
     Section,
     SharingSettings,
     SnapshotSettings,
-    SourceSettings,
     StateSettings,
 )
+from daybreak.settings.source import SourceSettings
 from daybreak.settings.text_forms import InvalidValue
 from daybreak.settings.types import BaseUrl, Listen, Networks, Whole
 
