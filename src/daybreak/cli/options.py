@@ -1,9 +1,11 @@
 """Options shared by several commands, and the parsing of their values."""
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID, uuid5
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -72,11 +74,15 @@ def parse_client_id(text: str, option: str) -> str:
     return client_id
 
 
-def parse_member_id(text: str) -> str:
-    """Parse a MEMBER_ID in any case. Raises OperatorError(wrong_use)."""
+def parse_member_id(text: str, key_namespace: UUID | None) -> str:
+    """Parse a MEMBER_ID in any case, or an integer key of a platform whose views compute UUIDs in that namespace.
+    Raises OperatorError(wrong_use).
+    """
     from daybreak.domain.identity import is_id
 
     member_id = text.strip().lower()
+    if key_namespace is not None and re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", member_id):
+        return str(uuid5(key_namespace, f"member:{member_id}"))
     if not is_id(member_id):
         # The text is not repeated: it may be a phone number or a name.
         raise OperatorError(

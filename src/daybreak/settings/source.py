@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from daybreak.settings.origin import current_origin
 from daybreak.settings.sections import Section
 from daybreak.settings.text_forms import InvalidValue
-from daybreak.settings.types import Duration, SparkTable
+from daybreak.settings.types import Duration, OptionalUuid, SparkTable
 
 
 class SourceSettings(Section):
@@ -34,6 +34,11 @@ class SourceSettings(Section):
         ge=timedelta(seconds=10),
         le=timedelta(days=1),
         description="PostgreSQL: maximum replication lag of a standby. A run on an older standby fails.",
+    )
+    key_namespace: OptionalUuid = Field(
+        default=None,
+        description="Namespace of the UUIDs that views compute from integer keys. `daybreakd member erase` then "
+        "accepts an integer.",
     )
     spark: SparkTable = Field(
         default={},

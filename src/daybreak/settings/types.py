@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
@@ -181,6 +182,7 @@ OptionalListen = Annotated[
     AfterValidator(lambda text: parse_host_and_port(text) if text else text),
     Notation("host:port", 'a host and port such as "127.0.0.1:9400"'),
 ]
+OptionalUuid = Annotated[UUID | None, Notation("UUID", "a UUID in quotes")]
 StateUrl = Annotated[
     SecretStr,
     AfterValidator(lambda url: SecretStr(parse_state_url(url.get_secret_value(), current_origin().folder))),

@@ -28,6 +28,7 @@ from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.session import spark_session
 from daybreak.sources.spark.source import SparkSource
+from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
 from tests.parts.spark import require_java, text_platform
 
@@ -222,6 +223,16 @@ def test_directory_queries_reach_all_tables(session: SparkSession, parquet: Path
     catalogue = source_on(Path("catalog:directory"))
     assert catalogue.query(counted) == [{"leaders": 8}]
     assert catalogue.query("SELECT first_name FROM accounts") == [{"first_name": "Ana"}]
+
+
+def test_integer_keys_become_uuids_in_a_view(session: SparkSession) -> None:
+    for statement in ("DROP DATABASE IF EXISTS export CASCADE", *statements_of("Spark")):
+        session.sql(statement)
+    session.sql(
+        f"CREATE VIEW export.members AS SELECT n, export.uuid_key('member', id) AS member_id FROM {rows('BIGINT')}"
+    )
+    found = session.newSession().sql("SELECT member_id FROM export.members ORDER BY n").collect()
+    assert [row[0] for row in found] == EXPECTED
 
 
 @pytest.mark.usefixtures("session")

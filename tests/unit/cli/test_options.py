@@ -1,10 +1,11 @@
 """Parsing of the values of shared options."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
-from daybreak.cli.options import parse_expiry, parse_instant, parse_instant_or_age
+from daybreak.cli.options import parse_expiry, parse_instant, parse_instant_or_age, parse_member_id
 from daybreak.domain.errors import OperatorError
 
 NOW = datetime(2026, 11, 20, 4, tzinfo=UTC)
@@ -36,3 +37,13 @@ def test_duration_beyond_the_calendar_is_wrong_use(text: str) -> None:
     with pytest.raises(OperatorError, match="--expires: ") as refused:
         parse_expiry(text, "--expires", NOW)
     assert refused.value.code == "wrong_use"
+
+
+def test_member_id_may_be_an_integer_key() -> None:
+    namespace = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
+    member_id = "bcfbc47a-119b-5cf4-8fb6-1511186a1678"
+    assert parse_member_id(" 123", namespace) == member_id
+    assert parse_member_id(member_id.upper(), namespace) == member_id
+    for text, known in (("123", None), ("0123", namespace), ("1.0", namespace), ("+49 30 123", namespace)):
+        with pytest.raises(OperatorError, match="Use the MEMBER_ID of the Member"):
+            parse_member_id(text, known)
