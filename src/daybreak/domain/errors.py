@@ -206,6 +206,13 @@ class OperatorError(DaybreakError):
     code = "operator_error"
 
 
+def is_panic(error: BaseException) -> bool:
+    """Return whether an error is a panic of a compiled library. Its class cannot be imported, and is not an Exception,
+    so that `except Exception` does not catch it.
+    """
+    return type(error).__name__ == "PanicException"
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, without the numbers of system errors.
 

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import FileIO
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +31,7 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.filestore.object_sink import PART_BYTES, ObjectSink
+from daybreak.filestore.part_queue import PartQueue
 from daybreak.filestore.store_errors import DELETE, LIST, READ, SIGN, WRITE, translate_errors
 from daybreak.settings import FilesSettings
 
@@ -120,18 +122,29 @@ class ObjectStore:
         """Store an object in parts. Return its ETag without quotes.
 
         An exception of `parts` aborts the upload and is raised. Raises FileStoreError, Unavailable.
+
+        The parts are made in this thread and uploaded in another. obstore runs an iterator inside its runtime, and
+        panics when the iterator calls obstore, for example to read the previous file.
         """
-        with translate_errors(f"The object {key} cannot be written", WRITE):
-            result = obstore.put(
-                self._bucket,
-                key,
-                iter(parts),
-                attributes=dict(headers),
-                use_multipart=True,
-                chunk_size=PART_BYTES,
-                max_concurrency=_PARALLEL_PARTS,
-            )
-        return (result["e_tag"] or "").strip('"')
+        queue = PartQueue(_PARALLEL_PARTS)
+
+        def upload() -> str:
+            with queue.reader(), translate_errors(f"The object {key} cannot be written", WRITE):
+                result = obstore.put(
+                    self._bucket,
+                    key,
+                    queue.parts(),
+                    attributes=dict(headers),
+                    use_multipart=True,
+                    chunk_size=PART_BYTES,
+                    max_concurrency=_PARALLEL_PARTS,
+                )
+            return (result["e_tag"] or "").strip('"')
+
+        with ThreadPoolExecutor(1, "parts") as executor:
+            uploading = executor.submit(upload)
+            queue.fill(parts)
+            return uploading.result()
 
     def remove(self, snapshot_id: str, keep_keys: frozenset[str]) -> int:
         """Delete the objects of a snapshot except the kept ones. Return their number.

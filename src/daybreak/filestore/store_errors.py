@@ -17,7 +17,7 @@ from obstore.exceptions import (
     UnknownConfigurationKeyError,
 )
 
-from daybreak.domain.errors import FileStoreError, Unavailable, first_line
+from daybreak.domain.errors import FileStoreError, Unavailable, first_line, is_panic
 
 _MAXIMUM_REASON_LENGTH = 300
 _CODE = re.compile(r"<Code>(\w[\w.]*)</Code>|\(code: (\w[\w.]*)\)|\"code\":\s*\"(\w+)\"")
@@ -114,6 +114,10 @@ def translate_errors(failure: str, permission: Permission) -> Iterator[None]:
         yield
     except (BaseError, OSError) as error:
         raise _translated(failure, permission, error) from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise FileStoreError(f"{failure}: the library obstore ended with a panic ({first_line(error)}).") from error
 
 
 def short_reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from types import FrameType
 
 import structlog
 
-from daybreak.domain.errors import DaybreakError, RunError, RunFenced
+from daybreak.domain.errors import DaybreakError, RunError, RunFenced, is_panic
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
@@ -64,23 +64,29 @@ class Builder:
             except DaybreakError as error:
                 _log.error("builder.error", code=error.code, reason=error.message)
                 seconds = _AFTER_ERROR_SECONDS
+            except BaseException as error:
+                if not is_panic(error):
+                    raise
+                _log.exception("builder.panic")
+                seconds = _AFTER_ERROR_SECONDS
             self._context.stop.wait(seconds)
         _log.info("builder.stopped", builder=self._context.builder)
 
     def step(self) -> float:
         """Perform the action that is due. Return the seconds until the next step. Raises DaybreakError.
 
-        Without a schedule, only delete what is no longer needed: another scheduler starts the runs.
+        Without a schedule, only build what operators request, and delete what is no longer needed: another scheduler
+        starts the daily runs.
         """
         context = self._context
-        if not context.settings.snapshot.schedule:
-            self._clean_up()
-            return _MAX_WAIT_SECONDS
         now = context.clock()
         request = take_request(context.state, now)
         if request is not None:
             self._run_request(request)
             return 0.0
+        if not context.settings.snapshot.schedule:
+            self._clean_up()
+            return _MAX_WAIT_SECONDS
         due_day = last_due(now, context.settings.snapshot.publish_at)
         current, history = context.state.read(lambda stores: _current_and_history(stores, due_day))
         decision = decide(now, context.settings.snapshot, context.timings, current, history)

@@ -6,17 +6,20 @@ import asyncio
 import gzip
 import hashlib
 import pickle
+import random
 import uuid
 from collections.abc import Iterator
 from typing import Literal
 
 import httpx
+import obstore
 import pytest
 
 from daybreak.domain.errors import FileDamaged, FileStoreError, Unavailable
 from daybreak.filestore.bucket import RequestLimits
 from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
+from daybreak.filestore.store_errors import WRITE, translate_errors
 from daybreak.settings import FilesSettings
 from tests.parts.azure import WRONG_KEY, AzureContainer
 from tests.parts.buckets import Bucket
@@ -68,6 +71,31 @@ def test_small_and_large_files_are_uploaded(store: ObjectStore) -> None:
     assert b"".join(store.read(large.key)) == content
     assert b"".join(store.read(large.key, 5, 3_000_000)) == content[5:3_000_005]
     assert b"".join(store.read(large.key, len(content) - 2, 9)) == content[-2:]
+
+
+def test_parts_of_an_upload_may_read_another_object(store: ObjectStore) -> None:
+    """As deltas and erasures do with files of several parts."""
+    content = random.Random(1).randbytes(3 * PART_BYTES + 5)
+    first = store.stage(new_id())
+    old = first.write(LEADER, "members", "csv", [content])
+    first.commit()
+    second = store.stage(new_id())
+    new = second.write(LEADER, "members", "csv", second.read(old.key))
+    second.commit()
+    with store.revise(new_id(), "ab") as revision:
+        revised = revision.write(LEADER, "members", "csv", store.read(new.key))
+        revision.commit()
+    assert old.sha256 == new.sha256 == revised.sha256 == hashlib.sha256(content).hexdigest()
+    for written in (new, revised):
+        store.check(written.key, len(content), new.sha256)
+
+
+def test_panic_of_the_library_is_an_error_of_the_store(store: ObjectStore) -> None:
+    old = store.stage(new_id())
+    written = old.write(LEADER, "members", "csv", [bytes(PART_BYTES * 2)])
+    old.commit()
+    with pytest.raises(FileStoreError, match="ended with a panic"), translate_errors("It failed", WRITE):
+        obstore.put(store._bucket, "new", store.read(written.key), use_multipart=True, chunk_size=PART_BYTES)
 
 
 def test_failed_large_upload_leaves_no_object(store: ObjectStore) -> None:
