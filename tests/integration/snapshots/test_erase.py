@@ -22,6 +22,7 @@ from daybreak.domain.erasure import Erasure, member_digest
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.file_store import FileStore
+from daybreak.filestore.object_sink import PART_BYTES
 from daybreak.filestore.object_store import ObjectStore
 from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
@@ -200,6 +201,52 @@ def test_no_trace_is_left_in_a_bucket_and_in_postgresql(
             assert verify_snapshot(context.state, store, snapshot.snapshot_id).damaged == ()
         output = capfd.readouterr()
         assert not [trace for trace in TRACES if trace.decode() in output.out + output.err]
+    finally:
+        context.state.close()
+
+
+def add_large_values(platform: Path, person: Person, seed: int) -> None:
+    """Give another Member of the Leader values that compress to more than two parts of an upload."""
+    values = "array_to_string([md5($2 || '/' || i || '/' || j) FOR j IN range(600)], '')"
+    with duckdb.connect() as engine:
+        path = platform / "custom_field_values.parquet"
+        engine.execute(
+            f"CREATE TABLE changed AS SELECT * FROM '{path}' WHERE custom_field_name NOT LIKE 'large%' "
+            "UNION ALL BY NAME "
+            "SELECT member_id, leader_id, 'large ' || i AS custom_field_name, "
+            f"{values} AS custom_field_value FROM range(2000) r (i), (SELECT member_id, leader_id FROM "
+            f"'{platform}/members.parquet' WHERE leader_id = $1 AND member_id <> $3 ORDER BY member_id LIMIT 1)",
+            [person.client_id, str(seed), person.member_id],
+        )
+        engine.execute(f"COPY changed TO '{path}' (FORMAT parquet)")
+
+
+def test_files_of_several_parts_change_and_are_erased(
+    s3_bucket: S3Bucket, empty_state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    shutil.copy(empty_state, tmp_path / "state.db")
+    person = make_person(tmp_path / "platform")
+    context = platform_context(tmp_path, store=store)
+    settings = configured(context.settings, snapshot={"formats": ("csv", "json")}, sharing={"enabled": False})
+    context = replace(context, settings=settings)
+    large = (person.client_id, "custom_member_data")
+    try:
+        for day, seed in enumerate((1, 1, 2)):
+            # The second day reuses the file, the third compares the new file with the old one.
+            add_large_values(tmp_path / "platform", person, seed)
+            run = run_manually(context, as_of=AS_OF + timedelta(days=day))
+            assert run.state is SnapshotState.PUBLISHED
+            formats = entries_of(context, run)[large].formats
+            assert min(formats["csv"].bytes, formats["json"].bytes) > 2 * PART_BYTES
+        delete_person(tmp_path / "platform", person)
+        erase(context, person)
+        for snapshot in kept(context):
+            assert verify_snapshot(context.state, store, snapshot.snapshot_id).damaged == ()
+        run = run_manually(context, as_of=AS_OF + timedelta(days=3))
+        assert verify_snapshot(context.state, store, run.snapshot_id).damaged == ()
     finally:
         context.state.close()
 
