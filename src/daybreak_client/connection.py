@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any, TypeVar
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
-from daybreak_client.errors import ClientError, NotPublished, Refused, Unreachable, WrongUse, reason_of
+from daybreak_client import wire
+from daybreak_client.errors import ClientError, Damaged, NotPublished, Refused, Unreachable, WrongUse, reason_of
 
 T = TypeVar("T")
 
@@ -24,6 +25,9 @@ _FIRST_WAIT_SECONDS = 0.5
 # Longer than the one minute of the service's limit on links.
 _MAX_WAIT_SECONDS = 90.0
 _TIMEOUT = httpx.Timeout(60.0, connect=15.0)
+# A link leads to the service, which may redirect to a file store, which may redirect to another of its hosts.
+_MAX_REDIRECTS = 5
+_CHUNK_BYTES = 64 << 10
 _TRANSIENT_STATUSES = frozenset({429, 502, 503, 504})
 # What to do about a refusal, where the service's own text describes requests of its API.
 _WAYS_OUT = {
@@ -79,7 +83,7 @@ class Connection:
         response = self._send("GET", path, {**_bearer(token), **condition}, None)
         if response.status_code == httpx.codes.NOT_MODIFIED:
             return None
-        return _parsed(response, lambda value: parse(value, response.headers.get("ETag", "")))
+        return _parsed(response, lambda value: parse(value, wire.etag(response.headers.get("ETag", ""))))
 
     def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, object] | None
@@ -87,7 +91,8 @@ class Connection:
         url = self.address + path
         for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
-                response = self._http.request(method, url, headers=headers, json=body)
+                with self._http.stream(method, url, headers=headers, json=body) as incoming:
+                    response = _read_bounded(incoming)
             except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError):
                 # The error may quote a header with the token.
                 raise WrongUse("The request contains an invalid character. Check the account and the URL.") from None
@@ -112,31 +117,56 @@ class Connection:
         No token is sent: the link is the credential, and it may redirect to a file store. Raises Refused, Unreachable.
         """
         headers = {"Range": f"bytes={offset}-"} if offset else {}
-        link = self._absolute(url)
-        try:
+        # The store must not receive cookies of the service, nor the other way around.
+        with httpx.Client(headers=self._http.headers, timeout=_TIMEOUT) as http:
             for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-                with self._http.stream("GET", link, headers=headers, follow_redirects=True) as response:
+                with _redirected(http, self.address, url, headers) as response:
                     if response.is_success:
                         start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
                         yield start, response.iter_raw()
                         return
-                    response.read()
                 wait = _retry_wait(response, attempts_left)
                 if wait is None:
                     raise _error_of(response)
                 time.sleep(wait)
-        except (httpx.RequestError, httpx.InvalidURL) as fault:
-            raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
 
-    def _absolute(self, url: str) -> str:
-        """Return the absolute URL of a link. Raises Unreachable when it would downgrade HTTPS to HTTP."""
-        try:
-            absolute = urljoin(self.address, url)
-        except ValueError as fault:
-            raise Unreachable("The service returned an invalid link. Contact its operator.") from fault
-        if self.address.startswith("https:") and not absolute.startswith("https:"):
-            raise Unreachable("The service returned a link without https. Ask its operator to correct base_url.")
-        return absolute
+
+@contextlib.contextmanager
+def _redirected(http: httpx.Client, base: str, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    """Follow the redirects of a link, without a downgrade from https at any of them. Yield the last response, whose
+    body is read if it is not a success. Raises Unreachable.
+    """
+    try:
+        for _ in range(_MAX_REDIRECTS + 1):
+            base = _next_url(base, url)
+            with http.stream("GET", base, headers=headers) as response:
+                if not response.has_redirect_location:
+                    yield response if response.is_success else _read_bounded(response)
+                    return
+                url = response.headers["Location"]
+    except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as fault:
+        raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
+    raise Unreachable("The link redirects too often. Contact the operator of the service.")
+
+
+def _next_url(base: str, url: str) -> str:
+    """Return the absolute URL of a link. Raises Unreachable when it is invalid or would downgrade https to http."""
+    try:
+        return wire.link(url, base)
+    except wire.InvalidValue as fault:
+        raise Unreachable(f"The service returned an invalid link: {fault}. Contact its operator.") from None
+
+
+def _read_bounded(response: httpx.Response) -> httpx.Response:
+    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Damaged(f"{response.url.host} returned a compressed response, which was not requested.")
+    body = bytearray()
+    for chunk in response.iter_raw(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > wire.MAX_JSON_BYTES:
+            raise Damaged(f"{response.url.host} returned a response of more than 16 MB.")
+    return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), request=response.request)
 
 
 def is_token(text: str) -> bool:
@@ -197,10 +227,10 @@ def _retry_after(response: httpx.Response) -> float | None:
 def _error_of(response: httpx.Response) -> ClientError:
     """Return the error of an unsuccessful response."""
     try:
-        problem = response.json()
-        code, detail = problem["code"], problem["detail"]
-        request_id = problem.get("request_id", "")
-    except (ValueError, TypeError, KeyError):
+        problem = wire.mapping(wire.json_value(response.content))
+        code, detail = wire.code(problem["code"]), wire.text(problem["detail"])
+        request_id = wire.request_id(problem.get("request_id", ""))
+    except (ValueError, KeyError):
         text = f"{response.url.host} returned {response.status_code} {response.reason_phrase}".strip()
         if response.status_code in _TRANSIENT_STATUSES or response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return Unreachable(f"{text}. Try again later.")
@@ -219,8 +249,9 @@ def _error_of(response: httpx.Response) -> ClientError:
 def _parsed(response: httpx.Response, parse: Callable[[Any], T]) -> T:
     is_text = response.headers.get("Content-Type", "").startswith("text/plain")
     try:
-        return parse(response.text if is_text else response.json() if response.content else None)
+        return parse(response.text if is_text else wire.json_value(response.content) if response.content else None)
     except (ValueError, LookupError, TypeError, AttributeError) as fault:
+        reason = f": {fault}" if isinstance(fault, wire.InvalidValue) else ""
         raise WrongUse(
-            f"{response.url.host} did not return a Daybreak response. Check the URL of the service."
+            f"{response.url.host} did not return a Daybreak response{reason}. Check the URL of the service."
         ) from fault

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from daybreak_client import wire
 from daybreak_client.published import PublishedFile
 
 
@@ -42,11 +42,12 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Chain of publications of one account, and the `entries` after the version that was requested, in order.
+    """Chain of publications of an account, and the `entries` after the version that was requested, in order.
 
     `etag` identifies this response. `closed_reason` is set when the requested version is not in the chain.
     """
 
+    client_id: str = ""
     chain_id: str = ""
     version: int = 0
     snapshot_id: str = ""
@@ -59,50 +60,51 @@ class Feed:
 
 def parse_feed(response: Mapping[str, Any], etag: str) -> Feed:
     """Parse the response to a request for the feed."""
-    data = response["data"]
-    client_id = str(data["client_id"])
+    data = wire.mapping(wire.mapping(response)["data"])
+    client_id = wire.uuid(data["client_id"])
+    entries = wire.items(data["entries"], lambda entry: _entry(client_id, entry))
     return Feed(
-        chain_id=str(data["chain_id"]),
-        version=int(data["version"]),
-        snapshot_id=str(data["snapshot_id"]),
-        as_of=datetime.fromisoformat(data["as_of"]),
-        next_expected_at=datetime.fromisoformat(data["next_expected_at"]),
-        entries=tuple(
-            FeedEntry(
-                int(entry["version"]),
-                int(entry["from_version"]),
-                {
-                    name: _resource_delta(client_id, int(entry["version"]), name, change)
-                    for name, change in entry["resources"].items()
-                },
-            )
-            for entry in sorted(data["entries"], key=lambda entry: int(entry["version"]))
-        ),
+        client_id=client_id,
+        chain_id=wire.uuid(data["chain_id"]),
+        version=wire.count(data["version"]),
+        snapshot_id=wire.uuid(data["snapshot_id"]),
+        as_of=wire.instant(data["as_of"]),
+        next_expected_at=wire.instant(data["next_expected_at"]),
+        entries=tuple(sorted(entries, key=lambda entry: entry.version)),
         etag=etag,
     )
 
 
+def _entry(client_id: str, entry: Mapping[str, Any]) -> FeedEntry:
+    version = wire.count(entry["version"])
+    changes = {
+        wire.resource(name): _resource_delta(client_id, version, name, wire.mapping(change))
+        for name, change in wire.mapping(entry["resources"]).items()
+    }
+    return FeedEntry(version, wire.count(entry["from_version"]), changes)
+
+
 def _resource_delta(client_id: str, version: int, resource: str, change: Mapping[str, Any]) -> ResourceDelta:
-    state = str(change["state"])
+    state = wire.code(change["state"])
     if state != "changed":
-        return ResourceDelta(state, reason=str(change.get("reason", "")))
-    file = change.get("files", {}).get("csv")
+        return ResourceDelta(state, reason=wire.text(change.get("reason", "")))
+    file = wire.mapping(change.get("files", {})).get("csv")
     return ResourceDelta(
         state,
-        inserted=int(change["inserted"]),
-        deleted=int(change["deleted"]),
-        rows_after=int(change["rows_after"]),
-        content_sha256_before=str(change["content_sha256_before"]),
-        content_sha256_after=str(change["content_sha256_after"]),
-        constants=change.get("constants") or {},
-        file=None if file is None else _delta_file(client_id, version, resource, file),
+        inserted=wire.count(change["inserted"]),
+        deleted=wire.count(change["deleted"]),
+        rows_after=wire.count(change["rows_after"]),
+        content_sha256_before=wire.digest(change["content_sha256_before"]),
+        content_sha256_after=wire.digest(change["content_sha256_after"]),
+        constants={
+            wire.name(name): wire.cell(value) for name, value in wire.mapping(change.get("constants") or {}).items()
+        },
+        file=None if file is None else _delta_file(client_id, version, resource, wire.mapping(file)),
     )
 
 
 def _delta_file(client_id: str, version: int, resource: str, file: Mapping[str, Any]) -> PublishedFile:
-    name = str(file["name"])
-    if not re.fullmatch(r"[a-z_]+\.delta\.csv\.gz", name):
-        raise ValueError(name)
+    name = f"{resource}.delta{wire.ENDINGS['csv']}"
     return PublishedFile(
         resource=resource,
         title=f"{resource}, version {version}",
@@ -110,7 +112,7 @@ def _delta_file(client_id: str, version: int, resource: str, file: Mapping[str, 
         name=f"{version}.{name}",
         path=f"/download/v1/files/{client_id}/deltas/{version}/{name}",
         rows=0,
-        size_bytes=int(file["bytes"]),
-        sha256=str(file["sha256"]),
+        size_bytes=wire.count(file["bytes"]),
+        sha256=wire.digest(file["sha256"]),
         content_sha256="",
     )

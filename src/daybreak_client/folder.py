@@ -110,7 +110,10 @@ class _Downloader:
                 for chunk in chunks:
                     if self.stop.is_set():
                         return
-                    target.write(chunk)
+                    # One byte too many is enough to find the wrong size. A server must not fill the disk.
+                    target.write(chunk[: max(file.size_bytes + 1 - target.tell(), 0)])
+                    if target.tell() > file.size_bytes:
+                        break
                     self.on_progress(file, target.tell())
                 target.flush()
                 os.fsync(target.fileno())
@@ -155,7 +158,7 @@ def _download_all(folder: Path, files: Sequence[PublishedFile], downloader: _Dow
 
 
 def _is_complete(path: Path, file: PublishedFile) -> bool:
-    if _size_bytes(path) != file.size_bytes:
+    if path.is_symlink() or _size_bytes(path) != file.size_bytes:
         return False
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
@@ -176,8 +179,10 @@ def _make_private(path: Path) -> None:
 
 
 def _open_private(path: Path) -> BinaryIO:
-    """Open a file for writing without truncating it, and set mode 0600."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE_MODE)
+    """Open a file for writing without truncating it, and set mode 0600. A link to another file is replaced."""
+    if path.is_symlink():
+        path.unlink()
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), _PRIVATE_MODE)
     if sys.platform != "win32":
         os.fchmod(handle, _PRIVATE_MODE)
     return os.fdopen(handle, "r+b")

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from daybreak_client import wire
 from daybreak_client.errors import WrongUse
-from daybreak_client.published import PublishedFile, PublishedSnapshot, is_file_name
+from daybreak_client.published import PublishedFile, PublishedSnapshot
 
 FILE_NAME = "daybreak.json"
 
@@ -50,7 +51,7 @@ class Provenance:
         if same:
             entries = {name: entry for name, entry in older.items() if (folder / name).exists()} | entries
         else:
-            for name in filter(is_file_name, older.keys() - entries.keys()):
+            for name in filter(wire.is_file_name, older.keys() - entries.keys()):
                 (folder / name).unlink(missing_ok=True)
         value = {"service": self.service, **self.published.description(), "files": dict(sorted(entries.items()))}
         if value != stored:
@@ -84,7 +85,9 @@ def _load(folder: Path) -> dict[str, Any] | None:
 def _write(path: Path, text: str) -> None:
     """Replace a file atomically, with mode 0600."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    temporary.unlink(missing_ok=True)
+    # Exclusive, so that it does not follow a link to another file.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from daybreak_client import wire
 from daybreak_client.errors import WrongUse
 
 
@@ -100,64 +100,61 @@ class Issued:
     sha256: str
 
 
-def parse_link(response: Mapping[str, Any]) -> Issued:
-    """Parse the response to a download request."""
-    return Issued(str(response["data"]["url"]), str(response["data"]["sha256"]))
+def parse_link(response: Mapping[str, Any], base: str) -> Issued:
+    """Parse the response to a download request. `base` is the URL of the service."""
+    data = wire.mapping(wire.mapping(response)["data"])
+    return Issued(wire.link(data["url"], base), wire.digest(data["sha256"]))
 
 
 def parse_accounts(response: Mapping[str, Any]) -> list[Account]:
     """Parse a list of contexts."""
-    return [
-        Account(
-            client_id=each["client_id"],
-            name=" ".join(f"{each['first_name']} {each['last_name']}".split()),
-            current=each["current_context"],
-            roles=tuple(each["roles"]),
-        )
-        for each in response["data"]
-    ]
+    return list(wire.items(wire.mapping(response)["data"], _account))
+
+
+def _account(value: Mapping[str, Any]) -> Account:
+    return Account(
+        client_id=wire.uuid(value["client_id"]),
+        name=" ".join(f"{wire.text(value['first_name'])} {wire.text(value['last_name'])}".split()),
+        current=wire.flag(value["current_context"]),
+        roles=tuple(map(wire.code, value["roles"])),
+    )
 
 
 def parse_manifest(response: Mapping[str, Any]) -> PublishedSnapshot:
     """Parse a manifest."""
-    data = response["data"]
+    data = wire.mapping(wire.mapping(response)["data"])
+    client_id = wire.uuid(data["client_id"])
+    resources = wire.items(data["resources"], lambda entry: tuple(_files_of(client_id, entry)))
+    files = tuple(file for found in resources for file in found)
+    if len({file.name for file in files}) != len(files):
+        raise wire.InvalidValue("a file is listed twice")
     return PublishedSnapshot(
-        client_id=data["client_id"],
-        snapshot_id=data["snapshot_id"],
-        version=data["version"],
-        as_of=datetime.fromisoformat(data["as_of"]),
-        published_at=datetime.fromisoformat(data["published_at"]),
-        next_expected_at=datetime.fromisoformat(data["next_expected_at"]),
-        late=data["late"],
-        reason=data["reason"],
-        files=tuple(_files_of(data["resources"])),
+        client_id=client_id,
+        snapshot_id=wire.uuid(data["snapshot_id"]),
+        version=wire.count(data["version"]),
+        as_of=wire.instant(data["as_of"]),
+        published_at=wire.instant(data["published_at"]),
+        next_expected_at=wire.instant(data["next_expected_at"]),
+        late=wire.flag(data["late"]),
+        reason=None if data["reason"] is None else wire.text(data["reason"]),
+        files=files,
     )
 
 
-def _files_of(resources: Sequence[Mapping[str, Any]]) -> Iterator[PublishedFile]:
-    for entry in resources:
-        for file in entry["files"]:
-            yield PublishedFile(
-                resource=entry["resource"],
-                title=entry["title"],
-                format=file["format"],
-                name=_file_name(file["path"], entry["resource"]),
-                path=file["path"],
-                rows=entry["rows"],
-                size_bytes=file["bytes"],
-                sha256=file["sha256"],
-                content_sha256=file["content_sha256"],
-            )
-
-
-def is_file_name(text: str) -> bool:
-    """Return whether text is possible as the name of a published file, so that it is safe to write and delete."""
-    return re.fullmatch(r"[a-z_]+(\.[a-z]+){1,2}", text) is not None
-
-
-def _file_name(path: str, resource: str) -> str:
-    """Return the segment of a path that is the file name. Raises WrongUse when none is safe as a file name."""
-    for part in path.split("/"):
-        if part.startswith(f"{resource}.") and is_file_name(part):
-            return part
-    raise WrongUse(f"The service returned the path {path!r} without a valid file name. Check the URL of the service.")
+def _files_of(client_id: str, entry: Mapping[str, Any]) -> Iterator[PublishedFile]:
+    """Yield the files of a resource. Names and paths are made here, not taken from the service."""
+    resource, title, rows = wire.resource(entry["resource"]), wire.text(entry["title"]), wire.count(entry["rows"])
+    for file in wire.items(entry["files"], lambda each: each):
+        format_name = wire.format_name(file["format"])
+        name = resource + wire.ENDINGS[format_name]
+        yield PublishedFile(
+            resource=resource,
+            title=title,
+            format=format_name,
+            name=name,
+            path=f"/download/v1/files/{client_id}/{name}",
+            rows=rows,
+            size_bytes=wire.count(file["bytes"]),
+            sha256=wire.digest(file["sha256"]),
+            content_sha256=wire.digest(file["content_sha256"]),
+        )

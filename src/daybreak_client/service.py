@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
+from daybreak_client import wire
 from daybreak_client.connection import Connection
 from daybreak_client.errors import Refused, Unreachable, WrongUse
 from daybreak_client.feed import Feed, parse_feed
@@ -37,6 +38,7 @@ _AUTH = "/download/v2/auth"
 _FILES = "/download/v1/files"
 _SCHEMA = "/download/v1/schema"
 API_TOKEN_PREFIX = "service_api_"  # noqa: S105 - a prefix, not a token
+_EXAMPLE_ID = "7d909222-adf5-4547-93e0-e8f60c50f980"
 _MAX_SNAPSHOT_CHANGES = 3
 _MAX_CODES = 3
 _MISSING = (404, 410)
@@ -122,7 +124,7 @@ class Daybreak:
         Raises WrongUse for a database that the service does not know, Unreachable.
         """
         try:
-            return self._connection.request("GET", f"{_SCHEMA}?{urlencode({'dialect': dialect})}", _parse_statements)
+            return self._connection.request("GET", f"{_SCHEMA}?{urlencode({'dialect': dialect})}", wire.create_tables)
         except Refused as refusal:
             raise WrongUse(refusal.message) from refusal
 
@@ -131,12 +133,14 @@ class Daybreak:
 
         Raises Refused (`not_your_account`, `account_inactive`, `second_factor_required`), Unreachable, WrongUse.
         """
-        token = self._required_token()
+        token, client_id = self._required_token(), client_id.strip().lower()
+        if not wire.is_uuid(client_id):
+            raise WrongUse(f"{client_id!r} is not the client_id of an account, such as {_EXAMPLE_ID}.")
         if not token.startswith(API_TOKEN_PREFIX):
             token = self._connection.request(
                 "PUT", f"{_AUTH}/context", _parse_switch, token=token, body={"context": client_id}
             )
-        return AccountFiles(self._connection, client_id.lower(), token)
+        return AccountFiles(self._connection, client_id, token)
 
     def _required_token(self) -> str:
         if self.token is None:
@@ -171,7 +175,9 @@ class AccountFiles:
 
     def published(self) -> PublishedSnapshot:
         """Return the current snapshot. Raises NotPublished, Refused, Unreachable."""
-        return self._connection.request("GET", f"{_FILES}/{self.client_id}", parse_manifest, token=self._token)
+        found = self._connection.request("GET", f"{_FILES}/{self.client_id}", parse_manifest, token=self._token)
+        self._require_own(found.client_id)
+        return found
 
     def link(self, resource: str, format: str = "csv") -> str:
         """Return a signed link to a current file, for pandas, DuckDB or a spreadsheet.
@@ -226,7 +232,10 @@ class AccountFiles:
         query = "" if since is None else f"?since={since}"
         path = f"{_FILES}/{self.client_id}/deltas{query}"
         try:
-            return self._connection.request_if_changed(path, parse_feed, token=self._token, etag=etag)
+            feed = self._connection.request_if_changed(path, parse_feed, token=self._token, etag=etag)
+            if feed is not None:
+                self._require_own(feed.client_id)
+            return feed
         except Refused as refusal:
             if refusal.code != "chain_closed":
                 raise
@@ -258,27 +267,29 @@ class AccountFiles:
                 raise SnapshotChanged from refusal
             raise
 
+    def _require_own(self, client_id: str) -> None:
+        if client_id != self.client_id:
+            raise WrongUse("The service returned another account than the requested one. Contact its operator.")
+
     def _issued(self, file: PublishedFile) -> Issued:
-        return self._connection.request("GET", file.path, parse_link, token=self._token)
+        def parse(response: Any) -> Issued:
+            return parse_link(response, self._connection.address)
+
+        return self._connection.request("GET", file.path, parse, token=self._token)
 
 
 def _parse_login(response: Any) -> tuple[str, bool]:
     """Return the token of a login, and whether it is complete. A pending login has no account."""
-    return str(response["token"]), "client_id" in response
+    response = wire.mapping(response)
+    return wire.token(response["token"]), "client_id" in response
 
 
 def _parse_switch(response: Any) -> str:
-    return str(response["data"]["token"])
+    return wire.token(wire.mapping(wire.mapping(response)["data"])["token"])
 
 
 def _parse_object(response: Any) -> dict[str, Any]:
-    return dict(response)
-
-
-def _parse_statements(response: Any) -> str:
-    if not isinstance(response, str):
-        raise TypeError("CREATE TABLE statements are text")
-    return response
+    return dict(wire.mapping(response))
 
 
 def _ignore_progress(_file: PublishedFile, _size_bytes: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from daybreak_client import wire
 
 LEADER_COLUMN = "LEADER_ID"
 UUID, TEXT, BIGINT, BOOLEAN, DATE, TIMESTAMP = "uuid", "text", "bigint", "boolean", "date", "timestamp"
@@ -50,20 +51,20 @@ class Table:
 
 def parse_tables(response: Mapping[str, Any]) -> tuple[Table, ...]:
     """Parse a data package."""
-    return tuple(_table(resource) for resource in response["resources"])
+    return wire.items(wire.mapping(response)["resources"], _table)
 
 
 def _table(resource: Mapping[str, Any]) -> Table:
-    name, schema = str(resource["name"]), resource["schema"]
-    columns = tuple(
-        Column(str(field["name"]), UUID if field.get("format") == "uuid" else _KINDS[field["type"]])
-        for field in schema["fields"]
-    )
-    key = tuple(map(str, resource["order"]))
+    name, schema = wire.resource(resource["name"]), wire.mapping(resource["schema"])
+    columns = wire.items(schema["fields"], _column)
+    key = tuple(map(wire.name, resource["order"]))
     names = {column.name for column in columns}
-    # Names become part of SQL, so names that would need escaping are refused.
-    if not all(re.fullmatch(r"[A-Za-z]\w*", each, re.ASCII) for each in (name, *names)):
-        raise ValueError(f"{name}: invalid name of a table or column")
+    if len({each.lower() for each in names}) != len(columns):
+        raise wire.InvalidValue("a column is listed twice")
     if not set(key) <= names or LEADER_COLUMN not in names:
         raise ValueError(f"{name}: columns of the key or {LEADER_COLUMN} are missing")
     return Table(name, columns, key, bool(schema.get("primaryKey")))
+
+
+def _column(field: Mapping[str, Any]) -> Column:
+    return Column(wire.name(field["name"]), UUID if field.get("format") == "uuid" else _KINDS[field["type"]])

@@ -153,13 +153,14 @@ class Publisher:
         if since is not None and not first <= since <= current.number:
             return Reply(410, {"code": "chain_closed", "detail": "This version is not in the chain."})
         entries = [
-            {"version": each.number, "from_version": each.number - 1, "snapshot_id": f"s{each.number}",
+            {"version": each.number, "from_version": each.number - 1, "snapshot_id": snapshot_id_of(each.number),
              "as_of": each.as_of, "published_at": each.as_of, "resources": each.changes}
             for each in self.versions[first:]
             if each.number > (since or 0)
         ]  # fmt: skip
         body = {"data": {"client_id": self.client_id, "chain_id": self.chain_id, "oldest_version": first,
-                         "version": current.number, "snapshot_id": f"s{current.number}", "as_of": current.as_of,
+                         "version": current.number, "snapshot_id": snapshot_id_of(current.number),
+                         "as_of": current.as_of,
                          "published_at": current.as_of, "next_expected_at": INSTANT, "entries": entries}}  # fmt: skip
         etag = '"' + _sha256(msgspec.json.encode(body))[:16] + '"'
         if request.headers.get("if-none-match") == etag:
@@ -176,7 +177,7 @@ class Publisher:
                     "bytes": len(packed), "sha256": _sha256(packed), "content_sha256": _sha256(content)}  # fmt: skip
             rows = len(current.rows[resource.name])
             resources.append({"resource": resource.name, "title": resource.title, "rows": rows, "files": [file]})
-        return {"client_id": self.client_id, "snapshot_id": f"s{current.number}", "version": current.number,
+        return {"client_id": self.client_id, "snapshot_id": snapshot_id_of(current.number), "version": current.number,
                 "as_of": current.as_of, "published_at": current.as_of, "next_expected_at": INSTANT,
                 "late": self.late_reason is not None, "reason": self.late_reason, "resources": resources}  # fmt: skip
 
@@ -245,6 +246,11 @@ def _order(resource: Resource, row: Row) -> list[tuple[bool, object]]:
 def _sortable(value: str | int | bool | None) -> tuple[bool, object]:
     """Return a value in a form that sorts NULL first and text by its UTF-8 bytes."""
     return value is not None, value.encode() if isinstance(value, str) else (value or 0)
+
+
+def snapshot_id_of(version: int) -> str:
+    """Return the snapshot of a version."""
+    return f"00000000-0000-4000-8000-{version:012}"
 
 
 def _sha256(content: bytes) -> str:

@@ -111,12 +111,12 @@ def test_wait_option_waits_for_an_unavailable_service(
     monkeypatch.setattr(freshness, "_POLL_SECONDS", 0.01)
     (tmp_path / "members.csv.gz").write_bytes(b"octets")
     digest = hashlib.sha256(b"octets").hexdigest()
-    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": digest, "content_sha256": "ab"}
+    file = {"format": "csv", "path": "/members.csv.gz", "bytes": 6, "sha256": digest, "content_sha256": digest}
     instant = "2026-11-20T04:00:00Z"
     published = {
         **dict.fromkeys(("as_of", "published_at", "next_expected_at"), instant),
-        "client_id": "north",
-        "snapshot_id": "s1",
+        "client_id": "a0000000-0000-4000-8000-000000000001",
+        "snapshot_id": "c0000000-0000-4000-8000-000000000003",
         "version": 41,
         "late": False,
         "reason": None,
@@ -126,8 +126,8 @@ def test_wait_option_waits_for_an_unavailable_service(
     with scripted_service() as service:
         monkeypatch.setenv("DAYBREAK_SERVICE", service.url)
         service.script = lambda _: Reply(DISCONNECT if len(service.requests) < 12 else 200, {"data": published})
-        assert run(["fetch", str(tmp_path), "--account", "north"]) == 5
-        assert run(["fetch", str(tmp_path), "--account", "north", "--wait", "1m"]) == 0
+        assert run(["fetch", str(tmp_path), "--account", "a0000000-0000-4000-8000-000000000001"]) == 5
+        assert run(["fetch", str(tmp_path), "--account", "a0000000-0000-4000-8000-000000000001", "--wait", "1m"]) == 0
     printed = capsys.readouterr().err
     assert "Waiting for the service. " in printed
     assert "0 of 1 files changed" in printed

@@ -156,7 +156,7 @@ def test_unpublished_files_have_a_retry_time(service: ScriptedService, connectio
 )
 def test_response_of_another_service_is_refused(service: ScriptedService, connection: Connection, reply: Reply) -> None:
     service.script = lambda _: reply
-    for read in (parse_manifest, parse_accounts, parse_link):
+    for read in (parse_manifest, parse_accounts, lambda value: parse_link(value, service.url)):
         with pytest.raises(WrongUse, match="Check the URL"):
             connection.request("GET", "/x", read)
 
@@ -196,7 +196,7 @@ def test_interrupted_transfer_is_an_error(service: ScriptedService, connection: 
 
 def test_https_is_not_downgraded(service: ScriptedService) -> None:
     connection = Connection(f"https://127.0.0.1:{free_port()}")
-    with pytest.raises(Unreachable, match="without https"), connection.download(f"{service.url}/link", 0):
+    with pytest.raises(Unreachable, match="a link has no https"), connection.download(f"{service.url}/link", 0):
         pass
     assert service.requests == []
     connection.close()

@@ -38,12 +38,12 @@ def manifest(client_id: str) -> dict[str, object]:
         octets = content(client_id, resource)
         path = f"/download/v1/files/{client_id}/{resource}.csv.gz"
         digest = hashlib.sha256(octets).hexdigest()
-        return [{"format": "csv", "path": path, "bytes": len(octets), "sha256": digest, "content_sha256": "ab"}]
+        return [{"format": "csv", "path": path, "bytes": len(octets), "sha256": digest, "content_sha256": digest}]
 
     return {
         **dict.fromkeys(("as_of", "published_at", "next_expected_at"), INSTANT),
         "client_id": client_id,
-        "snapshot_id": "s1",
+        "snapshot_id": "c0000000-0000-4000-8000-000000000003",
         "version": 41,
         "late": False,
         "reason": None,

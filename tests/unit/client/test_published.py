@@ -9,6 +9,7 @@ import pytest
 
 from daybreak_client.errors import WrongUse
 from daybreak_client.published import parse_accounts, parse_manifest
+from daybreak_client.wire import InvalidValue
 
 SEGMENTS = "outbound_message_type_usage"
 
@@ -17,8 +18,8 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
     """Return a manifest of (resource, format, path) triples."""
     return {
         "data": {
-            "client_id": "north",
-            "snapshot_id": "s1",
+            "client_id": "a0000000-0000-4000-8000-000000000001",
+            "snapshot_id": "c0000000-0000-4000-8000-000000000003",
             "version": 41,
             "as_of": "2026-11-20T04:00:00Z",
             "published_at": "2026-11-20T04:00:00.5Z",
@@ -31,7 +32,13 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
                     "title": resource,
                     "rows": 3,
                     "files": [
-                        {"format": format_name, "path": path, "bytes": 9, "sha256": "ab", "content_sha256": "cd"}
+                        {
+                            "format": format_name,
+                            "path": path,
+                            "bytes": 9,
+                            "sha256": "ab" * 32,
+                            "content_sha256": "cd" * 32,
+                        }
                     ],
                 }
                 for resource, format_name, path in paths
@@ -40,7 +47,7 @@ def manifest(*paths: tuple[str, str, str]) -> dict[str, Any]:
     }
 
 
-def test_file_names_come_from_the_paths() -> None:
+def test_file_names_have_the_endings_of_their_formats() -> None:
     found = parse_manifest(
         manifest(
             ("members", "csv", "/download/v1/files/north/members.csv.gz"),
@@ -53,19 +60,25 @@ def test_file_names_come_from_the_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "path"),
-    [
-        ("members", "/download/v1/files/north/members"),
-        ("members", "/download/v1/files/north/other.csv.gz"),
-        ("..", "/download/v1/files/north/.../x"),
-        ("..\\..\\x", "/download/v1/files/north/..\\..\\x.csv"),
-        ("members", "/download/v1/files/north/members.csv.gz\n"),
-        ("-rf", "/download/v1/files/north/-rf.csv.gz"),
-    ],
+    "resource", ["..", "../members", "..\\..\\x", "members\n", "-rf", "Members", "", "usercustomize", 3]
 )
-def test_unsafe_file_name_is_refused(resource: str, path: str) -> None:
-    with pytest.raises(WrongUse, match="without a valid file name"):
-        parse_manifest(manifest((resource, "csv", path)))
+def test_unknown_resource_is_refused(resource: Any) -> None:
+    with pytest.raises(InvalidValue, match="a resource is unknown"):
+        parse_manifest(manifest((resource, "csv", "/x")))
+
+
+@pytest.mark.parametrize("format_name", ["py", "../csv", "CSV", None, ["csv"]])
+def test_unknown_format_is_refused(format_name: Any) -> None:
+    with pytest.raises(InvalidValue, match="a format is unknown"):
+        parse_manifest(manifest(("members", format_name, "/x")))
+
+
+def test_names_and_paths_are_not_taken_from_the_service() -> None:
+    (file,) = parse_manifest(manifest(("members", "csv", "@other.example/usercustomize.py"))).files
+    assert (file.name, file.path) == (
+        "members.csv.gz",
+        "/download/v1/files/a0000000-0000-4000-8000-000000000001/members.csv.gz",
+    )
 
 
 def test_files_are_selected_by_resource_and_format() -> None:
@@ -88,7 +101,7 @@ def test_files_are_selected_by_resource_and_format() -> None:
 
 def test_account_name_is_one_line() -> None:
     account = {
-        "client_id": "north",
+        "client_id": "a0000000-0000-4000-8000-000000000001",
         "first_name": "North\n Light",
         "last_name": "",
         "current_context": True,
