@@ -43,7 +43,7 @@ _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_.:-]{0,128}")
 _TOKEN = re.compile(r"[!-~]{1,8192}")
 _ETAG = re.compile(r'(?:W/)?"[!#-~]{0,200}"|')
-# Everything that is not printed as a character of its own: control, format and surrogate characters.
+# Control, format and surrogate characters, which a terminal interprets or does not show.
 _HIDDEN = re.compile(
     "[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
