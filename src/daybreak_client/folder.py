@@ -69,6 +69,14 @@ def make_private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+def subfolder(folder: Path, name: str) -> Path:
+    """Return a folder in a folder. Raises WrongUse for a link, which would lead out of it."""
+    path = folder / name
+    if path.is_symlink():
+        raise WrongUse(f"{path} is a symbolic link. Replace it by a folder.")
+    return path
+
+
 @dataclass(frozen=True, slots=True)
 class _Downloader:
     """Downloads files until `stop` is set."""

@@ -9,7 +9,7 @@ from daybreak_client.command.every_account import for_each_account, signed_in
 from daybreak_client.command.freshness import Wait, freshness, parse_duration
 from daybreak_client.command.options import Accounts, Mode, names_of
 from daybreak_client.command.output import download_progress, print_json, print_note, print_text
-from daybreak_client.errors import WrongUse
+from daybreak_client.folder import subfolder
 from daybreak_client.service import AccountFiles, FetchResult
 
 
@@ -44,9 +44,7 @@ def fetch(
     waiting = None if wait is None else Wait(parse_duration(wait), note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
-        target = folder / account_files.client_id if accounts.all_accounts else folder
-        if accounts.all_accounts and target.is_symlink():
-            raise WrongUse(f"{target} is a symbolic link. Replace it by a folder.")
+        target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
         if waiting is not None:
             waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
