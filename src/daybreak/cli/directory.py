@@ -67,15 +67,21 @@ def sync(
         bool, Parameter(negative="", help="Ignore the limit directory.max_removed_share.")
     ] = False,
     config: Config = None,
-) -> None:
-    """Synchronize accounts and seats with the platform's database ([directory] in the configuration)."""
+) -> int:
+    """Synchronize accounts and seats with the platform's database ([directory] in the configuration). Exit code 1 if
+    rows were left out, which are then listed.
+    """
+    from daybreak.access.directory.fields import format_faults
     from daybreak.bootstrap import directory_sync, open_state
 
     settings = settings_of(config)
     with closing(open_state(settings)) as state:
         sync = directory_sync(settings, state)
-        changes = sync.run(actor="operator", dry_run=dry_run, accept_removals=accept_removals)
+        changes, faults = sync.run(actor="operator", dry_run=dry_run, accept_removals=accept_removals)
     _print_changes(changes, dry_run=dry_run)
+    if faults:
+        print_note(f"Rows that were left out:\n{format_faults(faults)}")
+    return 1 if faults else 0
 
 
 def _print_changes(changes: "DirectoryChanges", *, dry_run: bool) -> None:

@@ -24,6 +24,8 @@ _EARLIEST = datetime(2026, 11, 1, tzinfo=UTC)
 _MIN_FREE_BYTES = 1_000_000_000
 _MIN_FREE_FILES = 1_000
 _MAX_NAMED = 3
+# Each run synchronizes first, so that a day without a sync is a day without a run.
+_MAX_SYNC_AGE = timedelta(hours=26)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -42,6 +44,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("state database", _state),
         ("file store", _files),
         ("source", _source),
+        ("directory", _directory),
         ("disk", _disk),
         ("encoder", _encoder),
         ("single sign-on", _single_sign_on),
@@ -217,6 +220,30 @@ def _source(settings: "Settings") -> str:
         leaders = format_count(count, "Leader")
         lag = "" if reading.lag is None else f", a standby {reading.lag.total_seconds():.0f} s behind"
         return f"{settings.source.engine}{lag}, {leaders}, about {format_bytes(reading.input_bytes())}{hint}"
+
+
+def _directory(settings: "Settings") -> str:
+    """Run the queries without applying changes, and check the age of the latest sync."""
+    from daybreak.bootstrap import directory_sync, now_utc, open_state
+
+    if not settings.directory.accounts:
+        return "not synchronized with the platform"
+    with closing(open_state(settings)) as state:
+        changes, faults = directory_sync(settings, state).run(actor="operator", dry_run=True)
+        status = state.read(lambda stores: stores.directory.sync_status())
+    if faults:
+        raise OperatorError("Rows that a sync leaves out:\n" + "\n".join(faults[:_MAX_NAMED]))
+    if status is None:
+        return "the queries work; no sync yet"
+    if status.failing_since is not None:
+        raise OperatorError(f"Not synchronized since {format_instant(status.failing_since)} UTC: {status.reason}")
+    pending = sum(1 for _ in changes.lines())
+    if now_utc() - status.attempted_at > _MAX_SYNC_AGE:
+        raise OperatorError(
+            f"Last synchronized {format_instant(status.attempted_at)} UTC. Check that runs start, or run "
+            "`daybreakd directory sync`."
+        )
+    return f"synchronized {format_instant(status.attempted_at)} UTC, {format_count(pending, 'change')} since then"
 
 
 def _disk(settings: "Settings") -> str:

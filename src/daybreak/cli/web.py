@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from daybreak.bootstrap import WebProcess
     from daybreak.domain.snapshot import Freshness
     from daybreak.settings import Settings
+    from daybreak.state.directory import SyncStatus
     from daybreak.state.nodes import Node
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
@@ -127,11 +128,11 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
-def _read_freshness(settings: "Settings") -> "Freshness":
-    """Return the freshness of the files."""
+def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None]":
+    """Return the freshness of the files, and the status of the directory's synchronization."""
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.freshness import freshness
 
     now, publish_at = now_utc(), settings.snapshot.publish_at
     with closing(open_state(settings)) as state:
-        return state.read(lambda stores: freshness(stores.snapshots, now, publish_at))
+        return state.read(lambda stores: (freshness(stores.snapshots, now, publish_at), stores.directory.sync_status()))

@@ -21,6 +21,7 @@ class EventType(StrEnum):
     SNAPSHOT_RECOVERED = "snapshot.recovered"
     SNAPSHOT_HELD = "snapshot.held"
     SNAPSHOT_FAILED = "snapshot.failed"
+    DIRECTORY_FAILING = "directory.failing"
     TOKEN_EXPIRING = "token.expiring"  # noqa: S105 - not a secret
     TOKEN_LEAKED = "token.leaked"  # noqa: S105 - not a secret
     SECOND_FACTOR_CHANGED = "second_factor.changed"
@@ -39,6 +40,7 @@ OPERATOR_EVENTS = (
     EventType.SNAPSHOT_RECOVERED,
     EventType.SNAPSHOT_HELD,
     EventType.SNAPSHOT_FAILED,
+    EventType.DIRECTORY_FAILING,
 )
 """Sent by mail to operators."""
 SECURITY_EVENTS = (
@@ -48,7 +50,7 @@ SECURITY_EVENTS = (
     EventType.PASSWORD_CHANGED,
 )
 """Sent by mail to the seat that they concern."""
-DEFAULT_EVENTS = frozenset({EventType.SNAPSHOT_LATE, *SECURITY_EVENTS})
+DEFAULT_EVENTS = frozenset({EventType.SNAPSHOT_LATE, EventType.DIRECTORY_FAILING, *SECURITY_EVENTS})
 """Mailed to a seat that has not chosen otherwise."""
 
 

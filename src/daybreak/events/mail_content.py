@@ -128,6 +128,16 @@ def _failed(subject: MailSubject) -> MailContent:
     )
 
 
+def _directory_failing(subject: MailSubject) -> MailContent:
+    return MailContent(
+        "Seats are not synchronized with the platform",
+        "The synchronization of accounts and seats has failed for a day. People who left may still have access. Run "
+        "`daybreakd directory sync`.",
+        [("Since", subject.time("failing_since")), ("Reason", subject.value("reason"))],
+        Link("Open people", f"{subject.settings.base_url}/dashboard/operator/people"),
+    )
+
+
 def _expiring(subject: MailSubject) -> MailContent:
     return MailContent(
         f"API token “{subject.value('name')}” expires soon",
@@ -206,6 +216,7 @@ _CONTENTS: Mapping[EventType, Callable[[MailSubject], MailContent]] = {
     EventType.SNAPSHOT_RECOVERED: _recovered,
     EventType.SNAPSHOT_HELD: _held,
     EventType.SNAPSHOT_FAILED: _failed,
+    EventType.DIRECTORY_FAILING: _directory_failing,
     EventType.TOKEN_EXPIRING: _expiring,
     EventType.TOKEN_LEAKED: _leaked,
     EventType.SECOND_FACTOR_CHANGED: _factor_changed,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -15,8 +16,13 @@ from daybreak.state.records import (
     grant_of,
     seat_of,
 )
-from daybreak.state.schema import accounts, grants, seats
+from daybreak.state.schema import accounts, directory_syncs, grants, seats
 from daybreak.state.statements import upsert
+
+
+def free_email(seat_id: str) -> str:
+    """Return an address that belongs to a seat and that nobody has."""
+    return f"{seat_id}@former.invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,18 @@ class Directory:
     grants: tuple[Grant, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SyncStatus:
+    """The latest synchronization with the platform. `failing_since` and `reason` are set if it failed, also in part."""
+
+    attempted_at: datetime
+    succeeded_at: datetime | None = None
+    failing_since: datetime | None = None
+    reason: str | None = None
+
+
 class DirectoryStore:
-    """Accounts, seats and grants in bulk."""
+    """Accounts, seats and grants in bulk, and the status of their synchronization."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -44,6 +60,25 @@ class DirectoryStore:
                 grant_of(row) for row in run(sa.select(*GRANT_COLUMNS).order_by(grants.c.seat_id, grants.c.client_id))
             ),
         )
+
+    def sync_status(self) -> SyncStatus | None:
+        """Return the status of the latest synchronization, None before the first one."""
+        columns = directory_syncs.c
+        row = self._connection.execute(
+            sa.select(columns.attempted_at, columns.succeeded_at, columns.failing_since, columns.reason)
+        ).first()
+        return None if row is None else SyncStatus(*row)
+
+    def record_sync(self, now: datetime, failure: str | None) -> SyncStatus:
+        """Record a synchronization, and return the status. `failure` is None after a complete one."""
+        before = self.sync_status()
+        if failure is None:
+            status = SyncStatus(now, now)
+        else:
+            since = before.failing_since if before is not None and before.failing_since is not None else now
+            status = SyncStatus(now, None if before is None else before.succeeded_at, since, failure)
+        upsert(self._connection, directory_syncs, [{"name": "platform", **asdict(status)}], keys=("name",))
+        return status
 
     def put_accounts(self, *new: Account) -> None:
         upsert(
@@ -70,6 +105,17 @@ class DirectoryStore:
             ],
             keys=("client_id",),
         )
+
+    def release_emails(self, *seats_to_change: Seat) -> None:
+        """Free the present email of each seat that gets another one, so that another seat can have it."""
+        if seats_to_change:
+            free = free_email("")
+            self._connection.execute(
+                sa.update(seats)
+                .where(seats.c.seat_id == sa.bindparam("seat"), seats.c.email_folded != sa.bindparam("folded"))
+                .values(email_folded=seats.c.seat_id + free),
+                [{"seat": seat.seat_id, "folded": folded_email(seat.email)} for seat in seats_to_change],
+            )
 
     def put_seats(self, *new: Seat) -> None:
         """Insert or update seats. Raises Conflict if another seat has one of the emails."""

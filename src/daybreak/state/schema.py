@@ -305,6 +305,17 @@ nodes = sa.Table(
     sa.Column("roles", Json, nullable=False),
 )
 
+# One row: the latest synchronization of the directory with the platform.
+directory_syncs = sa.Table(
+    "directory_syncs",
+    metadata,
+    sa.Column("name", KEY, primary_key=True),
+    sa.Column("attempted_at", Instant, nullable=False),
+    sa.Column("succeeded_at", Instant),
+    sa.Column("failing_since", Instant),
+    sa.Column("reason", sa.Text),
+)
+
 # --- Events --------------------------------------------------------------------------------------
 
 # Written in the transaction that causes the event. The deliverer adds deliveries and sets `completed_at`.

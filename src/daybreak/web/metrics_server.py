@@ -17,9 +17,10 @@ from prometheus_client.registry import Collector
 from daybreak.domain.errors import OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.report import count, figure, section
+from daybreak.state.directory import SyncStatus
 from daybreak.web.listener import TcpAddress
 
-ReadFreshness = Callable[[], Freshness]
+ReadFreshness = Callable[[], tuple[Freshness, SyncStatus | None]]
 _PARENT_POLL_SECONDS = 1.0
 _log = structlog.get_logger("daybreak.web")
 
@@ -30,7 +31,7 @@ def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshne
     Args:
         address: Where to listen.
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
-        read_freshness: Reads the freshness of the files from the state database.
+        read_freshness: Reads the freshness of the files, and the status of the directory, from the state database.
         main_pid: The process id of the main process.
     """
     # Ctrl-C reaches every process; the main process then sends SIGTERM.
@@ -61,7 +62,9 @@ class WorkerMetrics(Collector):
 
 
 class FreshnessMetrics(Collector):
-    """Freshness of the published files. Omitted, and logged once, while the state database cannot be read."""
+    """Freshness of the published files and of the directory. Omitted, and logged once, while the state database cannot
+    be read.
+    """
 
     def __init__(self, read_freshness: ReadFreshness) -> None:
         self._read_freshness = read_freshness
@@ -70,7 +73,7 @@ class FreshnessMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the state database."""
         try:
-            fresh = self._read_freshness()
+            fresh, sync = self._read_freshness()
         # The database does not respond, its file is missing, or it has another schema.
         except (Unavailable, OperatorError) as error:
             if not self._logged:
@@ -94,6 +97,16 @@ class FreshnessMetrics(Collector):
             "daybreak_source_lag_seconds",
             "How far a standby was behind when the published files were read, 0 for other sources.",
             figure(served.report, "source_lag_seconds") if served is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "daybreak_directory_sync_failing",
+            "1 when the directory is not synchronized, also in part.",
+            sync is not None and sync.failing_since is not None,
+        )
+        yield GaugeMetricFamily(
+            "daybreak_directory_sync_timestamp_seconds",
+            "The latest complete synchronization of the directory, 0 without one.",
+            sync.succeeded_at.timestamp() if sync is not None and sync.succeeded_at is not None else 0,
         )
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
 

@@ -17,9 +17,12 @@ from msgspec.structs import replace
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import Account, Grant, Seat
-from daybreak.state.directory import Directory
+from daybreak.domain.identity import Account, Grant, Seat, folded_email
+from daybreak.state.directory import Directory, free_email
 from daybreak.state.stores import Stores
+
+ALWAYS_ALLOWED = 5
+"""Removals of accounts, seats or grants that a sync may make, whatever their share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
     """
     if complete:
         wanted = _with_missing_deactivated(current, wanted)
+    else:
+        _check_emails(current, wanted)
     accounts = {account.client_id: account for account in current.accounts}
     seats = {seat.seat_id: seat for seat in current.seats}
     grants = {(grant.seat_id, grant.client_id): grant for grant in current.grants}
@@ -121,10 +126,25 @@ def compare_directories(current: Directory, wanted: Directory, *, complete: bool
     )
 
 
+def _check_emails(current: Directory, wanted: Directory) -> None:
+    """Raise OperatorError when a listed seat has the email of a seat that is not listed."""
+    listed = {seat.seat_id for seat in wanted.seats}
+    owners = {folded_email(seat.email): seat.seat_id for seat in current.seats if seat.seat_id not in listed}
+    for seat in wanted.seats:
+        owner = owners.get(folded_email(seat.email))
+        if owner is not None:
+            raise OperatorError(
+                f"Seat {seat.seat_id} cannot have the email {seat.email}, which belongs to seat {owner}. Nothing was "
+                "changed. List both seats in the document.",
+                code="directory_faults",
+            )
+
+
 def check_removals(changes: DirectoryChanges, current: Directory, max_removed_share: float) -> None:
     """Raise OperatorError when more than the configured share of accounts, seats or grants would be removed.
 
-    A broken query that returns half of the accounts must not lock out the other half.
+    A broken query that returns half of the accounts must not lock out the other half. A few removals are always
+    allowed, but never of the last ones: a tenth of nine seats is less than one.
     """
     active_accounts = sum(account.active for account in current.accounts)
     enabled_seats = sum(not seat.disabled for seat in current.seats)
@@ -133,7 +153,7 @@ def check_removals(changes: DirectoryChanges, current: Directory, max_removed_sh
         ("seats", len(changes.disabled_seats), enabled_seats),
         ("grants", len(changes.removed_grants), len(current.grants)),
     ):
-        if total and removed / total > max_removed_share:
+        if removed > max_removed_share * total and (removed > ALWAYS_ALLOWED or removed == total):
             raise OperatorError(
                 f"The sync would remove {removed} of {total} {kind}, more than the share of {max_removed_share:g} that "
                 "directory.max_removed_share allows. Nothing was changed. Check the queries under [directory]. If the "
@@ -157,6 +177,8 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
         directory.put_accounts(*accounts)
         for account in accounts:
             events.add_account(action, changes.previous_accounts.get(account.client_id), account)
+    # Addresses can move between seats: first those that move are free, then each seat gets its new one.
+    directory.release_emails(*changes.changed_seats, *changes.disabled_seats)
     for action, seats in (
         ("seat.added", changes.added_seats),
         ("seat.changed", changes.changed_seats),
@@ -182,12 +204,21 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
 
 
 def _with_missing_deactivated(current: Directory, wanted: Directory) -> Directory:
-    """Add the accounts and seats that `wanted` does not list, deactivated and disabled."""
+    """Add the accounts and seats that `wanted` does not list, deactivated and disabled.
+
+    A disabled seat whose address another seat has now gets an address that nobody has (RFC 2606, section 2).
+    """
     client_ids = {account.client_id for account in wanted.accounts}
     seat_ids = {seat.seat_id for seat in wanted.seats}
+    taken = {folded_email(seat.email) for seat in wanted.seats}
+
+    def disabled(seat: Seat) -> Seat:
+        email = free_email(seat.seat_id) if folded_email(seat.email) in taken else seat.email
+        return replace(seat, disabled=True, email=email)
+
     return Directory(
         (*wanted.accounts, *(replace(a, active=False) for a in current.accounts if a.client_id not in client_ids)),
-        (*wanted.seats, *(replace(s, disabled=True) for s in current.seats if s.seat_id not in seat_ids)),
+        (*wanted.seats, *(disabled(seat) for seat in current.seats if seat.seat_id not in seat_ids)),
         wanted.grants,
     )
 

@@ -11,7 +11,7 @@ written.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,12 @@ class DirectoryDocument:
     passwords: Mapping[str, str]
 
 
-def read_directory(text: str | bytes, breached_passwords: Path | None = None) -> DirectoryDocument:
+def read_directory(
+    text: str | bytes, breached_passwords: Path | None = None, known_accounts: Collection[str] = ()
+) -> DirectoryDocument:
     """Read and validate a document. Raises OperatorError that lists every fault with its position.
 
-    Accounts named in the access of a seat must be in the document as well. `breached_passwords` is the setting.
+    Accounts named in the access of a seat must be in the document or be known. `breached_passwords` is the setting.
     """
     faults: list[str] = []
     try:
@@ -61,7 +63,7 @@ def read_directory(text: str | bytes, breached_passwords: Path | None = None) ->
             access.reject_unknown_fields()
         each.reject_unknown_fields()
     root.reject_unknown_fields()
-    return DirectoryDocument(build_directory(accounts, seats, grants, faults), passwords)
+    return DirectoryDocument(build_directory(accounts, seats, grants, faults, known_accounts), passwords)
 
 
 def write_directory(directory: Directory) -> str:

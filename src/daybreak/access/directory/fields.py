@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -84,6 +85,8 @@ class Fields(ABC):
         value = self.read(name)
         if value is MISSING:
             return 0
+        if isinstance(value, Decimal | float) and value == value // 1:
+            value = int(value)  # a NUMERIC column, such as the sum of integers
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
             return value
         self.add_fault(name, f"must be a whole number from 0, not {_quoted(value)}")
@@ -144,9 +147,14 @@ def read_grant(row: Fields, seat_id: str) -> Grant:
 
 
 def build_directory(
-    accounts: Sequence[Account], seats: Sequence[Seat], grants: Sequence[Grant], faults: list[str]
+    accounts: Sequence[Account],
+    seats: Sequence[Seat],
+    grants: Sequence[Grant],
+    faults: list[str],
+    known_accounts: Collection[str] = (),
 ) -> Directory:
-    """Build a directory and check that its ids are unique and its grants refer to listed accounts and seats.
+    """Build a directory and check that its ids are unique and its grants refer to listed seats and to accounts that are
+    listed or known.
 
     Raises OperatorError(directory_faults) that lists `faults` and those found here.
     """
@@ -154,17 +162,24 @@ def build_directory(
     faults += _repeated("seats: seat_id", [seat.seat_id for seat in seats])
     faults += _repeated("seats: email", [folded_email(seat.email) for seat in seats])
     faults += _repeated("access: seat_id and client_id", [f"{g.seat_id} {g.client_id}" for g in grants if g.client_id])
-    client_ids, seat_ids = {account.client_id for account in accounts}, {seat.seat_id for seat in seats}
+    client_ids = {*known_accounts, *(account.client_id for account in accounts)}
+    seat_ids = {seat.seat_id for seat in seats}
     for grant in grants:
         if grant.client_id and grant.client_id not in client_ids:
-            faults.append(f"access of seat {grant.seat_id} names the account {grant.client_id}, which is not listed")
+            faults.append(f"access of seat {grant.seat_id} names the account {grant.client_id}, which does not exist")
         if grant.seat_id and grant.seat_id not in seat_ids:
             faults.append(f"access to account {grant.client_id} names the seat {grant.seat_id}, which is not listed")
     if faults:
-        shown = "\n".join(f"  {fault}" for fault in faults[:_MAX_FAULTS_SHOWN])
-        more = f"\n  and {len(faults) - _MAX_FAULTS_SHOWN} more" if len(faults) > _MAX_FAULTS_SHOWN else ""
-        raise OperatorError(f"The directory is invalid. Nothing was changed.\n{shown}{more}", code="directory_faults")
+        raise OperatorError(
+            f"The directory is invalid. Nothing was changed.\n{format_faults(faults)}", code="directory_faults"
+        )
     return Directory(tuple(accounts), tuple(seats), tuple(grants))
+
+
+def format_faults(faults: Sequence[str]) -> str:
+    """Format the first faults, one a line, and the number of the others."""
+    more = [f"and {len(faults) - _MAX_FAULTS_SHOWN} more"] if len(faults) > _MAX_FAULTS_SHOWN else []
+    return "\n".join(f"  {line}" for line in (*faults[:_MAX_FAULTS_SHOWN], *more))
 
 
 def _repeated(label: str, keys: Sequence[str]) -> Iterator[str]:

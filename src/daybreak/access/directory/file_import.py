@@ -24,9 +24,9 @@ def import_document(
     breached_passwords: Path | None = None,
 ) -> DirectoryChanges:
     """Apply the differences in one transaction and return them. Raises OperatorError that lists every fault."""
-    document = read_directory(text, breached_passwords)
     # Hashed and compared before the write transaction: a hundred passwords take seconds, and a writer blocks logins.
     current = state.read(lambda stores: stores.directory.load())
+    document = read_directory(text, breached_passwords, {account.client_id for account in current.accounts})
     changes = compare_directories(current, _with_password_hashes(document, current), complete=False)
     if not dry_run and not changes.is_empty:
         state.write(lambda stores: apply_changes(stores, changes, now, "operator"))

@@ -6,18 +6,25 @@ directory document; a column that is missing or NULL gets the field's default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 from uuid import UUID
 
-from daybreak.access.directory.fields import MISSING, Fields, build_directory, read_account, read_grant, read_seat
-from daybreak.domain.identity import Account, Grant
+from daybreak.access.directory.fields import MISSING, Fields, read_account, read_grant, read_seat
+from daybreak.domain.identity import Account, Grant, Seat, folded_email
 from daybreak.state.directory import Directory
 
 Row = Mapping[str, object]
+T = TypeVar("T", Account, Seat, Grant)
 
 
-def directory_from_rows(accounts: Sequence[Row], seats: Sequence[Row], access: Sequence[Row]) -> Directory:
-    """Build a directory from query results. Raises OperatorError that lists each fault: query, row, column.
+def directory_from_rows(
+    accounts: Sequence[Row], seats: Sequence[Row], access: Sequence[Row], current: Directory
+) -> tuple[Directory, list[str]]:
+    """Build a directory from query results. Return it with the faults, which name query, row, identifier and column.
+
+    An account, seat or grant with a fault stays as it is in `current`, so that one bad row does not stop the others: a
+    person who left must lose access. Faults do not repeat values, because they are logged.
 
     Columns: accounts `client_id, first_name, last_name, phone_number, phone_number_type` and optionally `status,
     campaign_messages_monthly_threshold, campaign_messages_monthly_used, api_tokens_enabled, second_factor_required,
@@ -25,20 +32,80 @@ def directory_from_rows(accounts: Sequence[Row], seats: Sequence[Row], access: S
     `disabled`; access `seat_id, client_id`, optionally `roles` (comma-separated), `data_export, async_rest_api`.
     """
     faults: list[str] = []
-    return build_directory(
-        [_account(_Row(row, f"accounts row {n}", faults)) for n, row in enumerate(accounts, 1)],
-        [read_seat(_Row(row, f"seats row {n}", faults)) for n, row in enumerate(seats, 1)],
-        [_grant(_Row(row, f"access row {n}", faults)) for n, row in enumerate(access, 1)],
-        faults,
+    found_accounts = _valid(
+        "accounts", accounts, _account, lambda a: a.client_id, {a.client_id: a for a in current.accounts}, faults
     )
+    known_seats = {seat.seat_id: seat for seat in current.seats}
+    found_seats = _valid("seats", seats, read_seat, lambda seat: seat.seat_id, known_seats, faults)
+    _resolve_emails(found_seats, known_seats, faults)
+    found_grants = _valid(
+        "access", access, _grant, _grant_key, {_grant_key(grant): grant for grant in current.grants}, faults
+    )
+    for key in list(found_grants):
+        seat_id, _, client_id = key.partition(" ")
+        if seat_id not in found_seats or client_id not in found_accounts:
+            missing = f"seat {seat_id}" if seat_id not in found_seats else f"account {client_id}"
+            faults.append(f"access: a row names the {missing}, which is not listed")
+            del found_grants[key]
+    directory = Directory(tuple(found_accounts.values()), tuple(found_seats.values()), tuple(found_grants.values()))
+    return directory, faults
+
+
+def _valid(
+    query: str,
+    rows: Sequence[Row],
+    read: Callable[[_Row], T],
+    key_of: Callable[[T], str],
+    current: Mapping[str, T],
+    faults: list[str],
+) -> dict[str, T]:
+    """Return the entries by key. Invalid and repeated ones are those of `current`, or left out."""
+    found: dict[str, T] = {}
+    invalid: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        own: list[str] = []
+        value = read(_Row(row, own))
+        key = key_of(value).strip()
+        if key in found or key in invalid:
+            own.append("its identifier appears twice")
+        if own:
+            invalid.add(key)
+            faults += (f"{query} row {number}{f' ({key})' if key else ''}: {fault}" for fault in own)
+        found[key] = value
+    for key in invalid:
+        del found[key]
+        if key in current:
+            found[key] = current[key]
+    return found
+
+
+def _resolve_emails(seats: dict[str, Seat], current: Mapping[str, Seat], faults: list[str]) -> None:
+    """Replace seats that share an address by their present state, and leave out new ones."""
+    while True:
+        owners: dict[str, list[str]] = {}
+        for seat in seats.values():
+            owners.setdefault(folded_email(seat.email), []).append(seat.seat_id)
+        shared = [ids for ids in owners.values() if len(ids) > 1]
+        if not shared:
+            return
+        for ids in shared:
+            faults.append(f"seats: {', '.join(ids)} have the same email")
+            for seat_id in ids:
+                if seat_id in current and seats[seat_id] != current[seat_id]:
+                    seats[seat_id] = current[seat_id]
+                elif seat_id not in current:
+                    del seats[seat_id]
+
+
+def _grant_key(grant: Grant) -> str:
+    return f"{grant.seat_id} {grant.client_id}"
 
 
 class _Row(Fields):
     """One row of a query, with case-insensitive column names."""
 
-    def __init__(self, row: Row, position: str, faults: list[str]) -> None:
+    def __init__(self, row: Row, faults: list[str]) -> None:
         self._row = {name.lower(): value for name, value in row.items()}
-        self._position = position
         self._faults = faults
 
     def read(self, name: str) -> object:
@@ -52,7 +119,7 @@ class _Row(Fields):
         return value
 
     def add_fault(self, name: str, detail: str) -> None:
-        self._faults.append(f"{self._position}: {name} {detail}")
+        self._faults.append(f"{name} {detail.partition(', not ')[0]}")
 
 
 def _account(row: _Row) -> Account:

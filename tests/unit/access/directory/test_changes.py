@@ -58,10 +58,19 @@ def test_explicit_deactivations_count_as_removals() -> None:
 
 
 def test_sync_that_removes_too_much_is_refused() -> None:
+    accounts = tuple(changed_to(ACCOUNT, client_id=f"a0000000-0000-4000-8000-{n:012}") for n in range(20))
+    full = Directory(accounts, (), ())
+    changes = compare_directories(full, Directory(accounts[:10], (), ()), complete=True)
+    check_removals(changes, full, 0.5)
+    with pytest.raises(OperatorError, match="10 of 20 accounts"):
+        check_removals(changes, full, 0.49)
+
+
+def test_few_removals_are_allowed_but_not_of_the_last_entries() -> None:
     changes = compare_directories(FULL, Directory((ACCOUNT,), (SEAT,), (GRANT,)), complete=True)
-    check_removals(changes, FULL, 0.5)
-    with pytest.raises(OperatorError, match="1 of 2 accounts"):
-        check_removals(changes, FULL, 0.49)
+    check_removals(changes, FULL, 0)
+    with pytest.raises(OperatorError, match="2 of 2 accounts"):
+        check_removals(compare_directories(FULL, EMPTY, complete=True), FULL, 0.1)
 
 
 def test_monthly_message_counts_are_a_separate_change() -> None:

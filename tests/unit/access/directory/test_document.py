@@ -130,7 +130,7 @@ def test_duplicate_and_unknown_ids_are_refused() -> None:
     assert "appears twice" in faults(json.dumps(changed))
     changed = document()
     changed["seats"][0]["access"][0]["client_id"] = SEAT
-    assert "which is not listed" in faults(json.dumps(changed))
+    assert "which does not exist" in faults(json.dumps(changed))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"accounts": []}', '{"accounts": 1, "seats": []}', "[" * 100_000])

@@ -21,6 +21,7 @@ _LABELS: Mapping[EventType, tuple[str, str]] = {
     EventType.SNAPSHOT_RECOVERED: ("Late files arrived", "New files were published after they were late."),
     EventType.SNAPSHOT_HELD: ("Held snapshots", "The guard blocked a publication."),
     EventType.SNAPSHOT_FAILED: ("Failed runs", "A run failed, and a retry did not help."),
+    EventType.DIRECTORY_FAILING: ("Failed directory sync", "Accounts and seats were not synchronized for a day."),
     EventType.TOKEN_EXPIRING: ("Expiring tokens", "One of your API tokens expires in 14 days, or in 2 days."),
     EventType.TOKEN_LEAKED: ("Leaked tokens", "One of your API tokens was found in public and revoked."),
     EventType.SECOND_FACTOR_CHANGED: ("Second factor", "Your second factor was changed."),

@@ -26,7 +26,7 @@ async def list_accounts(page: PageRequest) -> Response:
     query = _query(page)
     # Run in threads: there may be 100,000 accounts.
     directory = await load_directory(page)
-    context = await asyncio.to_thread(_accounts_context, page, directory, query)
+    context = await asyncio.to_thread(_accounts_context, page, directory, query) | await _sync_context(page)
     return render_page(page, "operator/accounts.html", "people", {"query": query, **context})
 
 
@@ -34,13 +34,18 @@ async def list_seats(page: PageRequest) -> Response:
     """List the seats that match the search."""
     query = _query(page)
     directory = await load_directory(page)
-    context = await asyncio.to_thread(_seats_context, page, directory, query)
+    context = await asyncio.to_thread(_seats_context, page, directory, query) | await _sync_context(page)
     return render_page(page, "operator/seats.html", "people", {"query": query, **context})
 
 
 async def load_directory(page: PageRequest) -> Directory:
     """Read all accounts, seats and grants."""
     return await asyncio.to_thread(page.dashboard.services.state.read, lambda stores: stores.directory.load())
+
+
+async def _sync_context(page: PageRequest) -> dict[str, object]:
+    """Return the status of the synchronization with the platform, None without one."""
+    return {"sync": await page.dashboard.services.state.aread(lambda stores: stores.directory.sync_status())}
 
 
 def _accounts_context(page: PageRequest, directory: Directory, query: str) -> dict[str, object]:
