@@ -24,6 +24,7 @@ _WHEN = {
     "snapshot.recovered": ("webhooks of each account, seats, operators", "files arrived after `snapshot.late`"),
     "snapshot.held": ("operators", "the guard blocked a publication"),
     "snapshot.failed": ("operators", "a run failed, and a retry cannot help; once for each day and code"),
+    "directory.failing": ("operators", "accounts and seats were not synchronized with the platform for a day"),
     "token.expiring": ("the seat of the token", "14 days and 2 days before an API token expires"),
     "token.leaked": ("the seat of the token", "a token was found in public and revoked"),
     "second_factor.changed": ("the seat", "the second factor was set up, extended, replaced or removed"),

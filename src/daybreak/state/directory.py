@@ -21,7 +21,7 @@ from daybreak.state.statements import upsert
 
 
 def free_email(seat_id: str) -> str:
-    """Return an address that belongs to a seat and that nobody has."""
+    """Return an address that belongs to a seat and that no one can receive mail at."""
     return f"{seat_id}@former.invalid"
 
 

@@ -206,7 +206,7 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
 def _with_missing_deactivated(current: Directory, wanted: Directory) -> Directory:
     """Add the accounts and seats that `wanted` does not list, deactivated and disabled.
 
-    A disabled seat whose address another seat has now gets an address that nobody has (RFC 2606, section 2).
+    A disabled seat whose address another seat has now gets an unused address (RFC 2606, section 2).
     """
     client_ids = {account.client_id for account in wanted.accounts}
     seat_ids = {seat.seat_id for seat in wanted.seats}

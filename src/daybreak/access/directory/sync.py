@@ -61,7 +61,7 @@ class DirectorySync:
         return changes, faults
 
     def _record(self, failure: str | None) -> None:
-        """Record the result, and tell operators when no sync has been complete for a day."""
+        """Record the result, and notify operators after a day without a complete sync."""
         now = self.clock()
 
         def write(stores: Stores) -> None:
