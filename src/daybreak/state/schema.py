@@ -307,14 +307,10 @@ nodes = sa.Table(
 
 # One row: the latest synchronization of the directory with the platform.
 directory_syncs = sa.Table(
-    "directory_syncs",
-    metadata,
-    sa.Column("name", KEY, primary_key=True),
-    sa.Column("attempted_at", Instant, nullable=False),
-    sa.Column("succeeded_at", Instant),
-    sa.Column("failing_since", Instant),
-    sa.Column("reason", sa.Text),
-)
+    "directory_syncs", metadata, sa.Column("name", KEY, primary_key=True),
+    sa.Column("attempted_at", Instant, nullable=False), sa.Column("succeeded_at", Instant),
+    sa.Column("failing_since", Instant), sa.Column("reason", sa.Text),
+)  # fmt: skip
 
 # --- Events --------------------------------------------------------------------------------------
 
