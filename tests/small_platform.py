@@ -76,6 +76,11 @@ class SmallReading:
         for act in self.source.on_confirm:
             act()
 
+    shipped_models: frozenset[str] = frozenset()
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        return []
+
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         return list(self.source.faults)
 
@@ -133,7 +138,7 @@ class SmallSource:
     on_check: list[Callable[[], None]] = field(default_factory=list)
     on_resource: list[Callable[[str], None]] = field(default_factory=list)
     on_confirm: list[Callable[[], None]] = field(default_factory=list)
-    engine: str = "small"
+    engine: str = "duckdb"
 
     @contextmanager
     def open(self, as_of: datetime) -> Iterator[SmallReading]:

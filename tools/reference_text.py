@@ -78,7 +78,8 @@ that may have no value (NULL).
 A file has a header row and the account's rows in the order of its key, so the files of two days can be compared
 line by line. An account without rows in a file gets the header alone (JSON: `[]`).
 
-Values that are not listed are exported as they are. Personal columns of deleted Members are NULL.
+Values that are not listed are exported as they are. A time before the year 1 or after 9999, or an infinite one, is
+exported as NULL in every format, and counted in the report of the run. Personal columns of deleted Members are NULL.
 
 Programs can read this page as a [Frictionless Data Package](https://datapackage.org/) from `GET /download/v1/schema`.
 Saved as `datapackage.json` next to the files of an account, it validates them: `frictionless validate

@@ -203,5 +203,5 @@ def test_extreme_times_are_exported(files: Files) -> None:
     found = {record["DATE_OF_BIRTH"]: record["FIRST_ACTIVATED_AT"] for record in records if record["DATE_OF_BIRTH"]}
     assert found["9999-12-31"] == "9999-12-31T23:59:59.999999Z"
     assert found["0001-01-01"] == "0001-01-01T00:00:00.000000Z"
-    assert (found["infinity"], found["-infinity"]) == ("infinity", "-infinity")
-    assert len(found) == len(DAYS)
+    outside = {"0001-01-01 (BC)", "4713-01-01 (BC)", "10000-01-01", "infinity", "-infinity"}
+    assert set(found) == set(DAYS) - outside, "other times are NULL"

@@ -282,6 +282,7 @@ def test_unexpected_source_data_is_reported(
         without_leader = f"SELECT count(*) FROM {members} ANTI JOIN {leaders} USING (leader_id)"
         ((rows_without_leader,),) = engine.execute(without_leader).fetchall()
     monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(odd))
+    monkeypatch.setenv("DAYBREAK_GUARD__UNKNOWN_SHARE", "1")
     assert run(["snapshot", "run", "--config", str(installation[0] / "daybreak.toml")]) == 0
     printed = capsys.readouterr()
     snapshot_id = printed.out.split()[0]
@@ -289,7 +290,8 @@ def test_unexpected_source_data_is_reported(
     shown = command("snapshot", "show", snapshot_id)
     assert rows_without_leader
     assert (
-        f"warning: members: {rows_without_leader} rows in no file, because the Leader is not in table leaders." in shown
+        f"warning: members: {rows_without_leader} rows of members in no file: the Leader is not in table leaders."
+        in shown
     )
     assert "warning: members: GENDER has an unlisted value in 1 row." in shown
     assert "warning: members: SUBSCRIPTION_STATE is NULL in 1 row. The column is required." in shown

@@ -59,6 +59,11 @@ def required_tables(models: Mapping[str, Model]) -> tuple[SourceTable, ...]:
     return tuple(table for table in SOURCE_TABLES if table.name in read)
 
 
+def shipped_models(models: Mapping[str, Model]) -> frozenset[str]:
+    """Return the resources of the shipped models."""
+    return frozenset(name for name, model in models.items() if model.shipped)
+
+
 def load_models(models_dir: Path | None = None) -> Mapping[str, Model]:
     """Load the nine models by resource name. A file `RESOURCE.sql` in `models_dir` replaces the shipped one.
 

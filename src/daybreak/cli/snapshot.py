@@ -19,9 +19,10 @@ from daybreak.cli.output import (
     print_table,
     print_text,
 )
+from daybreak.cli.run_report import print_report
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
-from daybreak.snapshots.report import count, figure, resources_of, section, source_warnings
+from daybreak.snapshots.report import count, figure, source_warnings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -152,25 +153,7 @@ def show(snapshot_id: SnapshotId, *, config: Config = None, json: AsJson = False
     ):
         if value:
             print_text(f"{name + ':':18}{value}")
-    resources = resources_of(snapshot.report)
-    if resources:
-        print_text()
-        print_table(
-            ("RESOURCE", "ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"),
-            [
-                (name, f"{count(figures, 'rows'):,}", figures.get("leaders"), figures.get("carried"),
-                 format_bytes(count(figures, "bytes")), format_seconds(figure(figures, "seconds")))
-                for name, figures in resources.items()
-            ],
-            numbers=frozenset({"ROWS", "LEADERS", "CARRIED", "SIZE", "TOOK"}),
-        )  # fmt: skip
-        _print_deltas(snapshot)
-    for warning in source_warnings(snapshot.report):
-        print_text(f"warning: {warning}")
-    findings = snapshot.report.get("findings")
-    if isinstance(findings, list):
-        for finding in findings:
-            print_text(f"finding: {finding.get('detail')}")
+    print_report(snapshot)
 
 
 @app.command
@@ -294,26 +277,6 @@ def discard(
         found = _find_snapshot(state, snapshot_id)
         discard_snapshot(state, found.snapshot_id, reason, now_utc())
     print_text(f"{found.snapshot_id} is discarded.")
-
-
-def _print_deltas(snapshot: "Snapshot") -> None:
-    """Print the changed rows by resource, or why the run made no deltas."""
-    deltas = section(snapshot.report.get("deltas"))
-    if deltas.get("reason"):
-        print_text(f"\nno deltas: {deltas['reason']}")
-    if not deltas.get("from"):
-        return
-    print_text()
-    print_table(
-        ("DELTAS", "INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"),
-        [
-            (name, f"{count(found, 'inserted'):,}", f"{count(found, 'deleted'):,}", count(found, "changed"),
-             count(found, "full_required"), format_bytes(count(found, "bytes")))
-            for name, figures in resources_of(snapshot.report).items()
-            for found in [section(figures.get("deltas"))]
-        ],
-        numbers=frozenset({"INSERTED", "DELETED", "CHANGED", "FULL REQUIRED", "SIZE"}),
-    )  # fmt: skip
 
 
 def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":

@@ -80,7 +80,8 @@ class ResourceReport:
 
     `rows` and `leaders` count everything exported; `reused_leaders` of them were unchanged. `unknown_leader_rows` are
     rows of no known Leader, which no file contains. `unexpected_values` and `null_counts` count, by column, values that
-    the catalogue does not list and NULLs, both over the rows of known Leaders.
+    the catalogue does not list or that files cannot contain, and NULLs, both over the rows of known Leaders. `sums` are
+    those of `catalogue.written_sums.figure_names`, by Leader.
     `spill_bytes` are those of temporary files without a name.
     """
 
@@ -93,6 +94,7 @@ class ResourceReport:
     null_counts: Mapping[str, int]
     bytes_written: int
     spill_bytes: int = 0
+    sums: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

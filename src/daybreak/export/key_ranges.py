@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby, pairwise
 from operator import add
@@ -22,9 +22,10 @@ from daybreak.export.job import ExportJob, ExportObserver, ResourceReport
 from daybreak.export.leader_chunks import LeaderChunk
 from daybreak.export.leader_files import LeaderFileWriter
 from daybreak.export.leader_rows import read_leader_rows
+from daybreak.export.leader_sums import leader_sums
 from daybreak.export.resource_export import encoding_of, resource_report
 from daybreak.export.sql import identifier
-from daybreak.export.survey import LeaderTotals, RowCounts, surveyed
+from daybreak.export.survey import SUM_MODULUS, LeaderTotals, RowCounts, surveyed
 from daybreak.export.work_tables import EmbeddedRows, WorkTables, open_work_tables
 from daybreak.filestore.file_store import FileSink
 
@@ -32,13 +33,14 @@ from daybreak.filestore.file_store import FileSink
 @dataclass(frozen=True, slots=True)
 class LeaderRange:
     """Totals of one Leader's rows in a range, and the keys of its first and last row. `counts` are those of all rows of
-    the range, in its first Leader only.
+    the range, in its first Leader only. `sums` are those of `leader_sums`.
     """
 
     totals: LeaderTotals
     counts: RowCounts
     first: bytes
     last: bytes
+    sums: tuple[int, ...]
 
 
 def range_chunks(
@@ -55,11 +57,14 @@ def range_chunks(
         ThreadPoolExecutor(threads, thread_name_prefix="ranges") as executor,
         closing(read_leader_rows(tables, rows.leaders(), executor, threads, lambda: None)) as read,
     ):
-        keys = _keys(tables)
-        ranges = {one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id]) for one in read.totals}
+        keys, sums = _keys(tables), leader_sums(tables, frozenset(rows.leaders()))
+        ranges = {
+            one.client_id: LeaderRange(one, RowCounts(), *keys[one.client_id], sums.by_leader[one.client_id])
+            for one in read.totals
+        }
         if read.totals:
             first = read.totals[0].client_id
-            ranges[first] = LeaderRange(read.totals[0], read.counts, *keys[first])
+            ranges[first] = replace(ranges[first], counts=read.counts + RowCounts(unexpected=sums.out_of_range))
         chunks = (chunk for bundle in read.bundles(ranges, kinds) for part in bundle.lines for chunk in part)
         leaders_seen = 0
         for client_id, own in groupby(chunks, key=lambda chunk: chunk.client_id):
@@ -89,10 +94,13 @@ def join_ranges(
             )
     totals = reduce(add, (one.totals for one in ranges))
     counts = reduce(add, (one.counts for one in ranges))
+    sums = {
+        totals.client_id: tuple(sum(values) % SUM_MODULUS for values in zip(*(one.sums for one in ranges), strict=True))
+    }
     [leader] = leaders = surveyed([totals], resource_named(job.resource), encoding_of(job))
     if job.previous.get(leader.client_id) == leader.fingerprint:
         observer.leaders_reused([leader.client_id])
-        return resource_report(job, leaders, counts, reused_leaders=1)
+        return replace(resource_report(job, leaders, counts, reused_leaders=1), sums=sums)
     with (
         ThreadPoolExecutor(job.threads, thread_name_prefix="compress") as executor,
         LeaderFileWriter(job, sink, compressors=executor) as files,
@@ -105,7 +113,7 @@ def join_ranges(
     observer.entries_written(entries)
     observer.deltas_made(files.finished_deltas())
     bytes_written = sum(stored.bytes for entry in entries for stored in entry.formats.values())
-    return resource_report(job, leaders, counts, bytes_written=bytes_written)
+    return replace(resource_report(job, leaders, counts, bytes_written=bytes_written), sums=sums)
 
 
 def _keys(tables: WorkTables) -> dict[str, tuple[bytes, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.resources import RESOURCES, Reference, Resource, RowCount
 from daybreak.export.engine import engine_faults
 from daybreak.export.job import ReferentialFault
@@ -57,10 +58,13 @@ def row_count_check(resource: Resource, row_count: RowCount) -> str:
 
 
 def _unique_key(resource: Resource, known_rows: Callable[[str], str]) -> tuple[str, str]:
-    names = ", ".join(f"r.{identifier(column)}" for column in resource.key)
+    # An identifier is unique in the platform, not only among the rows of one Leader.
+    has_identifier = resource.column(resource.key[0]).type is ColumnType.UUID
+    grouped = resource.key if has_identifier else ("LEADER_ID", *resource.key)
+    names = ", ".join(f"r.{identifier(column)}" for column in grouped)
     query = (
         f"SELECT count(*), min(CAST(t.{identifier(resource.key[0])} AS VARCHAR)) FROM (SELECT {names} "
-        f'FROM {known_rows(resource.name)} AS r GROUP BY r."LEADER_ID", {names} HAVING count(*) > 1) AS t'
+        f"FROM {known_rows(resource.name)} AS r GROUP BY {names} HAVING count(*) > 1) AS t"
     )
     return unique_check(resource), query
 

@@ -38,8 +38,8 @@ class LeaderTotals:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Counts over the rows of known Leaders, by column: NULLs, and values that the catalogue does not list. `unknown`
-    is the number of rows of unknown Leaders.
+    """Counts over the rows of known Leaders, by column: NULLs, and values that the catalogue does not list or that
+    files cannot contain. `unknown` is the number of rows of unknown Leaders.
     """
 
     nulls: Mapping[str, int] = field(default_factory=dict)

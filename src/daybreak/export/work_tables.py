@@ -8,7 +8,8 @@ from typing import Protocol
 
 import duckdb
 
-from daybreak.catalogue.columns import Column
+from daybreak.catalogue.columns import Column, ColumnType
+from daybreak.catalogue.key_sql import in_range
 from daybreak.catalogue.resources import Resource
 from daybreak.export.engine import ENGINE_TYPES
 from daybreak.export.sql import identifier
@@ -32,17 +33,22 @@ class EmbeddedRows(Protocol):
 class WorkTables:
     """One resource's rows as the view `resource_rows`, in the catalogue's types, and the tables derived from it.
 
-    All of them are temporary, and visible only on `connection`.
+    Times that files cannot contain are NULL there. The view `all_values` has them. All of them are temporary, and
+    visible only on `connection`.
     """
 
     ROWS = "resource_rows"
+    ALL_VALUES = "all_values"
     SORTED_ROWS = "sorted_rows"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, resource: Resource, query: str) -> None:
         self.connection = connection
         self.resource = resource
-        columns = ", ".join(_typed(column) for column in resource.columns)
-        connection.execute(f"CREATE OR REPLACE TEMP VIEW {self.ROWS} AS SELECT {columns} FROM ({query})")
+        for view, columns in (
+            (self.ALL_VALUES, map(_typed, resource.columns)),
+            (self.ROWS, map(_exported, resource.columns)),
+        ):
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {', '.join(columns)} FROM ({query})")
 
     def number_leaders(self, client_ids: Sequence[str]) -> None:
         """Number the Leaders to export from 0. Replaces earlier numbers."""
@@ -112,5 +118,23 @@ def open_known_rows(rows: EmbeddedRows) -> Iterator[KnownRows]:
 
 
 def _typed(column: Column) -> str:
-    name = identifier(column.name)
-    return f"CAST({name} AS {ENGINE_TYPES[column.type]}) AS {name}"
+    return f"{_cast(column)} AS {identifier(column.name)}"
+
+
+def _cast(column: Column) -> str:
+    return f"CAST({identifier(column.name)} AS {ENGINE_TYPES[column.type]})"
+
+
+def _exported(column: Column) -> str:
+    """Return SQL for the value in files: NULL for a time outside the years 1 to 9999."""
+    if column.type not in _TIMES:
+        return _typed(column)
+    return f"CASE WHEN {exported_in_range(column)} THEN {_cast(column)} END AS {identifier(column.name)}"
+
+
+def exported_in_range(column: Column) -> str:
+    """Return a condition: the column of times has a value that files can contain."""
+    return in_range(_cast(column), ENGINE_TYPES[column.type])
+
+
+_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)

@@ -215,6 +215,13 @@ class GuardSettings(Section):
     max_null_share_rise: Share = Field(
         default=0.2, ge=0, le=1, description="Maximum rise of the share of NULLs in a column."
     )
+    unknown_share: Share = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="Maximum rise of the faulty rows that one rule excludes since the last snapshot, as a share of the "
+        "source table's rows.",
+    )
     referential_checks: bool = Field(
         default=True,
         description="Check that each Member, campaign, Community and custom field of a Member exists exactly once and "

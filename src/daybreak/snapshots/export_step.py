@@ -12,6 +12,7 @@ from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, StoredFormat
 from daybreak.export.job import ExportJob
 from daybreak.filestore.file_store import FileSink
+from daybreak.proof.accounting import WrittenFigures
 from daybreak.snapshots.deltas import RunDeltas
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.manifest_writer import ManifestWriter
@@ -29,7 +30,8 @@ class ExportStep:
     """Exports resources of one reading, and observes each export.
 
     `previous` is the published snapshot whose files may be reused, None to write all files. After the export,
-    `resources` has the report's figures by resource, and `reused` the Leaders whose files were reused.
+    `resources` has the report's figures by resource, `reused` the Leaders whose files were reused, and `written` the
+    figures for row accounting.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class ExportStep:
         self._entries: dict[str, ManifestEntry] = {}
         self._watched_at = context.ticks()
         self._resource = ""
+        self.written = WrittenFigures(())
         self.resources: dict[str, dict[str, object]] = {}
         self.reused: dict[str, set[str]] = {}
         self.reused_files = 0
@@ -74,6 +77,8 @@ class ExportStep:
                 f"{resource}: the files have {self._manifest.rows[resource]} rows, but {report.rows} were read.",
                 code="verification_failed",
             )
+        rows = ((one.client_id, one.rows) for one in self._entries.values() if one.client_id)
+        self.written.add(resource, rows, report.sums)
         self.resources[resource] = {
             "rows": report.rows,
             "leaders": report.leaders,

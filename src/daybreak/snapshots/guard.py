@@ -11,9 +11,12 @@ from datetime import datetime
 from typing import Literal
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.written_sums import KEYS, ROWS
 from daybreak.domain.counts import format_count
 from daybreak.domain.snapshot import Snapshot
 from daybreak.export.job import ReferentialFault
+from daybreak.proof.report import Accounting, Unexplained
+from daybreak.proof.rules import RULES
 from daybreak.settings import GuardSettings
 from daybreak.snapshots.report import count, format_share, resources_of, section
 from daybreak.state.snapshots import SnapshotStore
@@ -25,9 +28,11 @@ MIN_ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One suspicious difference. `before` and `now` are rows, or a share of NULLs for `nulls`."""
+    """One suspicious difference. `before` and `now` are rows, or a share of NULLs for `nulls`, or the figures of the
+    source and of the files for `unexplained`.
+    """
 
-    kind: Literal["rows", "leader_rows", "nulls", "references", "clock"]
+    kind: Literal["rows", "leader_rows", "nulls", "references", "clock", "unexplained", "rule"]
     resource: str
     detail: str
     client_id: str | None = None
@@ -64,6 +69,49 @@ def reference_findings(faults: list[ReferentialFault]) -> list[Finding]:
         )
         for fault in faults
     ]
+
+
+def unexplained_findings(accounting: Accounting) -> list[Finding]:
+    """Return a finding for each account whose files differ from the source, up to a number of accounts by table."""
+    return [
+        Finding(
+            "unexplained",
+            table.resource,
+            f"{table.resource} of Leader {each.client_id}: {_difference(table.table, each)}.",
+            client_id=each.client_id,
+            column=each.figure,
+            before=each.expected,
+            now=each.written,
+        )
+        for table in accounting.tables
+        for each in table.unexplained
+    ]
+
+
+def rule_findings(before: Accounting | None, now: Accounting, settings: GuardSettings) -> list[Finding]:
+    """Return a finding for each rule for faulty rows that excludes more rows than at the last publication.
+
+    The first publication has no findings, so that a platform with old faulty rows can start.
+    """
+    if before is None:
+        return []
+    old_rows = {
+        (table.resource, table.table, rule): rows for table in before.tables for rule, rows in table.excluded.items()
+    }
+    accounted = {(table.resource, table.table) for table in before.tables}
+    findings = []
+    for table in now.tables:
+        for rule, rows in table.faults().items():
+            old = old_rows.get((table.resource, table.table, rule), 0)
+            is_new = (table.resource, table.table) not in accounted
+            if is_new or rows - old <= settings.unknown_share * table.source:
+                continue
+            detail = (
+                f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file, up from {old:,} (limit "
+                f"+{100 * settings.unknown_share:.4g} % of {table.source:,}): {RULES[rule]}."
+            )
+            findings.append(Finding("rule", table.resource, detail, column=rule, before=old, now=rows))
+    return findings
 
 
 def row_drops(before: Mapping[str, object], now: Mapping[str, object], settings: GuardSettings) -> Iterator[Finding]:
@@ -142,6 +190,13 @@ def comparison_findings(
 
         findings += state.read(compare)
     return findings
+
+
+def _difference(table: str, each: Unexplained) -> str:
+    if each.figure == KEYS:
+        return f"other rows than those of {table}"
+    figure = "rows" if each.figure == ROWS else f"in {each.figure}"
+    return f"{each.written:,} {figure}, but {each.expected:,} in {table}"
 
 
 def _drop(old: int, new: int, limit: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.counts import format_count
+from daybreak.proof.report import accounting_of
 
 
 def resources_of(report: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
@@ -36,11 +37,14 @@ def format_share(share: float) -> str:
 
 def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
     """Yield a sentence for each deviation of the source from the catalogue that did not stop the run."""
+    accounting = accounting_of(report)
+    if accounting is not None:
+        yield from accounting.warnings()
     for resource in RESOURCES:
         figures = resources_of(report).get(resource.name, {})
         nulls, unexpected = section(figures.get("nulls")), section(figures.get("unexpected_values"))
         unknown_rows = count(figures, "unknown_leader_rows")
-        if unknown_rows:
+        if unknown_rows and (accounting is None or accounting.status.get(resource.name) == "unaccounted"):
             rows = format_count(unknown_rows, "row")
             yield f"{resource.name}: {rows} in no file, because the Leader is not in table leaders."
         for column in resource.columns:
@@ -50,4 +54,7 @@ def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
                 yield f"{resource.name}: {column.name} is NULL in {rows}. The column is required."
             if other_rows:
                 rows = format_count(other_rows, "row")
-                yield f"{resource.name}: {column.name} has an unlisted value in {rows}."
+                fault = (
+                    "has an unlisted value" if column.allowed else "is outside the years 1 to 9999, exported as NULL,"
+                )
+                yield f"{resource.name}: {column.name} {fault} in {rows}."

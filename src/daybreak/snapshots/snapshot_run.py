@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import chain
 
+import msgspec
 import structlog
 
 from daybreak.catalogue.resources import RESOURCE_NAMES
@@ -12,10 +13,19 @@ from daybreak.domain.errors import FileStoreError, ReuseFailed, RunError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
+from daybreak.proof.accounting import WrittenFigures, account, source_rows
+from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
 from daybreak.snapshots.export_step import ExportStep
-from daybreak.snapshots.guard import Finding, clock_finding, comparison_findings, reference_findings
+from daybreak.snapshots.guard import (
+    Finding,
+    clock_finding,
+    comparison_findings,
+    reference_findings,
+    rule_findings,
+    unexplained_findings,
+)
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
@@ -53,6 +63,7 @@ class SnapshotRun:
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}
         self._details: dict[str, object] = {}
+        self._accounting = Accounting()
 
     def build(self) -> tuple[SnapshotState, dict[str, object]]:
         """Run all steps. Return `complete` or `held`, and the report. Raises the error that ended the run."""
@@ -65,6 +76,7 @@ class SnapshotRun:
             self._deltas.begin()
             self._check_disk_space(reading)
             faults = self._export_all(reading)
+            self._account(reading)
             reading.confirm_unchanged()
         self._details["references"] = [asdict(fault) for fault in faults]
         self._enter_phase("sealing")
@@ -142,6 +154,7 @@ class SnapshotRun:
         leaders = reading.leaders()
         self._details["leaders"] = len(leaders)
         self._manifest.add_leaders(leaders)
+        self._export.written = WrittenFigures(leaders)
         self._deltas.compare_leaders(leaders)
         for resource in RESOURCE_NAMES:
             self._lease.check()
@@ -153,6 +166,15 @@ class SnapshotRun:
         self._deltas.flush()
         self._enter_phase("checking references")
         return reading.referential_faults([name for name, rows in self._manifest.rows.items() if rows])
+
+    def _account(self, reading: Reading) -> None:
+        """Account for the rows of the source, and add the result to the report."""
+        self._enter_phase("accounting")
+        rows = source_rows(
+            reading, self._context.source.engine, self._snapshot.as_of, reading.shipped_models, self._lease.check
+        )
+        self._accounting = account(rows, self._export.written, reading.shipped_models)
+        self._details["accounting"] = msgspec.to_builtins(self._accounting)
 
     def _read_back(self) -> None:
         """Read written files back. Raises RunError (`verification_failed`), ReuseFailed."""
@@ -179,6 +201,10 @@ class SnapshotRun:
         findings = clock_finding(published, context.clock())
         if guard.enabled and published is not None:
             findings += comparison_findings(context.state, published, self._snapshot.snapshot_id, self.report(), guard)
+        if guard.enabled:
+            findings += unexplained_findings(self._accounting)
+            before = None if published is None else accounting_of(published.report)
+            findings += rule_findings(before, self._accounting, guard)
         if guard.enabled and guard.referential_checks:
             findings += reference_findings(faults)
         self._lease.check()

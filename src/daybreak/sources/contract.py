@@ -80,12 +80,14 @@ def check_terms(required: Collection[SourceTable], first_row: Callable[[str], Se
         )
 
 
-def check_leader_chain(parents: Iterable[tuple[str, str | None]]) -> None:
+def check_leader_chain(parents: Iterable[tuple[str | None, str | None]]) -> None:
     """Check (leader_id, parent_leader_id) of all Leaders. Raises SourceError for a Leader with two rows and for a cycle
-    of parents.
+    of parents. Rows without a leader_id are only counted, by row accounting.
     """
     parent_of: dict[str, str | None] = {}
     for leader_id, parent_id in parents:
+        if leader_id is None:
+            continue
         if leader_id in parent_of:
             raise SourceError(f"Table leaders has two rows for leader_id {leader_id}. Remove one.")
         parent_of[leader_id] = parent_id

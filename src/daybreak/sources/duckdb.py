@@ -7,7 +7,7 @@ source is attached, the engine is locked: the SQL of a model cannot access anoth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model, required_tables, shipped_models
 from daybreak.domain.errors import SourceError, SourceUnavailable, first_line
 from daybreak.export.engine import engine_faults, lock_engine, open_engine
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -120,6 +120,7 @@ class DuckdbReading:
         self._as_of = as_of
         self._models = source.models
         self._files = files
+        self.shipped_models = shipped_models(source.models)
         self._leaders: list[str] | None = None
         self._queries: dict[str, str] = {}
         tables = source_columns(connection)
@@ -167,6 +168,11 @@ class DuckdbReading:
     def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
         """Export one resource."""
         return export_resource(self, job, sink, observer)
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        """Return the rows of a query over the source tables."""
+        with self.cursor() as cursor, engine_faults(subject):
+            return list(cursor.execute(sql).fetchall())
 
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -20,6 +20,10 @@ class Reading(Protocol):
     @property
     def lag(self) -> timedelta | None:
         """How far a standby was behind at opening, None for a source without replication."""
+
+    @property
+    def shipped_models(self) -> frozenset[str]:
+        """The resources of shipped models. An operator's own model exports the others."""
 
     def check(self) -> None:
         """Check tables, models, Leaders and terms against the catalogue. Raises SourceError that lists every fault."""
@@ -40,6 +44,11 @@ class Reading(Protocol):
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations that the catalogue declares. `resources` are those that have rows of known Leaders; the
         others have no rows to check.
+        """
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        """Return the rows of a query over the source tables, in the types of the catalogue. `subject` begins the
+        message of a SourceError. To be called after the exports.
         """
 
     def confirm_unchanged(self) -> None:

@@ -21,7 +21,6 @@ from nanoarrow.c_array import CArray
 from nanoarrow.c_array_stream import CArrayStream
 from nanoarrow.c_schema import CSchema
 
-from daybreak.catalogue.columns import Column
 from daybreak.catalogue.resources import Resource
 from daybreak.domain.errors import RunError, SourceUnavailable
 from daybreak.export.duckdb_internals import VECTOR_ROWS, is_stream_failure
@@ -43,9 +42,6 @@ class ArrowStream(Protocol):
 OpenStream = Callable[[], AbstractContextManager[ArrowStream]]
 """Opens a stream of a resource's rows. Leaving the context closes its connection."""
 
-ValueSql = Callable[[Column, str], str]
-"""Returns SQL for a column's value, from SQL for the received value in the engine's type."""
-
 
 class StreamFailed(SourceUnavailable):
     """A stream ended with an error. None of its rows are stored. The connection that opened it sets `sqlstate`."""
@@ -56,10 +52,9 @@ class StreamFailed(SourceUnavailable):
 class StagingTables:
     """Staging tables of one reading, in a dedicated engine. They are dropped when the engine closes."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_table_bytes: int, value_sql: ValueSql) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, wide_table_bytes: int) -> None:
         self._connection = connection
         self._wide_table_bytes = wide_table_bytes
-        self._value_sql = value_sql
         self._create_lock = Lock()
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
@@ -135,8 +130,7 @@ class StagingTables:
 
     def _insert(self, cursor: duckdb.DuckDBPyConnection, resource: Resource, table: str, stream: ArrowStream) -> None:
         columns = ", ".join(
-            self._value_sql(column, f"CAST({identifier(column.name)} AS {ENGINE_TYPES[column.type]})")
-            for column in resource.columns
+            f"CAST({identifier(column.name)} AS {ENGINE_TYPES[column.type]})" for column in resource.columns
         )
         with engine_faults(f"Resource {resource.name}"):
             cursor.register("incoming", stream)
@@ -208,22 +202,14 @@ def _stream_failed(resource: Resource, error: Exception) -> StreamFailed:
     return StreamFailed(f"Resource {resource.name}: {str(error).strip().rpartition(']: ')[2]}")
 
 
-def _unchanged(_column: Column, value: str) -> str:
-    return value
-
-
 @contextmanager
-def open_staging(
-    *, memory_bytes: int, threads: int, temp_dir: Path, value_sql: ValueSql = _unchanged
-) -> Iterator[StagingTables]:
-    """Open staging tables in an engine that can access only `temp_dir`. `value_sql` corrects values that a driver
-    changes.
-    """
+def open_staging(*, memory_bytes: int, threads: int, temp_dir: Path) -> Iterator[StagingTables]:
+    """Open staging tables in an engine that can access only `temp_dir`."""
     connection = open_engine(memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
     try:
         connection.execute("CREATE SCHEMA staging")
         lock_engine(connection)
         wide_table_bytes = memory_bytes // _WIDE_TABLE_SHARE
-        yield StagingTables(connection, wide_table_bytes=wide_table_bytes, value_sql=value_sql)
+        yield StagingTables(connection, wide_table_bytes=wide_table_bytes)
     finally:
         connection.close()

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness
+from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.report import count, figure, section
 from daybreak.state.directory import SyncStatus
 from daybreak.web.listener import TcpAddress
@@ -108,7 +109,29 @@ class FreshnessMetrics(Collector):
             "The latest complete synchronization of the directory, 0 without one.",
             sync.succeeded_at.timestamp() if sync is not None and sync.succeeded_at is not None else 0,
         )
+        yield from _row_metrics(accounting_of(served.report) if served is not None else None)
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
+
+
+def _row_metrics(accounting: Accounting | None) -> Iterator[Metric]:
+    """Yield the rows of the source tables of the published files, by rule."""
+    labels = ("resource", "table", "rule")
+    rows = GaugeMetricFamily("daybreak_source_rows", "Rows of the source, by rule or exported.", labels=labels)
+    of_no_account = GaugeMetricFamily(
+        "daybreak_source_rows_of_no_account", "Rows of the source that belong to no known Leader.", labels=labels
+    )
+    unexplained = GaugeMetricFamily(
+        "daybreak_unexplained_accounts", "Accounts whose files differ from the source.", labels=labels[:2]
+    )
+    for table in accounting.tables if accounting is not None else ():
+        names = (table.resource, table.table)
+        rows.add_metric((*names, "exported"), table.exported)
+        for rule, count_of_rule in table.excluded.items():
+            rows.add_metric((*names, rule), count_of_rule)
+        for rule, count_of_rule in table.of_no_account.items():
+            of_no_account.add_metric((*names, rule), count_of_rule)
+        unexplained.add_metric(names, table.unexplained_accounts)
+    yield from (rows, of_no_account, unexplained)
 
 
 def _delta_metrics(deltas: Mapping[str, object]) -> Iterator[Metric]:

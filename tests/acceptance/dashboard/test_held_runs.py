@@ -39,7 +39,11 @@ def test_decision_on_held_snapshot_needs_a_reason(
     expect(checks).to_contain_text("For example")
     leaders = page.get_by_role("region", name="Table: Leaders that lost rows")
     expect(leaders.get_by_role("row", name=re.compile("Northlight Theatre, Member Details"))).to_be_visible()
-    expect(page.get_by_text("members: 37 rows in no file")).to_be_visible()
+    accounting = page.get_by_role("region", name="Table: Row accounting")
+    expect(accounting.get_by_role("row", name=re.compile("Member Details"))).to_contain_text(
+        "37: the Leader is not in table leaders"
+    )
+    expect(page.get_by_text("members: 37 rows of members in no file")).to_be_visible()
     reason = page.get_by_label("Reason")
     reason.fill("   ")
     page.get_by_role("button", name="Discard").click()

@@ -17,12 +17,14 @@ from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.proof.report import accounting_of
 from daybreak.snapshots.report import figure, resources_of
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
 from daybreak.sources.duckdb import DuckdbSource
 from tests.configured import configured
+from tests.parts.row_faults import add_faults, excluded
 
 AS_OF = datetime(2026, 11, 20, 3, tzinfo=UTC)
 
@@ -69,3 +71,26 @@ def test_full_and_reusing_runs_produce_the_same_bytes(run_context: RunContext, t
         found += [row["MEMBER_ID"] for row in rows]
     assert sorted(found) == [member_id for (member_id,) in known]
     assert resources_of(again.report)["members"]["rows"] == len(known)
+
+
+def test_faulty_rows_hold_a_run_that_is_not_the_first(run_context: RunContext, tmp_path: Path) -> None:
+    platform = tmp_path / "platform"
+    make_platform(platform, PlatformSizes(leaders=8, members=600, messages=3000), seed=11, as_of=AS_OF)
+    source = DuckdbSource(platform, load_models(), memory_bytes=256 << 20, threads=2, temp_dir=tmp_path / "spill")
+    context = replace(run_context, source=source)
+    unchecked = configured(context.settings, guard={"referential_checks": False})
+    first = run_manually(replace(context, settings=unchecked), as_of=AS_OF)
+    added = add_faults(platform, AS_OF, 7)
+    held = run_manually(replace(context, settings=unchecked), as_of=AS_OF)
+    assert (first.state, held.state) == (SnapshotState.PUBLISHED, SnapshotState.HELD)
+    before, after = accounting_of(first.report), accounting_of(held.report)
+    assert before is not None
+    assert after is not None
+    assert excluded(after) - excluded(before) == added
+    findings = cast("list[dict[str, object]]", held.report["findings"])
+    assert {finding["kind"] for finding in findings} == {"rule"}
+    assert {"unknown_leader", "no_leader", "no_instant", "unknown_campaign", "unknown_link"} <= {
+        finding["column"] for finding in findings
+    }
+    tolerant = configured(unchecked, guard={"unknown_share": 1})
+    assert run_manually(replace(context, settings=tolerant), as_of=AS_OF).state is SnapshotState.PUBLISHED

@@ -36,6 +36,7 @@ from daybreak.sources.postgresql.source import PostgresqlSource
 from tests.parts.export_rows import AS_OF, MemorySink, all_entries, export_job
 from tests.parts.postgresql import PostgreSQLServer
 from tests.parts.postgresql_tables import fill_tables
+from tests.parts.row_faults import accounting, add_faults
 
 
 @pytest.fixture(scope="module")
@@ -490,3 +491,18 @@ def test_unreachable_server_is_transient(tmp_path: Path) -> None:
 def test_directory_query_returns_rows_by_column_name(filled_database: str, tmp_path: Path) -> None:
     rows = source_on(filled_database, tmp_path).query("SELECT 1 AS one, 'x' AS other")
     assert rows == [{"one": 1, "other": "x"}]
+
+
+def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], str], tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)
+    add_faults(folder, AS_OF, 7)
+    url = make_postgresql_url()
+    fill_tables(url, folder)
+    embedded = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    with embedded.open(AS_OF) as reading:
+        expected = accounting(reading, "duckdb", AS_OF)
+    with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
+        found = accounting(server_reading, "postgresql", AS_OF)
+    assert set(found.status.values()) == {"proved"}, found.tables
+    assert found == expected

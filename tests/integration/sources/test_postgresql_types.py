@@ -20,6 +20,7 @@ from daybreak.sources.postgresql.source import PostgresqlSource
 from daybreak.sources.reading import Reading
 from tests.parts.export_rows import AS_OF, MemorySink, export_job
 from tests.parts.postgresql import PostgreSQLServer
+from tests.parts.row_faults import accounting
 from tests.unit.sources.test_duckdb import fill, make_platform
 
 LEADER = "abcdef00-0000-4000-8000-00000000000a"
@@ -99,11 +100,28 @@ def files_of_both(database: str, tmp_path: Path, *statements: str, ddl: tuple[st
     return found
 
 
-@pytest.mark.parametrize("infinite", ["infinity", "-infinity"])
-def test_infinite_times_match_the_embedded_engine(database: str, tmp_path: Path, infinite: str) -> None:
-    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{infinite}'", f"'{infinite}'"))
+@pytest.mark.parametrize("outside", ["infinity", "-infinity", "10000-01-01"])
+def test_times_outside_of_files_are_null_and_counted(database: str, tmp_path: Path, outside: str) -> None:
+    statements = (LEADERS_ROW, MEMBERS_ROW.format("NULL", f"'{outside}'", f"'{outside}'"))
     found = files_of_both(database, tmp_path, *statements)
-    assert found[f"{LEADER}/members.csv"].count(infinite) == 2
+    assert found[f"{LEADER}/members.csv"].splitlines()[1].endswith(',"+1","live",,,,,,,,,,,,')
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        report = reading.export(export_job("members"), MemorySink(), ExportResults())
+    assert report.unexpected_values == {"DATE_OF_BIRTH": 1, "FIRST_ACTIVATED_AT": 1}
+
+
+def test_messages_before_the_first_year_are_one_row(database: str, tmp_path: Path) -> None:
+    messages = (
+        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{number}', '{LEADER}', '{MEMBER}', NULL, 'dm', 'sms', 1, "
+        f"1, {sent_at})"
+        for number, sent_at in enumerate(("'-infinity'", "'0001-01-01'::timestamp - INTERVAL '2' DAY", "'2026-11-01'"))
+    )
+    found = files_of_both(database, tmp_path, LEADERS_ROW, *messages)
+    first, second = found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1:]
+    assert first.endswith('",,"sms","dm",2,2,2')
+    assert second.endswith(',2026-11-01,"sms","dm",1,1,1')
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        assert accounting(reading, "postgresql", AS_OF).status["outbound_message_type_usage"] == "proved"
 
 
 def test_own_model_sees_instants_in_utc_without_zone(database: str, tmp_path: Path) -> None:
@@ -215,10 +233,12 @@ def test_duplicate_terms_are_rejected(database: str, tmp_path: Path) -> None:
         reading.check()
 
 
-def test_overflowing_time_is_rejected(database: str, tmp_path: Path) -> None:
-    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'4713-01-01 BC'", "'294276-12-31'"))
-    with postgresql(database, tmp_path).open(AS_OF) as reading, pytest.raises(SourceError, match="FIRST_ACTIVATED_AT"):
-        files_of(reading)
+def test_last_times_of_the_server_are_null(database: str, tmp_path: Path) -> None:
+    """The driver changes them to times before year 1."""
+    make_tables(database, LEADERS_ROW, MEMBERS_ROW.format("NULL", "'5874897-12-31'", "'294276-12-31'"))
+    with postgresql(database, tmp_path).open(AS_OF) as reading:
+        found = files_of(reading)
+    assert found[f"{LEADER}/members.csv"].splitlines()[1].endswith(',"+1","live",,,,,,,,,,,,')
 
 
 @pytest.mark.parametrize("database", ["LATIN1", "WIN1252", "UTF8", "SQL_ASCII"], indirect=True)

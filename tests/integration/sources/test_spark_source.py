@@ -17,6 +17,8 @@ import tests.parts.spark
 from daybreak.catalogue.models import Model, load_models
 from daybreak.catalogue.resources import RESOURCE_NAMES
 from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.demo.plan import PlatformSizes
+from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError
 from daybreak.domain.snapshot import ManifestEntry
 from daybreak.export.gzip_member import PART_BYTES
@@ -30,7 +32,8 @@ from daybreak.sources.spark.session import spark_session
 from daybreak.sources.spark.source import SparkSource
 from tests.integration.sources.test_integer_keys import EXPECTED, rows, statements_of
 from tests.parts.export_rows import AS_OF, export_job
-from tests.parts.spark import require_java, text_platform
+from tests.parts.row_faults import accounting, add_faults
+from tests.parts.spark import convert_identifiers, require_java, text_platform
 
 # Spark starts slowly on a busy machine.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -367,3 +370,19 @@ def check_against_embedded(folder: Path, tmp_path: Path, resource: str) -> None:
     with source_on(folder).open(AS_OF) as reading:
         found, _ = exported(reading, sink, resource=resource, formats=("csv",))
     assert sorted(found.entries, key=_leader) == sorted(expected, key=_leader)
+
+
+@pytest.mark.usefixtures("session")
+def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
+    folder = tmp_path / "platform"
+    make_platform(folder, PlatformSizes(leaders=8, members=600, messages=3000), as_of=AS_OF)
+    add_faults(folder, AS_OF, 7)
+    convert_identifiers(folder)
+    source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    with source.open(AS_OF) as reading:
+        expected = accounting(reading, "duckdb", AS_OF)
+    sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
+    with source_on(folder).open(AS_OF) as spark:
+        found = accounting(spark, "spark", AS_OF, sink)
+    assert set(found.status.values()) == {"proved"}, found.tables
+    assert found == expected

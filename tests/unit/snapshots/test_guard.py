@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from daybreak.domain.counts import format_count
 from daybreak.export.job import ReferentialFault
+from daybreak.proof.report import Accounting, TableAccount, Unexplained
 from daybreak.settings import GuardSettings
-from daybreak.snapshots.guard import null_rises, reference_findings, row_drops
+from daybreak.snapshots.guard import null_rises, reference_findings, row_drops, rule_findings, unexplained_findings
 
 RULES = GuardSettings(max_drop_share=0.3, max_null_share_rise=0.2)
 
@@ -57,3 +58,41 @@ def test_violated_relation_is_found() -> None:
 
 def test_counts_have_singular_and_plural() -> None:
     assert [format_count(each, "row") for each in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+def accounts(source: int, **excluded: int) -> Accounting:
+    exported = source - sum(excluded.values())
+    return Accounting((TableAccount("campaigns", "outbound_messages", source, exported, excluded),))
+
+
+def test_more_faulty_rows_are_found() -> None:
+    before = accounts(100_000, unknown_campaign=50, no_campaign=10)
+    assert rule_findings(before, accounts(100_000, unknown_campaign=150, no_campaign=90_000), RULES) == []
+    (found,) = rule_findings(before, accounts(100_000, unknown_campaign=151), RULES)
+    assert (found.kind, found.resource, found.column, found.before, found.now) == (
+        "rule", "campaigns", "unknown_campaign", 50, 151,
+    )  # fmt: skip
+    assert found.detail == (
+        "campaigns: 151 rows of outbound_messages in no file, up from 50 (limit +0.1 % of 100,000): the campaign is "
+        "not in table campaigns."
+    )
+    (new,) = rule_findings(accounts(1000), accounts(1000, no_instant=2), RULES)
+    assert new.before == 0
+
+
+def test_first_publication_has_no_findings_of_rules() -> None:
+    now = accounts(1000, unknown_campaign=900)
+    assert rule_findings(None, now, RULES) == []
+    assert rule_findings(Accounting(), now, RULES) == [], "the resource was not accounted for"
+
+
+def test_account_that_differs_is_found() -> None:
+    table = TableAccount(
+        "members", "members", 9, 9, unexplained=(Unexplained("a", "rows", 10, 9), Unexplained("b", "keys", 1, 2))
+    )
+    found = unexplained_findings(Accounting((table,)))
+    assert [each.detail for each in found] == [
+        "members of Leader a: 9 rows, but 10 in members.",
+        "members of Leader b: other rows than those of members.",
+    ]
+    assert [each.client_id for each in found] == ["a", "b"]

@@ -1,4 +1,4 @@
--- Messages, segments and units per Leader, UTC day, channel and message type.
+-- Messages, segments and units per Leader, UTC day, channel and message type. Days before the year 1 are one row.
 SELECT
     usage_by_day.leader_id AS "LEADER_ID",
     COALESCE(l.billing_entity_leader_id, usage_by_day.leader_id) AS "BILLING_ENTITY_LEADER_ID",
@@ -11,7 +11,7 @@ SELECT
 FROM (
     SELECT
         leader_id,
-        CAST(sent_at AS DATE) AS date_day,
+        CASE WHEN sent_at >= TIMESTAMP '0001-01-01 00:00:00' THEN CAST(sent_at AS DATE) END AS date_day,
         usage_channel,
         outbound_message_type,
         COUNT(*) AS message_count,
@@ -19,6 +19,10 @@ FROM (
         SUM(unit_count) AS unit_count
     FROM outbound_messages
     WHERE sent_at <= :as_of
-    GROUP BY leader_id, CAST(sent_at AS DATE), usage_channel, outbound_message_type
+    GROUP BY
+        leader_id,
+        CASE WHEN sent_at >= TIMESTAMP '0001-01-01 00:00:00' THEN CAST(sent_at AS DATE) END,
+        usage_channel,
+        outbound_message_type
 ) AS usage_by_day
 LEFT JOIN leaders AS l ON l.leader_id = usage_by_day.leader_id

@@ -7,7 +7,7 @@ in the server is slower and loads it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ import duckdb
 import psycopg
 
 from daybreak.catalogue.columns import ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model, required_tables, shipped_models
 from daybreak.catalogue.resources import Resource, resource_named
 from daybreak.domain.errors import SourceError, first_line
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
@@ -46,7 +46,6 @@ from daybreak.sources.postgresql.server_snapshot import (
 )
 from daybreak.sources.postgresql.standby import check_lag, replay_lag
 from daybreak.sources.postgresql.tables import TYPE_NAMES, ServerTables
-from daybreak.sources.postgresql.timestamps import corrected_value
 from daybreak.sources.staging import OpenStream, StagingTables, open_staging
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -96,7 +95,6 @@ class PostgresqlSource:
                 memory_bytes=self.memory_bytes,
                 threads=self.threads,
                 temp_dir=self.temp_dir,
-                value_sql=corrected_value,
             ) as staging,
             open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
@@ -138,6 +136,7 @@ class PostgresqlReading:
         self._staging = staging
         self._as_of = as_of
         self._models = models
+        self.shipped_models = shipped_models(models)
         self._required = required_tables(models)
         self._loaded: dict[str, str] = {}
         self._leaders: list[str] | None = None
@@ -178,6 +177,13 @@ class PostgresqlReading:
     def export(self, job: ExportJob, sink: FileSink, observer: ExportObserver) -> ResourceReport:
         """Export one resource."""
         return export_resource(self, job, sink, observer)
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        """Return the rows of a query over the source tables."""
+        with server_faults(subject):
+            return list(
+                self._keeper.execute(f"{self._typed_tables()}SELECT * FROM ({sql}) AS counted".encode()).fetchall()
+            )
 
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources."""

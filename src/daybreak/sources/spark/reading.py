@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from daybreak.catalogue.columns import Column, ColumnType
-from daybreak.catalogue.models import Model, required_tables
+from daybreak.catalogue.models import Model, required_tables, shipped_models
 from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.catalogue.source_tables import SOURCE_TABLES
 from daybreak.domain.delta import LeaderDelta
@@ -91,6 +91,7 @@ class SparkReading:
         self._models = models
         self._limits = limits
         self._leaders: list[str] | None = None
+        self.shipped_models = shipped_models(models)
         self._required = required_tables(models)
         check_tables("The source in Spark", tables, ACCEPTED_TYPES, self._required)
         usable = usable_tables(tables, ACCEPTED_TYPES)
@@ -158,6 +159,11 @@ class SparkReading:
         report = _merged(job.resource, reports)
         observer.rows_done(report.rows)
         return report
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        """Return the rows of a query over the source tables."""
+        with spark_faults(subject):
+            return list(map(tuple, self._session.sql(sql).collect()))
 
     def referential_faults(self, resources: Collection[str]) -> list[ReferentialFault]:
         """Check the relations between resources in Spark SQL."""
@@ -274,6 +280,7 @@ def _merged(resource: str, reports: Sequence[ResourceReport]) -> ResourceReport:
         unexpected_values=unexpected,
         null_counts=nulls,
         bytes_written=sum(report.bytes_written for report in reports),
+        sums={leader: sums for report in reports for leader, sums in report.sums.items()},
     )
 
 

@@ -111,7 +111,8 @@ def failed_checks(run: Snapshot) -> list[FailedCheck]:
         one, several = sentences.get(check, (f"row violates: {check}", f"rows violate: {check}"))
         text = f"{format_number(rows)} {one if rows == 1 else several}"
         checks.append(FailedCheck(text, str(each.get("example") or "")))
-    return [*checks, *(FailedCheck(str(entry.get("detail"))) for entry in findings_of(run, "clock"))]
+    others = (entry for kind in ("unexplained", "rule", "clock") for entry in findings_of(run, kind))
+    return [*checks, *(FailedCheck(str(entry.get("detail"))) for entry in others)]
 
 
 def leaders_with_findings(run: Snapshot) -> set[str]:

@@ -8,6 +8,8 @@ from datetime import datetime, time, timedelta
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.snapshot import Freshness, Snapshot, SnapshotState
+from daybreak.proof.report import accounting_of
+from daybreak.proof.rules import RULES
 from daybreak.settings import Settings
 from daybreak.snapshots.freshness import expected_end
 from daybreak.snapshots.report import count, figure, format_share, resources_of, section, source_warnings
@@ -28,7 +30,6 @@ from daybreak.web.dashboard.operator.comparison import (
     compared_resources,
     confirmation,
     failed_checks,
-    findings_of,
     summary,
     title_of,
 )
@@ -88,7 +89,7 @@ def run_context(
         },
         "building": progress_views([run], now),
         "previous": previous,
-        "checked": any(findings_of(run, kind) for kind in ("rows", "leader_rows", "nulls", "references", "clock")),
+        "checked": bool(_findings(run)),
         "comparisons": [
             (title, column, rows)
             for title, column, rows in (
@@ -101,6 +102,7 @@ def run_context(
         "failed_checks": failed_checks(run),
         "findings_not_listed": max(0, count(run.report, "findings_in_all") - len(_findings(run))),
         "confirmation": confirmation(run),
+        "accounts": _accounts(run),
         "warnings": list(source_warnings(run.report)),
         "details": _details(run),
         "resources": [
@@ -172,6 +174,23 @@ def _failure(run: Snapshot, now: datetime) -> str | None:
     return (
         f"Last heartbeat of {run.builder}: {format_datetime(run.heartbeat_at)}. The next run starts from the beginning."
     )
+
+
+def _accounts(run: Snapshot) -> list[dict[str, object]]:
+    """Return the rows of each source table: exported, or excluded by which rules."""
+    accounting = accounting_of(run.report)
+    return [
+        {
+            "title": "Leaders" if table.resource == "leaders" else title_of(table.resource),
+            "table": table.table,
+            "source": table.source,
+            "exported": table.exported,
+            "excluded": [(RULES[rule], rows) for rule, rows in table.excluded.items()],
+            "of_no_account": sum(table.of_no_account.values()),
+            "unexplained_accounts": table.unexplained_accounts,
+        }
+        for table in (accounting.tables if accounting is not None else ())
+    ]
 
 
 def _details(run: Snapshot) -> list[tuple[str, str]]:

@@ -1,0 +1,142 @@
+"""Row accounting: every row of the source is in a file of its account, or excluded by a named rule.
+
+The source's figures come from the same consistent reading as the files. The files' figures are those of the rows that
+were written.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.written_sums import ROWS, figure_names
+from daybreak.proof.queries import ANOMALY, FIGURES, queries
+from daybreak.proof.report import Accounting, TableAccount, Unexplained
+from daybreak.proof.rules import IDENTITIES, RULES, Identity
+from daybreak.sources.reading import Reading
+
+_MODULUS = 1 << 64
+_EXAMPLES = 20
+
+SourceRow = tuple[str, str, str | None, str, tuple[int, ...]]
+"""Resource, table, account (None for rows of no account), rule ("" for exported rows) and FIGURES."""
+
+
+class WrittenFigures:
+    """Figures of the written files by resource and Leader: 8 bytes each, because there may be 100,000 Leaders."""
+
+    def __init__(self, leaders: Sequence[str]) -> None:
+        self.places = {leader: place for place, leader in enumerate(leaders)}
+        self._figures: dict[tuple[str, str], array[int]] = {}
+
+    def add(self, resource: str, rows: Iterable[tuple[str, int]], sums: Mapping[str, Sequence[int]]) -> None:
+        """Add the rows and the sums of a resource by Leader. The sums are those of `figure_names`."""
+        names = figure_names(resource)
+        written = {name: array("Q", bytes(8 * len(self.places))) for name in (ROWS, *names)}
+        for client_id, count in rows:
+            written[ROWS][self.places[client_id]] = count
+        for client_id, values in sums.items():
+            place = self.places[client_id]
+            for name, value in zip(names, values, strict=True):
+                written[name][place] = value % _MODULUS
+        self._figures.update(((resource, name), values) for name, values in written.items())
+
+    def of(self, resource: str, figure: str) -> Sequence[int]:
+        """Return one figure of all Leaders, in the order of `places`."""
+        return self._figures[resource, figure]
+
+
+def source_rows(
+    reading: Reading, engine: str, as_of: datetime, accounted: Collection[str], watch: Callable[[], None]
+) -> Iterable[SourceRow]:
+    """Yield the rows of all queries. `watch` is called between queries, and may raise."""
+    for table, sql in queries(engine, as_of, frozenset(accounted)):
+        watch()
+        for resource, name, leader, rule, *figures in reading.source_rows(f"Row accounting of {table}", sql):
+            account = None if leader is None else str(leader)
+            yield str(resource), str(name), account, str(rule), tuple(int(value or 0) for value in figures)  # type: ignore[call-overload]
+
+
+def account(rows: Iterable[SourceRow], written: WrittenFigures, accounted: Collection[str]) -> Accounting:
+    """Compare the source's rows with the written files. `accounted` are the resources of shipped models."""
+    totals = {
+        (identity.resource, identity.table): _Totals(identity, len(written.places))
+        for identity in IDENTITIES
+        if identity.resource in accounted
+    }
+    leaders = _Totals(Identity("leaders", "leaders"), 0)
+    anomalies: dict[str, int] = {}
+    for resource, table, leader, rule, figures in rows:
+        if resource == ANOMALY:
+            if figures[0]:
+                anomalies[table] = figures[0]
+        elif resource == "leaders":
+            leaders.add(None, rule, figures)
+        else:
+            totals[resource, table].add(None if leader is None else written.places[leader], rule, figures)
+    tables = tuple(one.account(written) for one in (leaders, *totals.values()))
+    faulty = {table.resource for table in tables if table.unexplained}
+
+    def status(resource: str) -> Literal["proved", "unexplained", "unaccounted"]:
+        if resource not in accounted:
+            return "unaccounted"
+        return "unexplained" if resource in faulty else "proved"
+
+    return Accounting(tables, anomalies, {resource: status(resource) for resource in RESOURCE_NAMES})
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Totals of one identity. `expected` has the figures that files should have, by figure and place of the Leader."""
+
+    identity: Identity
+    leaders: int
+    source: int = 0
+    excluded: dict[str, int] = field(default_factory=dict)
+    of_no_account: dict[str, int] = field(default_factory=dict)
+    expected: dict[str, array[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expected = {name: array("Q", bytes(8 * self.leaders)) for name, _ in self.identity.compared}
+
+    def add(self, place: int | None, rule: str, figures: tuple[int, ...]) -> None:
+        rows = figures[0]
+        if not rows:
+            return
+        self.source += rows
+        if rule:
+            self.excluded[rule] = self.excluded.get(rule, 0) + rows
+            if place is None:
+                self.of_no_account[rule] = self.of_no_account.get(rule, 0) + rows
+        elif place is not None:
+            for name, values in self.expected.items():
+                values[place] = (values[place] + figures[FIGURES.index(name)]) % _MODULUS
+
+    def account(self, written: WrittenFigures) -> TableAccount:
+        """Return the account of the table."""
+        resource, unexplained, count = self.identity.resource, [], 0
+        clients = list(written.places)
+        for name, figure in self.identity.compared:
+            files, source = written.of(resource, figure), self.expected[name]
+            differing = [place for place in range(self.leaders) if files[place] != source[place]]
+            count += len(differing)
+            unexplained += [
+                Unexplained(clients[place], figure, source[place], files[place]) for place in differing[:_EXAMPLES]
+            ]
+        exported = self.source - sum(self.excluded.values())
+        if self.identity.exported:
+            exported = sum(written.of(resource, self.identity.exported))
+        return TableAccount(
+            resource=resource,
+            table=self.identity.table,
+            source=self.source,
+            exported=exported,
+            excluded={rule: self.excluded[rule] for rule in RULES if rule in self.excluded},
+            of_no_account={rule: self.of_no_account[rule] for rule in RULES if rule in self.of_no_account},
+            unexplained=tuple(unexplained[:_EXAMPLES]),
+            unexplained_accounts=count,
+        )

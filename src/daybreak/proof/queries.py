@@ -1,0 +1,283 @@
+"""SQL of row accounting: each query reads a source table once, and counts its rows by account and rule.
+
+The SQL has the same meaning in every engine, except for the sum over keys. A query returns rows of resource, table,
+leader_id, rule and FIGURES. `leader_id` is NULL for rows of no account, `rule` is "" for exported rows. Rows are
+grouped before they are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from daybreak.catalogue.columns import ColumnType
+from daybreak.catalogue.key_sql import KEY_SQL, KeySql
+from daybreak.catalogue.models import as_of_literal
+from daybreak.catalogue.resources import resource_named
+from daybreak.catalogue.written_sums import KEY_PARTS
+
+FIGURES = ("rows", "keys", "segments", "units")
+"""The sums of every result, in order, after resource, table, leader_id and rule."""
+
+ANOMALY = "anomaly"
+"""The value of `resource` of counted anomalies. `table` is then the code."""
+
+
+def queries(engine: str, as_of: datetime, accounted: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield the table that each query counts, and the query. `accounted` are the resources of shipped models."""
+    sql = _Queries(KEY_SQL[engine], as_of_literal(as_of))
+    yield "leaders", sql.leaders()
+    for resource, table, instant, recent in _PLAIN:
+        if resource in accounted:
+            yield table, sql.plain(resource, table, instant, recent=recent)
+    if accounted & {"campaigns", "outbound_message_type_usage"}:
+        yield "outbound_messages", sql.outbound_messages(accounted)
+    if "campaigns" in accounted:
+        yield "inbound_messages", sql.inbound_messages()
+    if "member_term_accepts" in accounted:
+        yield "member_term_accepts", sql.unknown_terms()
+    if "campaign_links" in accounted:
+        yield "campaign_links", sql.campaign_links()
+        yield "link_hits", sql.link_hits()
+    if "member_communities" in accounted:
+        yield "community_memberships", sql.community_memberships()
+
+
+_PLAIN = (
+    ("members", "members", None, False),
+    ("member_state_changes", "member_state_changes", "state_changed_at", False),
+    ("custom_member_data", "custom_field_values", None, False),
+    ("member_term_accepts", "member_term_accepts", "accepted_at", True),
+    ("communities", "communities", None, False),
+    ("campaigns", "campaigns", "sent_at", False),
+)
+"""Resource, table, its instant, and whether 90 days are exported."""
+
+
+class _Queries:
+    """The queries of one engine, as of an instant (SQL)."""
+
+    def __init__(self, keys: KeySql, as_of: str) -> None:
+        self._keys, self._as_of = keys, as_of
+        self._campaigns = (
+            "one_campaign AS (SELECT campaign_id, leader_id, sent_at FROM (SELECT campaign_id, leader_id, sent_at, "
+            "ROW_NUMBER() OVER (PARTITION BY campaign_id ORDER BY sent_at, leader_id) AS place FROM campaigns "
+            "WHERE campaign_id IS NOT NULL) AS c WHERE place = 1)"
+        )
+
+    def leaders(self) -> str:
+        """Count the rows of `leaders`, and references of Leaders to unknown ones."""
+        unknown = (
+            "leaders AS l LEFT JOIN leaders AS other ON other.leader_id = l.{0} "
+            "WHERE l.{0} IS NOT NULL AND other.leader_id IS NULL"
+        )
+        parts = [_counted("leaders", "leaders", "CASE WHEN leader_id IS NULL THEN 'no_leader' ELSE '' END", "leaders")]
+        for code, column in (
+            ("unknown_parent", "parent_leader_id"), ("unknown_billing_entity", "billing_entity_leader_id")
+        ):  # fmt: skip
+            parts.append(_anomaly(code, "COUNT(*)", unknown.format(column)))
+        return " UNION ALL ".join(parts)
+
+    def plain(self, resource: str, table: str, instant: str | None, *, recent: bool) -> str:
+        """Count a table of which each row is a row of the resource."""
+        rule = self._instant_rule(instant, recent=recent) if instant else "''"
+        parts = [
+            (column.type, column.name.lower()) for column in map(resource_named(resource).column, KEY_PARTS[resource])
+        ]
+        number = self._keys.number(parts)
+        grouped = (
+            f"SELECT leader_id, rule, COUNT(*) AS n, {self._total('key_number')} AS k, 0 AS s, 0 AS u "
+            f"FROM (SELECT leader_id, {rule} AS rule, {number} AS key_number FROM {table}) AS classed "
+            "GROUP BY leader_id, rule"
+        )
+        return _by_account(resource, table, grouped)
+
+    def unknown_terms(self) -> str:
+        """Count acceptances of unknown terms."""
+        accepted = "SELECT term_id, COUNT(*) AS n FROM member_term_accepts GROUP BY term_id"
+        unknown = (
+            f"(SELECT a.n FROM ({accepted}) AS a LEFT JOIN terms AS t ON t.term_id = a.term_id WHERE t.term_id IS NULL)"
+        )
+        return _anomaly("unknown_term", "COALESCE(SUM(n), 0)", f"{unknown} AS unknown_terms")
+
+    def outbound_messages(self, accounted: frozenset[str]) -> str:
+        """Count messages for two resources, grouped once."""
+        nulls = ", ".join(
+            f"SUM(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END) AS null_{column}"
+            for column in ("segment_count", "unit_count", "member_id")
+        )
+        classed = (
+            "classed AS (SELECT leader_id, campaign_id, rule, COUNT(*) AS n, SUM(segment_count) AS s, "
+            f"SUM(unit_count) AS u, {nulls} FROM (SELECT leader_id, campaign_id, segment_count, unit_count, member_id, "
+            f"{self._instant_rule('sent_at')} AS rule FROM outbound_messages) AS m "
+            "GROUP BY leader_id, campaign_id, rule)"
+        )
+        parts = []
+        if "outbound_message_type_usage" in accounted:
+            grouped = (
+                "SELECT leader_id, rule, SUM(n) AS n, 0 AS k, SUM(s) AS s, SUM(u) AS u FROM classed "
+                "GROUP BY leader_id, rule"
+            )
+            parts.append(_by_account("outbound_message_type_usage", "outbound_messages", grouped))
+        with_clause = f"WITH {classed}"
+        if "campaigns" in accounted:
+            with_clause = f"WITH {self._campaigns}, {classed}"
+            parts.append(_by_account("campaigns", "outbound_messages", self._by_campaign("n", "s", "u")))
+            parts.append(_anomaly("other_leader", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER))
+        for code, column in (
+            ("null_segment_count", "segment_count"), ("null_unit_count", "unit_count"), ("null_recipient", "member_id")
+        ):  # fmt: skip
+            parts.append(_anomaly(code, f"COALESCE(SUM(null_{column}), 0)", "classed"))
+        return f"{with_clause} {' UNION ALL '.join(parts)}"
+
+    def inbound_messages(self) -> str:
+        """Count replies."""
+        nulls = ", ".join(
+            f"SUM(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END) AS null_{column}" for column in ("member_id", "is_stop")
+        )
+        classed = (
+            f"classed AS (SELECT leader_id, campaign_id, rule, COUNT(*) AS n, {nulls} FROM (SELECT leader_id, "
+            f"campaign_id, member_id, is_stop, {self._instant_rule('received_at')} AS rule FROM inbound_messages) AS m "
+            "GROUP BY leader_id, campaign_id, rule)"
+        )
+        parts = [
+            _by_account("campaigns", "inbound_messages", self._by_campaign("n", "0", "0")),
+            _anomaly("other_leader_of_reply", "COALESCE(SUM(m.n), 0)", _OTHER_LEADER),
+            _anomaly("null_sender", "COALESCE(SUM(null_member_id), 0)", "classed"),
+            _anomaly("null_is_stop", "COALESCE(SUM(null_is_stop), 0)", "classed"),
+        ]
+        return f"WITH {self._campaigns}, {classed} {' UNION ALL '.join(parts)}"
+
+    def campaign_links(self) -> str:
+        """Count links. Links of a campaign with the same type and URL are one row."""
+        number = self._keys.number(
+            [(ColumnType.UUID, "campaign_id"), (ColumnType.TEXT, "link_type"), (ColumnType.TEXT, "link_url")]
+        )
+        grouped = (
+            "SELECT c.leader_id, COALESCE(NULLIF(" + self._campaign_rule("g.campaign_id", no_campaign=False) + ", ''), "
+            "kind.rule) AS rule, CASE WHEN kind.rule = '' THEN 1 ELSE g.n - 1 END AS n, CASE WHEN kind.rule = '' THEN "
+            "g.k ELSE 0 END AS k, 0 AS s, 0 AS u "
+            f"FROM (SELECT campaign_id, COUNT(*) AS n, {number} AS k FROM campaign_links "
+            "GROUP BY campaign_id, link_type, link_url) AS g LEFT JOIN one_campaign AS c "
+            "ON c.campaign_id = g.campaign_id JOIN (SELECT '' AS rule UNION ALL SELECT 'merged' AS rule) AS kind "
+            "ON kind.rule = '' OR g.n > 1"
+        )
+        return f"WITH {self._campaigns} {_by_account('campaign_links', 'campaign_links', grouped, self._keys)}"
+
+    def link_hits(self) -> str:
+        """Count hits."""
+        links = (
+            "one_link AS (SELECT link_id, campaign_id FROM (SELECT link_id, campaign_id, ROW_NUMBER() OVER "
+            "(PARTITION BY link_id ORDER BY campaign_id) AS place FROM campaign_links WHERE link_id IS NOT NULL) AS l "
+            "WHERE place = 1)"
+        )
+        grouped = (
+            "SELECT c.leader_id, CASE WHEN h.rule <> '' THEN h.rule WHEN l.link_id IS NULL THEN 'unknown_link' "
+            f"ELSE {self._campaign_rule('l.campaign_id')} END AS rule, h.n, 0 AS k, 0 AS s, 0 AS u "
+            f"FROM (SELECT link_id, rule, COUNT(*) AS n FROM (SELECT link_id, {self._instant_rule('hit_at')} AS rule "
+            "FROM link_hits) AS m GROUP BY link_id, rule) AS h LEFT JOIN one_link AS l ON l.link_id = h.link_id "
+            "LEFT JOIN one_campaign AS c ON c.campaign_id = l.campaign_id"
+        )
+        return f"WITH {self._campaigns}, {links} {_by_account('campaign_links', 'link_hits', grouped)}"
+
+    def community_memberships(self) -> str:
+        """Count memberships. The rows of a Member that belongs to a community are one row."""
+        as_of = self._as_of
+        ended = f"left_at <= {as_of}"
+        current = f"(left_at IS NULL OR left_at > {as_of})"
+        joined = f"joined_at <= {as_of}"
+        number = self._keys.number([(ColumnType.UUID, "community_id"), (ColumnType.UUID, "member_id")])
+        pairs = (
+            "SELECT community_id, member_id, "
+            f"SUM(CASE WHEN {joined} THEN 1 ELSE 0 END) AS joined, "
+            f"MAX(CASE WHEN {joined} AND {current} THEN 1 ELSE 0 END) AS belongs, "
+            f"SUM(CASE WHEN joined_at IS NULL AND {current} THEN 1 ELSE 0 END) AS undated, "
+            f"SUM(CASE WHEN joined_at > {as_of} AND {current} THEN 1 ELSE 0 END) AS later, "
+            f"SUM(CASE WHEN (joined_at IS NULL OR joined_at > {as_of}) AND {ended} THEN 1 ELSE 0 END) AS ended "
+            "FROM community_memberships GROUP BY community_id, member_id"
+        )
+        communities = (
+            f"SELECT community_id, SUM(belongs) AS belonging, SUM(CASE WHEN belongs = 1 THEN joined - 1 ELSE 0 END) "
+            "AS merged, SUM(ended) + SUM(CASE WHEN belongs = 1 THEN 0 ELSE joined END) AS ended, "
+            "SUM(undated) AS undated, SUM(later) AS later, "
+            f"{self._total(f'CASE WHEN belongs = 1 THEN {number} ELSE 0 END')} AS k "
+            f"FROM ({pairs}) AS p GROUP BY community_id"
+        )
+        kinds = " UNION ALL ".join(
+            f"SELECT '{rule}' AS rule" for rule in ("", "merged", "left", "no_instant", "after_as_of")
+        )
+        grouped = (
+            "SELECT c.leader_id, CASE WHEN kind.rule NOT IN ('', 'merged') THEN kind.rule "
+            "WHEN c.community_id IS NULL THEN 'unknown_community' ELSE kind.rule END AS rule, "
+            "CASE kind.rule WHEN '' THEN m.belonging WHEN 'merged' THEN m.merged WHEN 'left' THEN m.ended "
+            "WHEN 'no_instant' THEN m.undated ELSE m.later END AS n, "
+            "CASE WHEN kind.rule = '' THEN m.k ELSE 0 END AS k, 0 AS s, 0 AS u "
+            f"FROM ({communities}) AS m CROSS JOIN ({kinds}) AS kind LEFT JOIN (SELECT community_id, leader_id FROM "
+            "(SELECT community_id, leader_id, ROW_NUMBER() OVER (PARTITION BY community_id ORDER BY leader_id) "
+            "AS place FROM communities WHERE community_id IS NOT NULL) AS d WHERE place = 1) AS c "
+            "ON c.community_id = m.community_id"
+        )
+        return _by_account("member_communities", "community_memberships", grouped)
+
+    def _total(self, number: str) -> str:
+        return self._keys.total.format(number)
+
+    def _instant_rule(self, instant: str, *, recent: bool = False) -> str:
+        older = f"WHEN {instant} < {self._as_of} - INTERVAL '90' DAY THEN 'older_than_90_days' " if recent else ""
+        return (
+            f"CASE WHEN {instant} IS NULL THEN 'no_instant' WHEN {instant} > {self._as_of} THEN 'after_as_of' "
+            f"{older}ELSE '' END"
+        )
+
+    def _campaign_rule(self, campaign_id: str, *, no_campaign: bool = True) -> str:
+        """Return the rule that the campaign `c` of a row implies, "" for none."""
+        none = f"WHEN {campaign_id} IS NULL THEN 'no_campaign' " if no_campaign else ""
+        return (
+            f"CASE {none}WHEN c.campaign_id IS NULL THEN 'unknown_campaign' WHEN c.sent_at IS NULL THEN "
+            f"'campaign_no_instant' WHEN c.sent_at > {self._as_of} THEN 'campaign_after_as_of' ELSE '' END"
+        )
+
+    def _by_campaign(self, rows: str, segments: str, units: str) -> str:
+        """Return the messages of `classed` by the Leader of their campaign."""
+        s, u = (value if value == "0" else f"m.{value}" for value in (segments, units))
+        return (
+            "SELECT CASE WHEN c.campaign_id IS NULL THEN m.leader_id ELSE c.leader_id END AS leader_id, "
+            f"CASE WHEN m.rule <> '' THEN m.rule ELSE {self._campaign_rule('m.campaign_id')} END AS rule, "
+            f"m.{rows} AS n, 0 AS k, {s} AS s, {u} AS u "
+            "FROM classed AS m LEFT JOIN one_campaign AS c ON c.campaign_id = m.campaign_id"
+        )
+
+
+_OTHER_LEADER = (
+    "classed AS m JOIN one_campaign AS c ON c.campaign_id = m.campaign_id WHERE m.rule = '' AND "
+    "(m.leader_id <> c.leader_id OR (m.leader_id IS NULL) <> (c.leader_id IS NULL))"
+)
+
+
+def _by_account(resource: str, table: str, grouped: str, keys: KeySql | None = None) -> str:
+    """Return the query of an identity. `grouped` has leader_id, rule, and sums n, k, s and u."""
+    rule = (
+        "CASE WHEN g.rule NOT IN ('', 'merged') THEN g.rule WHEN g.leader_id IS NULL THEN 'no_leader' "
+        "WHEN l.leader_id IS NULL THEN 'unknown_leader' ELSE g.rule END"
+    )
+    key_sum = keys.total.format("k") if keys else "SUM(k)"
+    return (
+        f"SELECT '{resource}' AS resource, '{table}' AS source_table, leader AS leader_id, rule, "
+        f"SUM(n) AS n, {key_sum} AS k, SUM(s) AS s, SUM(u) AS u "
+        f"FROM (SELECT l.leader_id AS leader, {rule} AS rule, g.n, g.k, g.s, g.u FROM ({grouped}) AS g "
+        "LEFT JOIN leaders AS l ON l.leader_id = g.leader_id) AS accounts GROUP BY leader, rule"
+    )
+
+
+def _counted(resource: str, table: str, rule: str, item: str) -> str:
+    return (
+        f"SELECT '{resource}' AS resource, '{table}' AS source_table, NULL AS leader_id, rule, "
+        f"COUNT(*) AS n, 0 AS k, 0 AS s, 0 AS u FROM (SELECT {rule} AS rule FROM {item}) AS counted GROUP BY rule"
+    )
+
+
+def _anomaly(code: str, count: str, item: str) -> str:
+    return (
+        f"SELECT '{ANOMALY}' AS resource, '{code}' AS source_table, NULL AS leader_id, '' AS rule, "
+        f"{count} AS n, 0 AS k, 0 AS s, 0 AS u FROM {item}"
+    )

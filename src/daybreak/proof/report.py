@@ -1,0 +1,71 @@
+"""The section of the run report about row accounting. It is stored as JSON, and read with `accounting_of`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from daybreak.domain.counts import format_count
+from daybreak.proof.rules import ANOMALIES, FAULTS, RULES
+
+
+class Unexplained(msgspec.Struct, frozen=True):
+    """An account of which the files differ from the source. `figure` is `rows`, `keys` (other rows than expected), or a
+    column. `expected` and `written` are its values.
+    """
+
+    client_id: str
+    figure: str
+    expected: int
+    written: int
+
+
+class TableAccount(msgspec.Struct, frozen=True):
+    """All rows of a source table, for one resource: `source` = `exported` + those `excluded` by rule.
+
+    `of_no_account` are the excluded rows that belong to no known Leader. `unexplained` are examples of the
+    `unexplained_accounts` accounts that differ.
+    """
+
+    resource: str
+    table: str
+    source: int
+    exported: int
+    excluded: Mapping[str, int] = {}
+    of_no_account: Mapping[str, int] = {}
+    unexplained: tuple[Unexplained, ...] = ()
+    unexplained_accounts: int = 0
+
+    def faults(self) -> Mapping[str, int]:
+        """Return the rows by the rules that apply only to faulty rows."""
+        return {rule: rows for rule, rows in self.excluded.items() if rule in FAULTS}
+
+
+class Accounting(msgspec.Struct, frozen=True):
+    """Row accounting of a run. `anomalies` counts rows by code. `status` is `proved` for a resource whose identities
+    hold, `unexplained` for another, and `unaccounted` for that of an operator's own model.
+    """
+
+    tables: tuple[TableAccount, ...] = ()
+    anomalies: Mapping[str, int] = {}
+    status: Mapping[str, Literal["proved", "unexplained", "unaccounted"]] = {}
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence for each rule that excludes faulty rows, and for each anomaly."""
+        for table in self.tables:
+            for rule, rows in table.faults().items():
+                yield f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file: {RULES[rule]}."
+        for code, rows in self.anomalies.items():
+            table_name, description = ANOMALIES[code]
+            yield f"{table_name}: {format_count(rows, 'row')}: {description}."
+        for resource, status in self.status.items():
+            if status == "unaccounted":
+                yield f"{resource}: rows are not accounted for, because an own model replaces the shipped one."
+
+
+def accounting_of(report: Mapping[str, object]) -> Accounting | None:
+    """Return the section of a run report, None for a run without it."""
+    section = report.get("accounting")
+    return None if section is None else msgspec.convert(section, Accounting)

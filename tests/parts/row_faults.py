@@ -1,0 +1,145 @@
+"""Faulty rows for a platform: SQL that inserts a number of rows of each kind, and the rules that count them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from daybreak.catalogue.models import as_of_literal
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.catalogue.source_tables import SOURCE_TABLES
+from daybreak.export.results import ExportResults
+from daybreak.filestore.file_store import FileSink
+from daybreak.proof.accounting import WrittenFigures, account, source_rows
+from daybreak.proof.report import Accounting
+from daybreak.sources.reading import Reading
+from tests.parts.export_rows import MemorySink, export_job
+
+Count = tuple[str, str, str]
+"""Resource, table and rule."""
+
+
+def faults(as_of: datetime) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Yield a table, a REPLACE list for copies of valid rows, and the (resource, rule) that count each copy."""
+    later = f"{as_of_literal(as_of)} + INTERVAL 1 MICROSECOND"
+    campaigns, usage, links = "campaigns", "outbound_message_type_usage", "campaign_links"
+    for table, resource, new_id in (
+        ("members", "members", "uuid() AS member_id, "),
+        ("custom_field_values", "custom_member_data", "uuid() AS member_id, "),
+        ("communities", "communities", "uuid() AS community_id, "),
+        ("campaigns", "campaigns", "uuid() AS campaign_id, "),
+        ("member_state_changes", "member_state_changes", ""),
+        ("member_term_accepts", "member_term_accepts", ""),
+    ):
+        yield table, f"{new_id}uuid() AS leader_id", [(resource, "unknown_leader")]
+        yield table, f"{new_id}NULL AS leader_id", [(resource, "no_leader")]
+    for table, instant, resource, new_id in (
+        ("campaigns", "sent_at", campaigns, "uuid() AS campaign_id, "),
+        ("member_state_changes", "state_changed_at", "member_state_changes", ""),
+        ("member_term_accepts", "accepted_at", "member_term_accepts", ""),
+    ):
+        yield table, f"{new_id}NULL AS {instant}", [(resource, "no_instant")]
+        yield table, f"{new_id}{later} AS {instant}", [(resource, "after_as_of")]
+        yield table, f"{new_id}{as_of_literal(as_of)} AS {instant}", []
+    older = f"{as_of_literal(as_of)} - INTERVAL 90 DAY - INTERVAL 1 MICROSECOND"
+    yield "member_term_accepts", f"{older} AS accepted_at", [("member_term_accepts", "older_than_90_days")]
+    for table, instant, resources in (
+        ("outbound_messages", "sent_at", (campaigns, usage)),
+        ("inbound_messages", "received_at", (campaigns,)),
+        ("link_hits", "hit_at", (links,)),
+    ):
+        yield table, f"NULL AS {instant}", [(resource, "no_instant") for resource in resources]
+        yield table, f"{later} AS {instant}", [(resource, "after_as_of") for resource in resources]
+    for table in ("outbound_messages", "inbound_messages"):
+        yield table, "NULL AS campaign_id", [(campaigns, "no_campaign")]
+        yield table, "uuid() AS campaign_id", [(campaigns, "unknown_campaign")]
+    yield "outbound_messages", "uuid() AS leader_id, NULL AS campaign_id", [
+        (campaigns, "no_campaign"), (usage, "unknown_leader"),
+    ]  # fmt: skip
+    yield "outbound_messages", "NULL AS leader_id, NULL AS campaign_id", [
+        (campaigns, "no_campaign"), (usage, "no_leader"),
+    ]  # fmt: skip
+    yield "link_hits", "uuid() AS link_id", [(links, "unknown_link")]
+    yield "link_hits", "NULL AS link_id", [(links, "unknown_link")]
+    yield "campaign_links", "uuid() AS link_id, uuid() AS campaign_id", [(links, "unknown_campaign")]
+    yield "campaign_links", "uuid() AS link_id", [(links, "merged")]
+    joined = f"{as_of_literal(as_of)} - INTERVAL 2 DAY"
+    left, pair = f"{as_of_literal(as_of)} AS left_at", "uuid() AS member_id"
+    for changes, rule in (
+        (f"{joined} AS joined_at, NULL AS left_at", "merged"),
+        (f"{pair}, {joined} AS joined_at, {left}", "left"),
+        ("NULL AS joined_at, NULL AS left_at", "no_instant"),
+        (f"{pair}, NULL AS joined_at, NULL AS left_at", "no_instant"),
+        (f"{later} AS joined_at, NULL AS left_at", "after_as_of"),
+        (f"uuid() AS community_id, {joined} AS joined_at, NULL AS left_at", "unknown_community"),
+    ):
+        yield "community_memberships", changes, [("member_communities", rule)]
+
+
+_VALID = {
+    "outbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
+    "inbound_messages": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
+    "campaign_links": "campaign_id IN (SELECT campaign_id FROM campaigns WHERE sent_at < TIMESTAMP '2026-11-01')",
+    "member_term_accepts": "accepted_at BETWEEN TIMESTAMP '2026-10-01' AND TIMESTAMP '2026-11-15'",
+    "community_memberships": "left_at IS NULL AND joined_at < TIMESTAMP '2026-11-01'",
+}
+
+
+def add_faults(folder: Path, as_of: datetime, rows: int) -> Counter[Count]:
+    """Add `rows` faulty rows of each kind to a Parquet platform. Return the rows that each rule counts in addition."""
+    expected: Counter[Count] = Counter()
+    with closing(duckdb.connect()) as engine:
+        for table in SOURCE_TABLES:
+            engine.execute(f"CREATE TABLE {table.name} AS SELECT * FROM '{folder / table.name}.parquet'")
+            engine.execute(
+                f"CREATE TABLE valid_{table.name} AS FROM {table.name} WHERE {_VALID.get(table.name, 'true')}"
+            )
+        for table_name, changes, counted in faults(as_of):
+            # uuid() is evaluated for each row.
+            engine.execute(
+                f"INSERT INTO {table_name} SELECT * REPLACE ({changes}) FROM valid_{table_name} "
+                f"ORDER BY ALL LIMIT {rows}"
+            )
+            for resource, rule in counted:
+                expected[resource, table_name, rule] += rows
+        engine.execute(f"INSERT INTO leaders SELECT * REPLACE (NULL AS leader_id) FROM valid_leaders LIMIT {rows}")
+        expected["leaders", "leaders", "no_leader"] += rows
+        for table in SOURCE_TABLES:
+            engine.execute(f"COPY {table.name} TO '{folder / table.name}.parquet'")
+    return expected
+
+
+def accounting(reading: Reading, engine: str, as_of: datetime, sink: FileSink | None = None) -> Accounting:
+    """Export everything, and account for it as a run does."""
+    written = WrittenFigures(reading.leaders())
+    for resource in RESOURCE_NAMES:
+        results = ExportResults()
+        report = reading.export(export_job(resource, ("csv",)), sink or MemorySink(), results)
+        written.add(resource, ((e.client_id, e.rows) for e in results.entries if e.client_id), report.sums)
+    rows = source_rows(reading, engine, as_of, reading.shipped_models, lambda: None)
+    return account(rows, written, reading.shipped_models)
+
+
+def excluded(accounted: Accounting) -> Counter[Count]:
+    """Return the excluded rows."""
+    return Counter(
+        {
+            (table.resource, table.table, rule): rows
+            for table in accounted.tables
+            for rule, rows in table.excluded.items()
+        }
+    )
+
+
+def table_sizes(folder: Path) -> dict[str, int]:
+    """Return the rows of each table of a Parquet platform."""
+    with closing(duckdb.connect()) as engine:
+        return {
+            table.name: engine.execute(f"SELECT count(*) FROM '{folder / table.name}.parquet'").fetchall()[0][0]
+            for table in SOURCE_TABLES
+        }
