@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from daybreak.domain.snapshot import Snapshot
     from daybreak.settings import Settings
     from daybreak.snapshots.erase import FoundMember
-    from daybreak.snapshots.member_in_source import MemberInSource
 
 app = App(name="member", help="Erase Members from stored files.", help_epilogue=examples_of("member"))
 MemberId = Annotated[str, Parameter(help="MEMBER_ID of the Member, or its integer key with source.key_namespace.")]
@@ -143,20 +142,20 @@ def _report_source(settings: "Settings", member_id: str) -> int:
     from daybreak.snapshots.member_in_source import member_in_source
 
     try:
-        found: MemberInSource = member_in_source(open_source(settings), member_id)
+        found = member_in_source(open_source(settings), member_id)
     except SourceError as error:
         print_note(
             f"The platform could not be checked: {error.message} If the platform still has the Member, delete the "
             "Member there."
         )
         return 1
-    if found == "present":
+    if found.state == "present":
         print_note(
-            "The platform still has this Member, so the next run exports it again. Delete it there, then run this "
-            "command again."
+            f"The platform still has this Member in {', '.join(found.tables)}, so the next run exports it again. "
+            "Delete it there, then run this command again."
         )
         return 1
-    if found == "deleted":
+    if found.state == "deleted":
         print_note("The platform has marked this Member as deleted. Runs export its MEMBER_ID without personal data.")
     return 0
 

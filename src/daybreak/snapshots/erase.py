@@ -339,6 +339,7 @@ def _delete_obsolete(context: RunContext, erasure: Erasure, member_id: str, idle
     context.state.write(lambda stores: stores.snapshots.redact_reports(member_id))
     keys = context.state.write(lambda stores: stores.erasures.take_obsolete(erasure.erasure_id))
     context.store.delete(keys)
+    context.state.truncate_log()
 
 
 def _finish(context: RunContext, erasure: Erasure) -> Erasure:

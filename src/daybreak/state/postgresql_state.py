@@ -197,6 +197,9 @@ class PostgresqlState:
                 return None
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
 
+    def truncate_log(self) -> None:
+        """Do nothing: the server keeps its log."""
+
     def close(self) -> None:
         self._drop_async()
         self._engine.dispose()

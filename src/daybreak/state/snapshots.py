@@ -16,6 +16,8 @@ from daybreak.state.schema import (
     account_chains,
     counters,
     current_snapshot,
+    deliveries,
+    delivery_attempts,
     outbox,
     snapshot_files,
     snapshot_leaders,
@@ -208,8 +210,8 @@ class SnapshotStore(ManifestStore):
     # --- Erasures ----------------------------------------------------------------------------------
 
     def redact_reports(self, text: str) -> int:
-        """Replace a text in the reports and failures of all runs, and in events about them, by `[erased]`. Return the
-        number of changed values.
+        """Replace a text in the reports and failures of all runs, and in the events about them and their deliveries, by
+        `[erased]`. Return the number of changed values.
         """
         return sum(
             self._connection.execute(
@@ -218,7 +220,15 @@ class SnapshotStore(ManifestStore):
                 .values({column: sa.func.replace(sa.type_coerce(column, sa.Text), text, ERASED)})
             ).rowcount
             # JSON is stored as text, and escapes no character of an identifier.
-            for column in (snapshots.c.report, snapshots.c.failure, outbox.c.data)
+            for column in (
+                snapshots.c.report,
+                snapshots.c.failure,
+                snapshots.c.progress,
+                outbox.c.data,
+                deliveries.c.body,
+                deliveries.c.detail,
+                delivery_attempts.c.detail,
+            )
         )
 
     # --- Reads -----------------------------------------------------------------------------------

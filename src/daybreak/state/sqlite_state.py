@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
+from daybreak.domain.errors import Unavailable
 from daybreak.state.errors import translated_errors
 from daybreak.state.sqlite_file import in_transaction, sqlite_engine
 from daybreak.state.stores import Stores
@@ -75,6 +76,7 @@ class SqliteState:
 
     def __init__(self, path: Path, *, wait_seconds: float = 5.0) -> None:
         self.path = path
+        self._wait_seconds = wait_seconds
         self._engine = sqlite_engine(path, wait_seconds)
         self._reader = _Reader(path)
         self._queue = WriteQueue(self._engine, wait_seconds)
@@ -110,6 +112,18 @@ class SqliteState:
             if not sa.inspect(connection).has_table("alembic_version"):
                 return None
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+
+    def truncate_log(self) -> None:
+        until = time.monotonic() + self._wait_seconds
+        with translated_errors(), self._engine.connect() as connection:
+            while connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()[0]:
+                if time.monotonic() > until:
+                    raise Unavailable(
+                        "The write-ahead log of the state database is in use, and may contain erased data. Run the "
+                        "command again.",
+                        code="state_unavailable",
+                    )
+                threading.Event().wait(_YIELD_SECONDS)
 
     def close(self) -> None:
         self._queue.close()

@@ -94,6 +94,12 @@ class State(Protocol):
     async def awrite(self, work: Callable[[Stores], T]) -> T:
         """Run `work` in one transaction, which is durable on return."""
 
+    def truncate_log(self) -> None:
+        """Remove overwritten data from the log of the database. Does nothing on PostgreSQL, whose server keeps it.
+
+        Raises Unavailable while another process reads the log.
+        """
+
     def close(self) -> None: ...
 
     async def aclose(self) -> None: ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import obstore
 import psycopg
 import pytest
@@ -20,6 +23,7 @@ from daybreak.domain.audit import AuditQuery
 from daybreak.domain.delta import LeaderDelta
 from daybreak.domain.erasure import Erasure, member_digest
 from daybreak.domain.errors import OperatorError
+from daybreak.domain.events import Delivery, EventType, new_event
 from daybreak.domain.snapshot import ManifestEntry, Snapshot, SnapshotState, StoredFormat
 from daybreak.filestore.file_store import FileStore
 from daybreak.filestore.object_sink import PART_BYTES
@@ -28,7 +32,7 @@ from daybreak.settings import FilesSettings
 from daybreak.snapshots import erase as erase_module
 from daybreak.snapshots.disk_space import SpillFolder
 from daybreak.snapshots.erase import FoundMember, erase_member, find_member
-from daybreak.snapshots.member_in_source import member_in_source
+from daybreak.snapshots.member_in_source import MemberInSource, member_in_source
 from daybreak.snapshots.run import run_day, run_manually
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.verify import verify_snapshot
@@ -472,14 +476,60 @@ def test_reports_do_not_name_the_member(context: RunContext, person: Person) -> 
     assert "such as [erased]." in repr(runs)
 
 
+def test_no_byte_of_the_instance_contains_an_erased_member(context: RunContext, person: Person, folder: Path) -> None:
+    """The finding of a run has reached an event, its mail and the write-ahead log."""
+    delete_person(folder / "platform", person)
+    finding = {"findings": [{"detail": f"orphans, such as {person.member_id}."}]}
+    at = now()
+
+    def add_run(stores: Stores) -> None:
+        begun = stores.snapshots.begin_manual(Snapshot(context.new_id(), SnapshotState.BUILDING, at, at), at, 600)
+        stores.snapshots.finish(begun.snapshot_id, begun.fence, SnapshotState.FAILED, at, report=finding)
+        event = new_event(EventType.SNAPSHOT_HELD, begun.snapshot_id, at, finding)
+        stores.outbox.add(event)
+        body = msgspec.json.encode(finding).decode()
+        mail = Delivery("d" * 32, event.event_id, "m" * 32, event.type, "mail", body, at, detail=person.member_id)
+        stores.deliveries.add_all([mail])
+
+    context.state.write(add_run)
+
+    def traces() -> set[str]:
+        own = (path for path in folder.rglob("*") if path.is_file() and "platform" not in path.parts)
+        return {path.name for path in own if has_bytes(path, person.member_id)}
+
+    assert traces() & {"state.db", "state.db-wal"}
+    erase(context, person)
+    assert traces() == set()
+
+
+def delete_rows(platform: Path, table: str, person: Person) -> None:
+    path = platform / f"{table}.parquet"
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE kept AS SELECT * FROM '{path}' WHERE member_id <> '{person.member_id}'")
+        engine.execute(f"COPY kept TO '{path}' (FORMAT parquet)")
+
+
+def has_bytes(path: Path, member_id: str) -> bool:
+    """Return whether a file contains an identifier as text or as bytes."""
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    return any(form in content for form in (member_id.encode(), uuid.UUID(member_id).bytes))
+
+
 def test_platform_is_checked_for_the_member(context: RunContext, person: Person, folder: Path) -> None:
     source = context.source
     assert isinstance(source, DuckdbSource)
-    assert member_in_source(source, person.member_id) == "present"
+    assert member_in_source(source, person.member_id).tables == (
+        "members", "member_state_changes", "member_term_accepts", "custom_field_values", "community_memberships"
+    )  # fmt: skip
     path = folder / "platform" / "members.parquet"
     with duckdb.connect() as engine:
         engine.execute(f"CREATE TABLE m AS SELECT * REPLACE ('deleted' AS subscription_state) FROM '{path}'")
         engine.execute(f"COPY m TO '{path}' (FORMAT parquet)")
-    assert member_in_source(source, person.member_id) == "deleted"
+    assert member_in_source(source, person.member_id) == MemberInSource("deleted")
+    for table in ("members", "member_state_changes", "member_term_accepts", "custom_field_values"):
+        delete_rows(folder / "platform", table, person)
+    assert member_in_source(source, person.member_id) == MemberInSource("present", ("community_memberships",))
     delete_person(folder / "platform", person)
-    assert member_in_source(source, person.member_id) == "absent"
+    assert member_in_source(source, person.member_id) == MemberInSource("absent")
