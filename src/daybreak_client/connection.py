@@ -9,6 +9,8 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from http.cookiejar import DefaultCookiePolicy
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -50,6 +52,8 @@ class Connection:
         self.address = _validated(address, plain_http=plain_http)
         headers = {"User-Agent": f"daybreak/{version('daybreak')}", "Accept-Encoding": "identity"}
         self._http = httpx.Client(headers=headers, timeout=_TIMEOUT)
+        # A file store must not receive cookies of the service, nor the other way around. No service needs them.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
     def close(self) -> None:
         """Close all connections."""
@@ -117,18 +121,16 @@ class Connection:
         No token is sent: the link is the credential, and it may redirect to a file store. Raises Refused, Unreachable.
         """
         headers = {"Range": f"bytes={offset}-"} if offset else {}
-        # The store must not receive cookies of the service, nor the other way around.
-        with httpx.Client(headers=self._http.headers, timeout=_TIMEOUT) as http:
-            for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-                with _redirected(http, self.address, url, headers) as response:
-                    if response.is_success:
-                        start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
-                        yield start, response.iter_raw()
-                        return
-                wait = _retry_wait(response, attempts_left)
-                if wait is None:
-                    raise _error_of(response)
-                time.sleep(wait)
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+            with _redirected(self._http, self.address, url, headers) as response:
+                if response.is_success:
+                    start = offset if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
+                    yield start, response.iter_raw()
+                    return
+            wait = _retry_wait(response, attempts_left)
+            if wait is None:
+                raise _error_of(response)
+            time.sleep(wait)
 
 
 @contextlib.contextmanager
@@ -158,8 +160,13 @@ def _next_url(base: str, url: str) -> str:
 
 
 def _read_bounded(response: httpx.Response) -> httpx.Response:
-    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed."""
+    """Return a response that is not a file with its body. Raises Damaged if it is too large or compressed.
+
+    The body of an error is only an explanation. One that is compressed is left out.
+    """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        if response.is_error:
+            return httpx.Response(response.status_code, request=response.request)
         raise Damaged(f"{response.url.host} returned a compressed response, which was not requested.")
     body = bytearray()
     for chunk in response.iter_raw(_CHUNK_BYTES):
@@ -220,8 +227,7 @@ def _backoff(attempts_left: int) -> float:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else None
+    return wire.retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
 
 
 def _error_of(response: httpx.Response) -> ClientError:
@@ -231,14 +237,14 @@ def _error_of(response: httpx.Response) -> ClientError:
         code, detail = wire.code(problem["code"]), wire.text(problem["detail"])
         request_id = wire.request_id(problem.get("request_id", ""))
     except (ValueError, KeyError):
-        text = f"{response.url.host} returned {response.status_code} {response.reason_phrase}".strip()
+        text = f"{response.url.host} returned {response.status_code}"
         if response.status_code in _TRANSIENT_STATUSES or response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
             return Unreachable(f"{text}. Try again later.")
         return WrongUse(f"{text}. Check the URL of the service.")
     retry_after = _retry_after(response)
     if code == "snapshot_not_ready":
         return NotPublished(
-            detail, request_id=request_id, retry_after_seconds=60.0 if retry_after is None else retry_after
+            detail, request_id=request_id, retry_after_seconds=60.0 if retry_after is None else max(1.0, retry_after)
         )
     if response.status_code in _TRANSIENT_STATUSES:
         return Unreachable(detail if retry_after is None else f"{detail} Try again in {retry_after:.0f} seconds.")

@@ -112,7 +112,7 @@ def _delta_file(client_id: str, version: int, resource: str, file: Mapping[str, 
         name=f"{version}.{name}",
         path=f"/download/v1/files/{client_id}/deltas/{version}/{name}",
         rows=0,
-        size_bytes=wire.count(file["bytes"]),
+        size_bytes=wire.size_bytes(file["bytes"]),
         sha256=wire.digest(file["sha256"]),
         content_sha256="",
     )

@@ -187,9 +187,10 @@ def _make_private(path: Path) -> None:
 
 
 def _open_private(path: Path) -> BinaryIO:
-    """Open a file for writing without truncating it, and set mode 0600. A link to another file is replaced."""
-    if path.is_symlink():
-        path.unlink()
+    """Open a file for writing without truncating it, and set mode 0600. A symbolic or hard link is replaced."""
+    with suppress(FileNotFoundError):
+        if path.is_symlink() or path.stat().st_nlink > 1:
+            path.unlink()
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), _PRIVATE_MODE)
     if sys.platform != "win32":
         os.fchmod(handle, _PRIVATE_MODE)

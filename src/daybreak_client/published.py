@@ -146,6 +146,8 @@ def _files_of(client_id: str, entry: Mapping[str, Any]) -> Iterator[PublishedFil
     resource, title, rows = wire.resource(entry["resource"]), wire.text(entry["title"]), wire.count(entry["rows"])
     for file in wire.items(entry["files"], lambda each: each):
         format_name = wire.format_name(file["format"])
+        if format_name is None:
+            continue
         name = resource + wire.ENDINGS[format_name]
         yield PublishedFile(
             resource=resource,
@@ -154,7 +156,7 @@ def _files_of(client_id: str, entry: Mapping[str, Any]) -> Iterator[PublishedFil
             name=name,
             path=f"/download/v1/files/{client_id}/{name}",
             rows=rows,
-            size_bytes=wire.count(file["bytes"]),
+            size_bytes=wire.size_bytes(file["bytes"]),
             sha256=wire.digest(file["sha256"]),
             content_sha256=wire.digest(file["content_sha256"]),
         )

@@ -116,7 +116,7 @@ class Daybreak:
 
     def schema(self) -> dict[str, Any]:
         """Return the columns of the files as a Frictionless Data Package. Needs no token. Raises Unreachable."""
-        return self._connection.request("GET", _SCHEMA, _parse_object)
+        return self._connection.request("GET", _SCHEMA, _parse_package)
 
     def create_tables(self, dialect: str) -> str:
         """Return CREATE TABLE statements for a database such as `postgresql` or `snowflake`. Needs no token.
@@ -288,7 +288,9 @@ def _parse_switch(response: Any) -> str:
     return wire.token(wire.mapping(wire.mapping(response)["data"])["token"])
 
 
-def _parse_object(response: Any) -> dict[str, Any]:
+def _parse_package(response: Any) -> dict[str, Any]:
+    """Return a data package, whose tables are valid."""
+    parse_tables(response)
     return dict(wire.mapping(response))
 
 

@@ -51,7 +51,10 @@ class Table:
 
 def parse_tables(response: Mapping[str, Any]) -> tuple[Table, ...]:
     """Parse a data package."""
-    return wire.items(wire.mapping(response)["resources"], _table)
+    tables = wire.items(wire.mapping(response)["resources"], _table)
+    if len({table.name for table in tables}) != len(tables):
+        raise wire.InvalidValue("a table is listed twice")
+    return tables
 
 
 def _table(resource: Mapping[str, Any]) -> Table:
@@ -61,8 +64,8 @@ def _table(resource: Mapping[str, Any]) -> Table:
     names = {column.name for column in columns}
     if len({each.lower() for each in names}) != len(columns):
         raise wire.InvalidValue("a column is listed twice")
-    if not set(key) <= names or LEADER_COLUMN not in names:
-        raise ValueError(f"{name}: columns of the key or {LEADER_COLUMN} are missing")
+    if not key or not set(key) <= names or len(set(key)) != len(key) or Column(LEADER_COLUMN, UUID) not in columns:
+        raise wire.InvalidValue(f"columns of the key of {name} or {LEADER_COLUMN} are invalid")
     return Table(name, columns, key, bool(schema.get("primaryKey")))
 
 

@@ -8,9 +8,11 @@ InvalidValue, whose message names what is wrong and never repeats the value.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -22,6 +24,7 @@ _MAX_ITEMS = 1_000_000
 _MAX_TEXT = 2_000
 _MAX_URL = 8_192
 _MAX_INTEGER = 2**63 - 1
+_MAX_FILE_BYTES = 10**13
 RESOURCES = (
     "campaigns",
     "outbound_message_type_usage",
@@ -69,7 +72,7 @@ def json_value(content: bytes) -> Any:
     if len(content) > MAX_JSON_BYTES:
         raise InvalidValue("it is larger than 16 MB")
     try:
-        value = json.loads(content, parse_constant=_refused_constant, object_pairs_hook=_unique)
+        value = json.loads(content.decode(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
     except RecursionError:
         raise InvalidValue("it is nested too deeply") from None
     except UnicodeDecodeError:
@@ -107,11 +110,10 @@ def resource(value: object) -> str:
     return str(value)
 
 
-def format_name(value: object) -> str:
-    """Return the name of a file format."""
-    if not isinstance(value, str) or value not in ENDINGS:
-        raise InvalidValue("a format is unknown")
-    return value
+def format_name(value: object) -> str | None:
+    """Return the name of a file format, None for one that a newer service offers."""
+    found = code(value)
+    return found if found in ENDINGS else None
 
 
 def is_file_name(text: str) -> bool:
@@ -151,6 +153,14 @@ def count(value: object) -> int:
     return value
 
 
+def size_bytes(value: object) -> int:
+    """Return the size of a file, which is never empty."""
+    found = count(value)
+    if not 1 <= found <= _MAX_FILE_BYTES:
+        raise InvalidValue("the size of a file is invalid")
+    return found
+
+
 def flag(value: object) -> bool:
     """Return true or false."""
     if not isinstance(value, bool):
@@ -167,20 +177,34 @@ def text(value: object) -> str:
 
 def cell(value: object) -> str | None:
     """Return the value of a cell, unchanged. It only becomes a parameter of a statement."""
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return None
+    # No database stores half of a character.
+    if not isinstance(value, str) or any("\ud800" <= each <= "\udfff" for each in value):
         raise InvalidValue("a value of a column is not text")
     return value
 
 
 def instant(value: object) -> datetime:
-    """Return an instant with an offset."""
+    """Return an instant in UTC."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) and len(value) <= 40 else None
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise InvalidValue("a time is not an ISO 8601 instant")
-    return found
+        if found is not None and found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidValue("a time is not an ISO 8601 instant")
+
+
+def retry_after(text: str, now: datetime) -> float | None:
+    """Return the seconds of Retry-After, a number or a date (RFC 9110 section 10.2.3), None for another text."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return float(text)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds())
 
 
 def link(value: object, base: str) -> str:
@@ -222,8 +246,11 @@ def _matching(value: object, pattern: re.Pattern[str], kind: str) -> str:
     return value
 
 
-def _refused_constant(_: str) -> object:
-    raise InvalidValue("a number is not finite")
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise InvalidValue("a number is not finite")
+    return number
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

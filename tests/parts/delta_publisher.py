@@ -202,7 +202,7 @@ def publishing(*client_ids: str) -> Iterator[list[Publisher]]:
 
 def schema() -> dict[str, Any]:
     """Return the response of `/download/v1/schema`."""
-    found: dict[str, Any] = msgspec.to_builtins(data_package())
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(data_package()))
     for described, resource in zip(found["resources"], RESOURCES, strict=True):
         described["schema"]["primaryKey"] = list(resource.key) if resource.key_is_unique else []
     return found

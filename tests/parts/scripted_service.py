@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -60,7 +60,8 @@ def scripted_service() -> Iterator[ScriptedService]:
             for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(ConnectionError):  # a client may refuse the rest
+                self.wfile.write(content)
 
         do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815 - names of http.server
 

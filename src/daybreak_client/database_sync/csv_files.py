@@ -20,17 +20,21 @@ def csv_header(columns: Sequence[str]) -> bytes:
 def check_header(file: Path, columns: Sequence[str]) -> None:
     """Check that a gzip CSV file begins with these columns. Raises Damaged."""
     expected = csv_header(columns)
-    try:
-        with gzip.open(file) as content:
-            header = content.read(len(expected))
-    except (OSError, EOFError, zlib.error) as fault:
-        raise Damaged(f"{file.name} is not a gzip file.") from fault
+    with gzip.open(file) as content:
+        header = _read(content, file, len(expected))
     if header != expected:
         raise Damaged(f"{file.name} does not begin with the columns {', '.join(columns)}.")
 
 
 def chunks(file: Path) -> Iterator[bytes]:
-    """Yield the content of a gzip file."""
+    """Yield the content of a gzip file. Raises Damaged."""
     with gzip.open(file) as content:
-        while chunk := content.read(_CHUNK_BYTES):
+        while chunk := _read(content, file, _CHUNK_BYTES):
             yield chunk
+
+
+def _read(content: gzip.GzipFile, file: Path, size: int) -> bytes:
+    try:
+        return content.read(size)
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise Damaged(f"{file.name} is not a gzip file.") from None

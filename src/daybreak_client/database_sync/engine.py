@@ -23,7 +23,7 @@ from daybreak_client.feed import Feed
 from daybreak_client.folder import ProgressCallback, locked, make_private_folder
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, SnapshotChanged
-from daybreak_client.tables import Table
+from daybreak_client.tables import LEADER_COLUMN, Table
 
 # Changes of the published snapshot during one sync. After two, a delta may be missing that the feed lists.
 _MAX_CHANGES = 5
@@ -232,7 +232,10 @@ class SyncRun:
                 if (applied.deleted, applied.inserted) != (delta.deleted, delta.inserted):
                     raise WrongContent(table.name, "rows were changed in the database")
                 replaced += applied.replaced_characters
-            database.set_constants(table, client_id, step.deltas[-1].constants or {})
+            constants = step.deltas[-1].constants or {}
+            if not constants.keys() <= {*table.column_names} - {LEADER_COLUMN}:
+                raise WrongContent(table.name, "a delta sets a column that it must not")
+            database.set_constants(table, client_id, constants)
         if database.count(table, client_id) != step.full.rows:
             raise WrongContent(table.name, "the number of rows differs")
         if replaced and step.action != UNCHANGED:

@@ -8,10 +8,9 @@ from datetime import datetime
 
 from daybreak_client.feed import Feed, FeedEntry, ResourceDelta
 from daybreak_client.published import PublishedFile, PublishedSnapshot
+from daybreak_client.wire import RESOURCES
 
 UNCHANGED, DELTA, FULL = "unchanged", "delta", "full"
-# Resources of an account. Unlike the schema, this number costs no request.
-_RESOURCES = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class AccountState:
     @property
     def complete(self) -> bool:
         """Whether no table has been dropped, and no row of the state deleted."""
-        return len(self.resources) >= _RESOURCES
+        return self.resources.keys() >= set(RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from daybreak.catalogue import formats, resources, table_ddl
 from daybreak_client import connection, wire
 from daybreak_client.command.application import run
+from daybreak_client.database_sync.csv_files import chunks
 from daybreak_client.errors import Damaged, Unreachable, WrongUse
 from daybreak_client.service import Daybreak
 from daybreak_client.wire import InvalidValue
+from tests.parts.delta_publisher import publishing, schema
 from tests.parts.scripted_service import Reply, Request, ScriptedService, scripted_service
 
 ACCOUNT = "a0000000-0000-4000-8000-000000000001"
@@ -90,15 +97,15 @@ IDS: list[object] = [
 ]  # fmt: skip
 NUMBERS: list[object] = [-1, 1.5, True, None, "1", 2**63, 10**400, [], {}]
 DIGESTS = ["", "ab", DIGEST.upper(), DIGEST + "0", "../" + DIGEST[3:], DIGEST[:-1] + "g", None, 5]
-INSTANTS = ["today", "2026-11-20", "2026-11-20T04:00:00", "", None, 0, "9" * 100]
+INSTANTS = ["today", "0001-01-01T00:00:00+14:00", "2026-11-20", "2026-11-20T04:00:00", "", None, 0, "9" * 100]
 LISTS: list[object] = [None, "x", {}, [None], [[]], [{"resource": "members"}]]
 HOSTILE: list[tuple[str, object]] = [
     *(("client_id", value) for value in IDS), *(("snapshot_id", value) for value in IDS),
     *(("version", value) for value in NUMBERS), *(("as_of", value) for value in INSTANTS),
     *(("late", value) for value in ("false", 0, None)), *(("reason", value) for value in (5, ["x"], "x" * 5000)),
     *(("resources/0/resource", value) for value in PATHS), *(("resources/0/rows", value) for value in NUMBERS),
-    *(("resources/0/files/0/format", value) for value in (*PATHS, "py", "csv.gz", None)),
-    *(("resources/0/files/0/bytes", value) for value in NUMBERS),
+    *(("resources/0/files/0/format", value) for value in (*PATHS[:-3], "csv.gz", None)),
+    *(("resources/0/files/0/bytes", value) for value in (*NUMBERS, 0, 10**14)),
     *(("resources/0/files/0/sha256", value) for value in DIGESTS),
     *(("resources", value) for value in LISTS),
     ("resources/0/files", [FILE, FILE]),
@@ -184,6 +191,8 @@ def test_server_cannot_fill_the_disk(service: ScriptedService, tmp_path: Path) -
         (b"[" * 100_000 + b"]" * 100_000, {}, "nested too deeply"),
         (b'{"data":' + b"[" * 40 + b"]" * 40 + b"}", {}, "nested too deeply"),
         (b'{"data": NaN}', {}, "not finite"),
+        (b'{"data": 1e999}', {}, "not finite"),
+        (b"\xef\xbb\xbf{}", {}, "did not return a Daybreak response"),
         (b'{"data": 1, "data": 2}', {}, "repeated"),
         (b'{"data": "\xff"}', {}, "UTF-8"),
         (b" " * (17 << 20), {}, "more than 16 MB"),
@@ -247,3 +256,116 @@ def test_same_content_behind_a_link_is_downloaded(service: ScriptedService, tmp_
     assert run(["fetch", str(target), "--account", ACCOUNT]) == 0
     assert outside.stat().st_mode & 0o777 == 0o644
     assert json.loads((target / "daybreak.json").read_text())["files"].keys() == {"members.csv.gz"}
+
+
+def test_file_with_a_second_name_is_not_changed(service: ScriptedService, tmp_path: Path) -> None:
+    outside, target = tmp_path / "outside", tmp_path / "exports"
+    outside.write_bytes(b"keep")
+    outside.chmod(0o644)
+    target.mkdir()
+    (target / f".members.csv.gz.{DIGEST[:16]}.part").hardlink_to(outside)
+    assert run(["fetch", str(target), "--account", ACCOUNT]) == 0
+    assert (outside.read_bytes(), outside.stat().st_mode & 0o777) == (b"keep", 0o644)
+
+
+def test_format_of_a_newer_service_is_left_out(service: ScriptedService, tmp_path: Path) -> None:
+    service.script = serving(changed("resources/0/files", [FILE, {"format": "vortex"}]))
+    assert run(["fetch", str(tmp_path / "exports"), "--account", ACCOUNT]) == 0
+    assert written(tmp_path / "exports") == {"members.csv.gz", "daybreak.json"}
+
+
+def test_cookies_are_not_kept(service: ScriptedService, tmp_path: Path) -> None:
+    honest = serving()
+    service.script = lambda request: replace(honest(request), headers={"Set-Cookie": "id=1; Path=/"})
+    assert run(["fetch", str(tmp_path / "exports"), "--account", ACCOUNT]) == 0
+    assert not any("cookie" in request.headers for request in service.requests)
+
+
+def test_compressed_error_page_is_transient(service: ScriptedService, capsys: pytest.CaptureFixture[str]) -> None:
+    service.script = lambda _: Reply(502, b"\x1f\x8b", {"Content-Encoding": "gzip"})
+    assert run(["accounts"]) == 5
+    assert "returned 502. Try again later" in capsys.readouterr().err
+
+
+def with_column(name: object) -> dict[str, Any]:
+    found = schema()
+    found["resources"][3]["schema"]["fields"][2]["name"] = name
+    return found
+
+
+def with_resource(**members: object) -> dict[str, Any]:
+    found = schema()
+    found["resources"][3] |= members
+    return found
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        *map(with_column, ('A" text); DROP TABLE x; --', "", "_OP", "\u00c4", "A" * 64, "MEMBER_ID", "member_id", 7)),
+        *(with_resource(name=name) for name in ("members; --", "_daybreak_sync", "pg_authid", "communities", None)),
+        *(with_resource(order=key) for key in ([], ["NO"], ["MEMBER_ID"] * 2, ['MEMBER_ID" OR 1 --'], None)),
+        with_resource(schema=None),
+        with_resource(schema={"fields": []}),
+        with_resource(schema={"fields": [{"name": "LEADER_ID", "type": "string"}]}),
+        with_resource(schema={"fields": [{"name": "LEADER_ID", "type": "text); DROP TABLE x"}]}),
+        with_resource(schema={"fields": [{"name": "LEADER_ID", "type": []}]}),
+        {"resources": None},
+    ],
+)
+def test_hostile_schema_is_refused(
+    service: ScriptedService, capsys: pytest.CaptureFixture[str], described: dict[str, Any]
+) -> None:
+    service.script = lambda _: Reply(200, described)
+    assert run(["schema"]) == 2
+    assert "Check the URL of the service" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("constants", [{"LEADER_ID": SNAPSHOT}, {"NO_COLUMN": "x"}, {"X": 1}])
+def test_hostile_constants_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target = f"duckdb:///{tmp_path}/exports.duckdb"
+    with publishing(ACCOUNT) as (publisher,):
+        monkeypatch.setenv("DAYBREAK_SERVICE", publisher.service.url)
+        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+        publisher.publish({})
+        assert run(["sync", target, "--account", ACCOUNT, "--quiet"]) == 0
+        publisher.publish({"communities": [(SNAPSHOT, "Fans", ACCOUNT, 1)]}).changes["communities"]["constants"] = (
+            constants
+        )
+        assert run(["sync", target, "--account", ACCOUNT, "--quiet", "--verify"]) in {0, 2}
+    with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
+        assert database.execute("SELECT LEADER_ID::VARCHAR FROM communities").fetchall() in ([], [(ACCOUNT,)])
+
+
+def test_damaged_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "members.csv.gz"
+    path.write_bytes(gzip.compress(b"rows" * 1_000, mtime=0)[:-9])
+    with pytest.raises(Damaged, match=r"members\.csv\.gz is not a gzip file"):
+        list(chunks(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("62", 62), ("Fri, 27 Nov 2026 12:01:00 GMT", 60), ("Fri, 27 Nov 2026 11:00:00 GMT", 0), ("", None),
+        ("-1", None), ("1e9", None), ("\u0663", None), ("9" * 50, None), ("soon", None),
+        ("Fri, 27 Nov 99999 12:00:00 GMT", None),
+    ],
+)  # fmt: skip
+def test_retry_after_is_a_number_or_a_date(text: str, seconds: float | None) -> None:
+    assert wire.retry_after(text, datetime(2026, 11, 27, 12, tzinfo=UTC)) == seconds
+
+
+def test_half_of_a_character_is_refused() -> None:
+    with pytest.raises(InvalidValue):
+        wire.cell("a\ud800")
+
+
+def test_names_are_those_of_the_service() -> None:
+    assert tuple(each.name for each in resources.RESOURCES) == wire.RESOURCES
+    assert {name: formats.format_named(name).ending for name in wire.ENDINGS} == wire.ENDINGS
+    for dialect in table_ddl.DIALECTS:
+        wire.create_tables(table_ddl.create_tables(dialect))
