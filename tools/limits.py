@@ -154,7 +154,7 @@ def _names() -> list[Row]:
     from daybreak.access.passkeys import MAX_PASSKEYS
     from daybreak.credentials.passwords import MAXIMUM_LENGTH, MINIMUM_LENGTH
     from daybreak.credentials.totp import RECOVERY_CODES
-    from daybreak.domain.identity import MAX_EMAIL_LENGTH
+    from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 
     return [
         ("Password", f"{MINIMUM_LENGTH} to {MAXIMUM_LENGTH} characters", FIXED),

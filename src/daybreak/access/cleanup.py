@@ -14,6 +14,7 @@ SESSIONS_KEPT = timedelta(days=30)
 TOKENS_KEPT = timedelta(days=400)
 DEVICES_KEPT = timedelta(days=180)
 NODES_KEPT = timedelta(days=7)
+TASK_FAULTS_KEPT = timedelta(days=2)
 # Longer than the 14 days in which an event must not occur twice.
 EVENTS_KEPT = timedelta(days=30)
 _EVENTS_PER_TRANSACTION = 10_000
@@ -31,6 +32,7 @@ def delete_expired(state: State, now: datetime, audit_kept: timedelta) -> dict[s
         "api_tokens": state.write(lambda stores: stores.api_tokens.delete_inactive(now - TOKENS_KEPT)),
         "throttle": state.write(lambda stores: stores.throttle.delete_expired(now)),
         "nodes": state.write(lambda stores: stores.nodes.delete_before(now - NODES_KEPT)),
+        "task_faults": state.write(lambda stores: stores.task_faults.delete_before(now - TASK_FAULTS_KEPT)),
         "events": state.write(lambda stores: stores.outbox.delete_before(now - EVENTS_KEPT)),
         "password_resets": state.write(lambda stores: stores.password_resets.delete_expired(now)),
         "run_requests": state.write(lambda stores: stores.run_requests.delete_before(now - NODES_KEPT)),

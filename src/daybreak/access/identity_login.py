@@ -10,11 +10,12 @@ import string
 from datetime import UTC, datetime
 
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, could_be_email, find_device
+from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, mark_reauthenticated, session_ended
 from daybreak.access.single_sign_on import SignInRefused, VerifiedResponse, login_details, record_refusal
 from daybreak.credentials.id_token import CLOCK_SKEW_SECONDS, IdToken
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import RequestError
 from daybreak.domain.identity import Caller, Seat, SeatIdentity, Session
 from daybreak.settings import OidcSettings
@@ -106,7 +107,7 @@ def _seat_of(
 def _bind_by_email(
     stores: Stores, id_token: IdToken, settings: OidcSettings, now: datetime, caller: Caller
 ) -> Seat | SignInRefused:
-    if id_token.email is None or not could_be_email(id_token.email):
+    if id_token.email is None or not is_email_address(id_token.email):
         return SignInRefused(
             "no_email", f"{settings.name} did not send your email address. Ask your operator to check the scopes."
         )

@@ -18,8 +18,9 @@ from daybreak.access.session_renewal import end_held_session
 from daybreak.access.sessions import PENDING_LOGIN_LIFETIME, issue_pending_token, issue_token
 from daybreak.credentials import passwords
 from daybreak.domain.audit import AuditEvent
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import Forbidden, Unauthenticated
-from daybreak.domain.identity import MAX_EMAIL_INPUT_LENGTH, Caller, Device, Seat, Session, is_id
+from daybreak.domain.identity import Caller, Device, Seat, Session, is_id
 from daybreak.state.stores import Stores
 
 SessionKind = Literal["api", "dashboard"]
@@ -70,7 +71,7 @@ async def login(
     typed_email = email.strip()
 
     def find(stores: Stores) -> tuple[Seat | None, Device | None]:
-        seat = stores.seats.by_email(typed_email) if could_be_email(typed_email) else None
+        seat = stores.seats.by_email(typed_email) if is_email_address(typed_email) else None
         return seat, find_device(stores, device_id, seat) if seat is not None else None
 
     seat, device = await services.state.aread(find)
@@ -226,12 +227,6 @@ def updated_device(services: AccessServices, seat: Seat, known: Device | None, c
 def no_active_account() -> Forbidden:
     """Return the error of a seat without an active account."""
     return Forbidden("None of your accounts is active. Ask your operator.", code="no_active_account")
-
-
-def could_be_email(text: str) -> bool:
-    """Return whether a seat may have that text as its email. Other texts must not reach the database."""
-    # Databases refuse NUL and lone surrogates.
-    return len(text) <= MAX_EMAIL_INPUT_LENGTH and text.isprintable()
 
 
 def _invalid_credentials() -> Unauthenticated:

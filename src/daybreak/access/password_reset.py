@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 
 from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
-from daybreak.access.login import could_be_email
 from daybreak.access.password_login import require_password_login
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import AccessServices
 from daybreak.credentials import mail_tokens
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import NotFound, Unauthenticated
 from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import Caller, Seat
@@ -46,7 +46,7 @@ async def request_reset(services: AccessServices, *, email: str, caller: Caller)
     key = services.random(16).hex()
 
     def write(stores: Stores) -> None:
-        found = stores.seats.by_email(typed_email) if could_be_email(typed_email) else None
+        found = stores.seats.by_email(typed_email) if is_email_address(typed_email) else None
         seat = found if found is not None and not found.disabled else None
         seat_id = None if seat is None else seat.seat_id
         stores.audit.append(EventOrigin(now, caller, seat).event(_REQUESTED, "ok" if seat else "unknown_seat"))

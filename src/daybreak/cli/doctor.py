@@ -30,8 +30,8 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def doctor(*, config: Config = None, json: AsJson = False) -> int:
-    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, locations, mail, webhooks and
-    clock. Exit code 1 if a check fails. With --json each check is one JSON line.
+    """Check configuration, keyring, state, files, source, disk, encoder, single sign-on, locations, mail, webhooks,
+    background tasks and clock. Exit code 1 if a check fails. With --json each check is one JSON line.
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
@@ -51,6 +51,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("locations", _locations),
         ("mail", _mail),
         ("webhooks", _webhooks),
+        ("background tasks", _tasks),
         ("clock", _clock),
         ("freshness", _freshness),
     )
@@ -139,6 +140,22 @@ def _webhooks(settings: "Settings") -> str:
         return "off (events.webhooks is false)"
     networks = ", ".join(str(each) for each in settings.events.allowed_networks)
     return "on, to public addresses" + (f" and {networks}" if networks else " only")
+
+
+def _tasks(settings: "Settings") -> str:
+    from daybreak.bootstrap import open_state
+
+    with closing(open_state(settings)) as state:
+        faults = state.read(lambda stores: stores.task_faults.list_all())
+    if faults:
+        raise OperatorError(
+            "\n".join(
+                f"{each.task} on {each.host}: {format_count(each.failures, 'failure')} in a row, last at "
+                f"{format_instant(each.failed_at)} UTC: {each.error}"
+                for each in faults
+            )
+        )
+    return "none fails"
 
 
 def _encoder(settings: "Settings") -> str:

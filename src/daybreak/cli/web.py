@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from daybreak.settings import Settings
     from daybreak.state.directory import SyncStatus
     from daybreak.state.nodes import Node
+    from daybreak.state.task_faults import TaskFault
     from daybreak.web.app import Application
     from daybreak.web.listener import ListenAddress
     from daybreak.web.server import ServerHooks
@@ -128,11 +129,17 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
-def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None]":
-    """Return the freshness of the files, and the status of the directory's synchronization."""
+def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None, list[TaskFault]]":
+    """Return the freshness of the files, the status of the directory's synchronization, and the tasks that fail."""
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.freshness import freshness
 
     now, publish_at = now_utc(), settings.snapshot.publish_at
     with closing(open_state(settings)) as state:
-        return state.read(lambda stores: (freshness(stores.snapshots, now, publish_at), stores.directory.sync_status()))
+        return state.read(
+            lambda stores: (
+                freshness(stores.snapshots, now, publish_at),
+                stores.directory.sync_status(),
+                stores.task_faults.list_all(),
+            )
+        )

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from daybreak.domain.email_address import MAX_EMAIL_INPUT_LENGTH
+
 ROLES = ("owner", "admin", "analyst")
 _MANAGING_ROLES = frozenset({"owner", "admin"})
 PHONE_NUMBER_TYPES = ("long_code", "toll_free", "short_code")
@@ -22,11 +24,6 @@ SecondFactorPolicy = Literal["account", "always"]
 ID_PATTERN = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 """Pattern of an id: a UUID in lower case."""
 _ID = re.compile(ID_PATTERN)
-
-MAX_EMAIL_LENGTH = 254
-"""Maximum number of characters of an email (RFC 5321 §4.5.3.1)."""
-MAX_EMAIL_INPUT_LENGTH = 2 * MAX_EMAIL_LENGTH
-"""The same before normalization, where an accented letter may be two characters."""
 
 
 def is_id(text: str) -> bool:

@@ -8,32 +8,36 @@ died, is repeated with the same message id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import structlog
 
 from daybreak.domain.errors import DaybreakError, Unavailable
-from daybreak.domain.events import Delivery
+from daybreak.domain.events import Attempt, Delivery, DeliveryState
 from daybreak.events.context import DeliveryContext
 from daybreak.events.expansion import expand
 from daybreak.events.expiring_tokens import record_expiring_tokens
 from daybreak.events.mail_delivery import MailDelivery
 from daybreak.events.webhook_delivery import WebhookDelivery
+from daybreak.state.outbox import OutboxEntry
 from daybreak.state.stores import Stores
+from daybreak.state.supervision import Supervisor
 
 _log = structlog.get_logger("daybreak.events")
 # Endpoints that failed before have separate slots: many of them cannot occupy those of the others.
 _SLOTS = 100
 _PER_ENDPOINT = 10
-_EVENTS_PER_STEP = 20
+_EVENTS_PER_STEP = 100
 _MAILS_PER_STEP = 20
 _MAIL = "mail"
+_STEPS = "deliverer"
 _SWEEP_SECONDS = 3600.0
-_AFTER_ERROR_SECONDS = 5.0
+
+T = TypeVar("T")
 
 
 class Deliverer:
@@ -45,52 +49,70 @@ class Deliverer:
         self._mails = MailDelivery(context)
         # Tasks by endpoint id, and the task that sends mails.
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._crashed: set[str] = set()
+        # When tasks that failed start again, in ticks.
+        self._paused_until: dict[str, float] = {}
+        self._supervisor = Supervisor(context.state, context.holder, context.clock)
         self._slots, self._failing_slots = asyncio.Semaphore(_SLOTS), asyncio.Semaphore(_SLOTS)
         self._lease_until = 0.0
         self._swept_at: float | None = None
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Deliver until stopped, then wait for the requests in progress. Errors are logged and retried."""
+        """Deliver until stopped, then wait for the requests in progress. Errors are recorded and retried."""
         # The resolver blocks a thread for each lookup.
         executor = ThreadPoolExecutor(2 * _SLOTS, "events")
         asyncio.get_running_loop().set_default_executor(executor)
         _log.info("deliverer.started", holder=self._context.holder)
         while not self._context.stop.is_set():
-            seconds = self._context.timings.poll_seconds
-            try:
-                await self.step()
-            except DaybreakError as error:
-                _log.error("deliverer.error", code=error.code, reason=error.message)
-                seconds = max(seconds, _AFTER_ERROR_SECONDS)
             self._wake.clear()
+            more, error = await _outcome(self.step())
+            if error is not None:
+                await asyncio.to_thread(self._context.stop.wait, await self._supervisor.arecord_failure(_STEPS, error))
+                continue
+            await self._supervisor.arecord_success(_STEPS)
             with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(0.0 if more else self._context.timings.poll_seconds):
                     await self._wake.wait()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         with suppress(Unavailable):
             await self._context.state.awrite(lambda stores: stores.outbox.release_lease(self._context.holder))
         _log.info("deliverer.stopped", holder=self._context.holder)
 
-    async def step(self) -> None:
-        """Add missing deliveries, and start tasks for those that are due. Raises DaybreakError."""
+    async def step(self) -> bool:
+        """Add missing deliveries, and start tasks for those that are due. Raises DaybreakError.
+
+        Return whether events are left. They are taken in turn from all accounts, so that no account waits for the
+        events of another.
+        """
         context = self._context
         now = context.clock()
         await self._sweep()
         if not self._tasks and not await context.state.aread(lambda stores: stores.outbox.has_work(now)):
-            return
+            return False
         if not await self._hold_lease():
-            return
-        for entry in await context.state.aread(lambda stores: stores.outbox.incomplete(_EVENTS_PER_STEP)):
-            # Renews the lease between pages: an event of many accounts takes longer than a lease.
-            await expand(context.state, context.settings, entry, now, self._hold_lease)
+            return False
+        entries = await context.state.aread(lambda stores: stores.outbox.incomplete(_EVENTS_PER_STEP))
+        for entry in entries:
+            await self._expand(entry, now)
         await self._start_webhooks()
         if _MAIL not in self._excluded:
             now = context.clock()
             mails = await context.state.aread(lambda stores: stores.deliveries.due_mails(now, _MAILS_PER_STEP))
             if mails:
                 self._start(_MAIL, self._deliver_mails(mails))
+        return len(entries) == _EVENTS_PER_STEP
+
+    async def _expand(self, entry: OutboxEntry, now: datetime) -> None:
+        """Add the deliveries of an event. One that cannot be read ends, so that it does not stop the others."""
+        context = self._context
+        # Renews the lease between pages: an event of many accounts takes longer than a lease.
+        _, error = await _outcome(expand(context.state, context.settings, entry, now, self._hold_lease))
+        if isinstance(error, DaybreakError):
+            raise error
+        if error is not None:
+            event = entry.event
+            _log.error("event.failed", event_id=event.event_id, type=event.type, exc_info=error)
+            await context.state.awrite(lambda stores: stores.outbox.complete(event.event_id, now))
 
     async def _start_webhooks(self) -> None:
         """Start a task for each endpoint that has due deliveries and no task."""
@@ -142,10 +164,11 @@ class Deliverer:
     @property
     def _excluded(self) -> tuple[str, ...]:
         """Names of tasks that must not be started."""
-        return (*self._tasks, *self._crashed)
+        now = self._context.ticks()
+        return (*self._tasks, *(name for name, until in self._paused_until.items() if until > now))
 
     def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        task = asyncio.get_running_loop().create_task(self._supervised(name, work), name=name)
         self._tasks[name] = task
         task.add_done_callback(self._end)
 
@@ -153,36 +176,56 @@ class Deliverer:
         name = task.get_name()
         del self._tasks[name]
         self._wake.set()
-        error = None if task.cancelled() else task.exception()
+
+    async def _supervised(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task. After an error it starts again later, and the tasks of other recipients go on."""
+        _, error = await _outcome(work)
+        task = name if name == _MAIL else f"webhook {name}"
         if error is not None:
-            # A defect. It must not stop the deliveries to others, nor repeat until the process starts again.
-            self._crashed.add(name)
-            _log.error("deliverer.crashed", recipient=name, exc_info=error)
+            pause = await self._supervisor.arecord_failure(task, error)
+            self._paused_until[name] = self._context.ticks() + pause
+        elif name == _MAIL or self._paused_until.pop(name, None) is not None:
+            await self._supervisor.arecord_success(task)
 
     async def _deliver_webhooks(self, deliveries: list[Delivery], slots: asyncio.Semaphore) -> None:
         for delivery in deliveries:
             async with slots:
                 if not self._may_attempt():
                     return
-                if not await self._guarded(self._webhooks.attempt(delivery)):
+                if not await self._attempt(delivery, self._webhooks.attempt(delivery)):
                     return
 
     async def _deliver_mails(self, deliveries: list[Delivery]) -> None:
         try:
             for delivery in deliveries:
-                if not self._may_attempt() or not await self._guarded(self._mails.attempt(delivery)):
+                if not self._may_attempt() or not await self._attempt(delivery, self._mails.attempt(delivery)):
                     return
         finally:
             await self._mails.disconnect()
 
-    async def _guarded(self, attempt: Coroutine[Any, Any, None]) -> bool:
-        """Await an attempt. Return False after logging an error of the service; the delivery stays due."""
-        try:
-            await attempt
-        except DaybreakError as error:
+    async def _attempt(self, delivery: Delivery, attempt: Coroutine[Any, Any, None]) -> bool:
+        """Await an attempt. Return False after an error of the service; the delivery stays due.
+
+        Any other error is of this delivery alone, such as a text that no mail can contain: the delivery fails.
+        """
+        context = self._context
+        _, error = await _outcome(attempt)
+        if isinstance(error, DaybreakError):
             _log.error("deliverer.error", code=error.code, reason=error.message)
             return False
+        if error is not None:
+            _log.error("delivery.failed", delivery_id=delivery.delivery_id, type=delivery.type, exc_info=error)
+            detail = f"The message cannot be sent ({type(error).__name__}). The log has the details."
+            failed = Attempt(delivery.attempts + 1, context.clock(), None, detail, 0)
+            await context.state.awrite(lambda stores: stores.deliveries.record(delivery, failed, DeliveryState.FAILED))
         return True
+
+
+async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
+    """Await a coroutine, and return its result or its error."""
+    results: Sequence[T | BaseException] = await asyncio.gather(work, return_exceptions=True)
+    found = results[0]
+    return (None, found) if isinstance(found, BaseException) else (found, None)
 
 
 def run_deliverer(context: DeliveryContext) -> None:

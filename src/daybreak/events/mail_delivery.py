@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import Attempt, Delivery, DeliveryState
 from daybreak.events.context import DeliveryContext
 from daybreak.events.mail_content import MailContent, MailSubject, content_of, content_with_link, no_password
@@ -83,6 +84,8 @@ class MailDelivery:
             return "The seat is disabled."
         if not self._context.settings.mail.enabled:
             return "Mail is off."
+        if not is_email_address(subject.seat.email):
+            return "The seat's email address is invalid. Correct it in the directory."
         now = self._context.clock()
         if delivery.type in LINK_LIFETIMES:
             return "The request expired." if now >= delivery.created_at + LINK_LIFETIMES[delivery.type] else ""

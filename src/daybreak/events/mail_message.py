@@ -38,7 +38,8 @@ def mail_message(
     variables = {"content": content, "base_url": settings.base_url, "unsubscribe_url": unsubscribe_url}
     message = EmailMessage(policy=SMTPUTF8)
     message["From"] = Address("Daybreak", addr_spec=settings.mail.sender)
-    message["To"] = seat.email
+    local, _, domain = seat.email.rpartition("@")
+    message["To"] = Address(username=local, domain=domain)
     message["Subject"] = _one_line(content.subject)
     message["Date"] = format_datetime(now)
     # The same on every attempt, so that a mail server can recognize a repetition.

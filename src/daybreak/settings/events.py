@@ -1,9 +1,8 @@
 """The settings of webhooks and mail."""
 
-import re
-
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
+from daybreak.domain.email_address import is_email_address
 from daybreak.settings.sections import Section
 from daybreak.settings.text_forms import InvalidValue
 from daybreak.settings.types import MailUrl, Networks
@@ -39,7 +38,7 @@ class MailSettings(Section):
     @field_validator("sender")
     @classmethod
     def _require_sender(cls, sender: str, info: ValidationInfo) -> str:
-        if info.data.get("url") and not re.fullmatch(r"[^@\s<>,;:\"]+@[^@\s<>,;:\"]+", sender):
+        if info.data.get("url") and not is_email_address(sender):
             raise InvalidValue('Use the address that mails come from, such as "exports@example.org".')
         return sender
 

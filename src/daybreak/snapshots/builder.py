@@ -16,7 +16,7 @@ from types import FrameType
 
 import structlog
 
-from daybreak.domain.errors import DaybreakError, RunError, RunFenced, is_panic
+from daybreak.domain.errors import RunError, RunFenced, Unavailable
 from daybreak.domain.snapshot import Snapshot
 from daybreak.snapshots.lateness_log import watch_lateness
 from daybreak.snapshots.publish import publish
@@ -28,6 +28,7 @@ from daybreak.snapshots.schedule import STOPPED, Publish, Wait, decide, last_due
 from daybreak.state.nodes import Node
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
+from daybreak.state.supervision import Supervisor
 
 _log = structlog.get_logger("daybreak.snapshots")
 _HISTORY_RUNS = 60
@@ -46,31 +47,25 @@ class Builder:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._cleaned_at: float | None = None
+        self._supervisor = Supervisor(context.state, context.builder, context.clock)
+        # When each clean-up is due, in ticks.
+        self._clean_up_at: dict[str, float] = {}
 
     def run(self) -> None:
-        """Build and publish until stopped. Errors are logged and retried, so that a builder survives an interruption of
-        the database.
-        """
+        """Build and publish until stopped. Errors are recorded and retried, so that a builder survives them."""
         _log.info("builder.started", builder=self._context.builder)
-        while not self._context.stop.is_set():
-            try:
-                seconds = self.step()
-            except RunError as error:
-                if error.code == STOPPED:
-                    break
-                _log.error("builder.run_failed", code=error.code, reason=error.message)
-                seconds = _AFTER_ERROR_SECONDS if not isinstance(error, RunFenced) else 0.0
-            except DaybreakError as error:
-                _log.error("builder.error", code=error.code, reason=error.message)
-                seconds = _AFTER_ERROR_SECONDS
-            except BaseException as error:
-                if not is_panic(error):
-                    raise
-                _log.exception("builder.panic")
-                seconds = _AFTER_ERROR_SECONDS
-            self._context.stop.wait(seconds)
+        self._supervisor.run("builder", self._step_or_failed_run, self._context.stop)
         _log.info("builder.stopped", builder=self._context.builder)
+
+    def _step_or_failed_run(self) -> float:
+        """Perform a step. A failed run is in the state database, and is not a fault of the builder."""
+        try:
+            return self.step()
+        except RunError as error:
+            if error.code == STOPPED:
+                return 0.0
+            _log.error("builder.run_failed", code=error.code, reason=error.message)
+            return _AFTER_ERROR_SECONDS if not isinstance(error, RunFenced) else 0.0
 
     def step(self) -> float:
         """Perform the action that is due. Return the seconds until the next step. Raises DaybreakError.
@@ -104,7 +99,7 @@ class Builder:
             _log.warning("run.lapsed", snapshot_id=run.snapshot_id, builder=run.builder)
         if run_day(context, decision.day) is None:
             return _CLAIMED_BY_OTHER_SECONDS
-        self._cleaned_at = None
+        self._clean_up_at.clear()
         return 0.0
 
     def _run_request(self, request: RunRequest) -> None:
@@ -114,20 +109,27 @@ class Builder:
             run_day(self._context, request.day)
         else:
             run_manually(self._context)
-        self._cleaned_at = None
+        self._clean_up_at.clear()
 
     def _clean_up(self) -> None:
-        """Delete what is no longer needed, at most once an hour."""
-        context, ticks = self._context, self._context.ticks()
-        if self._cleaned_at is not None and ticks - self._cleaned_at < _CLEAN_INTERVAL_SECONDS:
-            return
-        self._cleaned_at = ticks
-        context.housekeeping(context.clock())
+        """Delete what is no longer needed, at most once an hour. The two clean-ups fail separately."""
+        for task, step in (("state-clean-up", self._clean_state), ("file-clean-up", self._clean_files)):
+            ticks = self._context.ticks()
+            if ticks >= self._clean_up_at.get(task, ticks):
+                self._clean_up_at[task] = ticks + self._supervisor.attempt(task, step)
+
+    def _clean_state(self) -> float:
+        self._context.housekeeping(self._context.clock())
+        return _CLEAN_INTERVAL_SECONDS
+
+    def _clean_files(self) -> float:
+        context = self._context
         cleaned = clean(context.state, context.store, context.settings, context.clock())
         if cleaned.files:
             _log.info("snapshots.cleaned", files=cleaned.files, retired=cleaned.retired, leftovers=cleaned.leftovers)
         if cleaned.unknown:
             _log.warning("snapshots.unknown", snapshots=cleaned.unknown)
+        return _CLEAN_INTERVAL_SECONDS
 
 
 def _current_and_history(stores: Stores, due_day: date) -> tuple[Snapshot | None, list[Snapshot]]:
@@ -142,12 +144,14 @@ def _current_and_history(stores: Stores, due_day: date) -> tuple[Snapshot | None
 
 def send_heartbeats(context: RunContext, node: Callable[[datetime], Node]) -> None:
     """Record that this node is alive, until the context's `stop` is set."""
-    while True:
+
+    def beat() -> float:
         now = context.clock()
-        with contextlib.suppress(DaybreakError):
-            context.state.write(lambda stores, now=now: stores.nodes.record_heartbeat(node(now)))  # type: ignore[misc]
-        if context.stop.wait(_HEARTBEAT_SECONDS):
-            return
+        with contextlib.suppress(Unavailable):
+            context.state.write(lambda stores: stores.nodes.record_heartbeat(node(now)))
+        return _HEARTBEAT_SECONDS
+
+    Supervisor(context.state, context.builder, context.clock).run("builder-heartbeat", beat, context.stop)
 
 
 def take_low_priority() -> None:

@@ -7,11 +7,12 @@ from datetime import time as time_of_day
 
 import structlog
 
-from daybreak.domain.errors import DaybreakError
+from daybreak.domain.errors import Unavailable
 from daybreak.domain.snapshot import Freshness
 from daybreak.snapshots.freshness import freshness, is_on_schedule
 from daybreak.snapshots.lateness_events import record_lateness
 from daybreak.snapshots.run_context import RunContext
+from daybreak.state.supervision import Supervisor
 
 _log = structlog.get_logger("daybreak.snapshots")
 _INTERVAL_SECONDS = 5.0
@@ -48,10 +49,15 @@ class LatenessLog:
 def watch_lateness(context: RunContext) -> None:
     """Check every few seconds until the context's `stop` is set."""
     log = LatenessLog(context.settings.snapshot.publish_at)
-    while not context.stop.wait(_INTERVAL_SECONDS):
-        # The builder logs errors of the database.
-        with contextlib.suppress(DaybreakError):
+
+    def check() -> float:
+        # The builder reports that the database is unavailable.
+        with contextlib.suppress(Unavailable):
             now = context.clock()
-            fresh = context.state.read(lambda stores, now=now: freshness(stores.snapshots, now, log.publish_at))  # type: ignore[misc]
+            fresh = context.state.read(lambda stores: freshness(stores.snapshots, now, log.publish_at))
             log.update(fresh)
             record_lateness(context.state, now, log.publish_at)
+        return _INTERVAL_SECONDS
+
+    if not context.stop.wait(_INTERVAL_SECONDS):
+        Supervisor(context.state, context.builder, context.clock).run("lateness", check, context.stop)

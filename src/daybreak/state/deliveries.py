@@ -43,6 +43,8 @@ _COLUMNS = (
     deliveries.c.detail,
 )
 _STATE = 10
+# A later version may have recorded others, before an operator returned to this one.
+_KNOWN_TYPES = tuple(EventType)
 _RETRIABLE = (DeliveryState.FAILED, DeliveryState.SKIPPED)
 
 
@@ -76,6 +78,7 @@ class DeliveryStore:
             .where(
                 deliveries.c.channel == "webhook",
                 deliveries.c.next_attempt_at <= now,
+                deliveries.c.type.in_(_KNOWN_TYPES),
                 deliveries.c.endpoint_id.not_in(list(exclude)),
             )
             .subquery()
@@ -89,10 +92,19 @@ class DeliveryStore:
         return [_delivery_of(row) for row in rows]
 
     def due_mails(self, now: datetime, limit: int) -> list[Delivery]:
+        """Return due mails: the first of each account, or of each seat without one, then the second of each."""
+        turn = sa.func.row_number().over(
+            partition_by=sa.func.coalesce(deliveries.c.client_id, deliveries.c.seat_id),
+            order_by=(deliveries.c.next_attempt_at, deliveries.c.delivery_id),
+        )
         rows = self._connection.execute(
             sa.select(*_COLUMNS)
-            .where(deliveries.c.channel == "mail", deliveries.c.next_attempt_at <= now)
-            .order_by(deliveries.c.next_attempt_at, deliveries.c.delivery_id)
+            .where(
+                deliveries.c.channel == "mail",
+                deliveries.c.next_attempt_at <= now,
+                deliveries.c.type.in_(_KNOWN_TYPES),
+            )
+            .order_by(turn, deliveries.c.next_attempt_at, deliveries.c.delivery_id)
             .limit(limit)
         )
         return [_delivery_of(row) for row in rows]

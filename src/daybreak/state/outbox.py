@@ -31,6 +31,8 @@ _COLUMNS = (
     outbox.c.seat_id,
 )
 _LEASE = "deliverer"
+# A later version may have recorded others, before an operator returned to this one.
+_KNOWN_TYPES = tuple(EventType)
 
 
 def _event_of(row: Sequence[Any]) -> Event:
@@ -69,11 +71,15 @@ class OutboxStore:
         return None if row is None else _event_of(row)
 
     def incomplete(self, limit: int) -> list[OutboxEntry]:
-        """Return events without all their deliveries, oldest first."""
+        """Return events without all their deliveries: the oldest of each account or seat, then the second of each."""
+        turn = sa.func.row_number().over(
+            partition_by=sa.func.coalesce(outbox.c.client_id, outbox.c.seat_id, ""),
+            order_by=(outbox.c.at, outbox.c.event_id),
+        )
         rows = self._connection.execute(
             sa.select(*_COLUMNS, outbox.c.cursor)
-            .where(outbox.c.completed_at.is_(None))
-            .order_by(outbox.c.at, outbox.c.event_id)
+            .where(outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES))
+            .order_by(turn, outbox.c.at, outbox.c.event_id)
             .limit(limit)
         )
         return [OutboxEntry(_event_of(row[:-1]), row[-1]) for row in rows]
@@ -88,10 +94,14 @@ class OutboxStore:
 
     def has_work(self, now: datetime) -> bool:
         """Return whether an event is incomplete or a delivery is due."""
-        incomplete = sa.exists().where(outbox.c.completed_at.is_(None))
+        incomplete = sa.exists().where(outbox.c.completed_at.is_(None), outbox.c.type.in_(_KNOWN_TYPES))
         due = sa.or_(
             *(
-                sa.exists().where(deliveries.c.channel == channel, deliveries.c.next_attempt_at <= now)
+                sa.exists().where(
+                    deliveries.c.channel == channel,
+                    deliveries.c.next_attempt_at <= now,
+                    deliveries.c.type.in_(_KNOWN_TYPES),
+                )
                 for channel in ("mail", "webhook")
             )
         )

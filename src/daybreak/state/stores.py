@@ -28,6 +28,7 @@ from daybreak.state.run_requests import RunRequestStore
 from daybreak.state.seats import SeatStore
 from daybreak.state.sessions import SessionStore
 from daybreak.state.snapshots import SnapshotStore
+from daybreak.state.task_faults import TaskFaultStore
 from daybreak.state.throttle import ThrottleStore
 from daybreak.state.webhooks import WebhookStore
 
@@ -54,6 +55,7 @@ class Stores:
         "seats",
         "sessions",
         "snapshots",
+        "task_faults",
         "throttle",
         "webhooks",
     )
@@ -71,6 +73,7 @@ class Stores:
         self.deltas = DeltaStore(connection)
         self.erasures = ErasureStore(connection)
         self.directory = DirectoryStore(connection)
+        self.task_faults = TaskFaultStore(connection)
         self.nodes = NodeStore(connection)
         self.outbox = OutboxStore(connection)
         self.deliveries = DeliveryStore(connection)

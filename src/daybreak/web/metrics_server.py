@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -19,9 +19,10 @@ from daybreak.domain.snapshot import Freshness
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.report import count, figure, section
 from daybreak.state.directory import SyncStatus
+from daybreak.state.task_faults import TaskFault
 from daybreak.web.listener import TcpAddress
 
-ReadFreshness = Callable[[], tuple[Freshness, SyncStatus | None]]
+ReadFreshness = Callable[[], tuple[Freshness, SyncStatus | None, Sequence[TaskFault]]]
 _PARENT_POLL_SECONDS = 1.0
 _log = structlog.get_logger("daybreak.web")
 
@@ -32,7 +33,8 @@ def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshne
     Args:
         address: Where to listen.
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
-        read_freshness: Reads the freshness of the files, and the status of the directory, from the state database.
+        read_freshness: Reads the freshness of the files, the status of the directory, and failing tasks, from the state
+            database.
         main_pid: The process id of the main process.
     """
     # Ctrl-C reaches every process; the main process then sends SIGTERM.
@@ -74,7 +76,7 @@ class FreshnessMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the state database."""
         try:
-            fresh, sync = self._read_freshness()
+            fresh, sync, faults = self._read_freshness()
         # The database does not respond, its file is missing, or it has another schema.
         except (Unavailable, OperatorError) as error:
             if not self._logged:
@@ -109,6 +111,7 @@ class FreshnessMetrics(Collector):
             "The latest complete synchronization of the directory, 0 without one.",
             sync.succeeded_at.timestamp() if sync is not None and sync.succeeded_at is not None else 0,
         )
+        yield _task_metrics(faults)
         yield from _row_metrics(accounting_of(served.report) if served is not None else None)
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
 
@@ -132,6 +135,22 @@ def _row_metrics(accounting: Accounting | None) -> Iterator[Metric]:
             of_no_account.add_metric((*names, rule), count_of_rule)
         unexplained.add_metric(names, table.unexplained_accounts)
     yield from (rows, of_no_account, unexplained)
+
+
+def _task_metrics(faults: Sequence[TaskFault]) -> Metric:
+    """Return the failures of background tasks. Endpoints of webhooks are added up: their number has no bound."""
+    failures: dict[str, int] = {}
+    for each in faults:
+        task = each.task.partition(" ")[0]
+        failures[task] = failures.get(task, 0) + each.failures
+    metric = GaugeMetricFamily(
+        "daybreak_task_failures",
+        "Consecutive failures of a background task. A task that works is left out.",
+        labels=("task",),
+    )
+    for task, count_of_task in failures.items():
+        metric.add_metric((task,), count_of_task)
+    return metric
 
 
 def _delta_metrics(deltas: Mapping[str, object]) -> Iterator[Metric]:

@@ -24,6 +24,7 @@ from tests.configured import configured
 from tests.parts.webhook_receiver import Receiver
 from tests.unit.access.instance import ALPHA, ROSA, Instance, open_instance
 
+_MAX_STEPS = 1000
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 
 
@@ -92,9 +93,12 @@ class Events:
             await deliverer.step()
             await deliverer.wait_for_tasks()
             # Events that the attempts caused, and further deliveries to the same endpoint.
-            while await self.context.state.aread(lambda stores: stores.outbox.has_work(self.instance.now[0])):
+            for _ in range(_MAX_STEPS):
+                if not await self.context.state.aread(lambda stores: stores.outbox.has_work(self.instance.now[0])):
+                    return
                 await deliverer.step()
                 await deliverer.wait_for_tasks()
+            pytest.fail("The deliverer does not finish.")
 
         self.instance.run(work())
 

@@ -6,23 +6,21 @@ API tokens that lose their permission end in the same transaction. `actor` is th
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from daybreak.access.directory.changes import DirectoryChanges, apply_changes
+from daybreak.domain.email_address import EMAIL_EXAMPLE, is_email_address
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import MAX_EMAIL_LENGTH, ROLES, Account, Grant, Seat
+from daybreak.domain.identity import ROLES, Account, Grant, Seat
 from daybreak.state.stores import Stores
-
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 def add_seat(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
     """Add a seat. Raises OperatorError if the email is invalid or has a seat already."""
-    if len(seat.email) > MAX_EMAIL_LENGTH or _EMAIL.fullmatch(seat.email) is None:
-        raise OperatorError("Enter an email address such as maya@example.org.")
+    if not is_email_address(seat.email):
+        raise OperatorError(f"Enter an email address such as {EMAIL_EXAMPLE}.")
     if stores.seats.by_email(seat.email) is not None:
         raise OperatorError(f"{seat.email} has a seat already.")
     apply_changes(stores, DirectoryChanges(added_seats=(seat,)), now, actor)

@@ -13,9 +13,9 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
+from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import (
-    MAX_EMAIL_LENGTH,
     PHONE_NUMBER_TYPES,
     ROLES,
     Account,
@@ -30,7 +30,6 @@ MISSING: Final = object()
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 # Short codes with a country code have as few as three digits.
 _E164 = re.compile(r"\+[1-9][0-9]{2,14}", re.ASCII)
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _MAX_NAME_LENGTH = 200
 _MAX_FAULTS_SHOWN = 50
 
@@ -130,7 +129,7 @@ def read_seat(row: Fields) -> Seat:
     """Read a seat, without its password."""
     return Seat(
         seat_id=row.uuid("seat_id"),
-        email=row.text("email", _is_email, "an email address"),
+        email=row.text("email", is_email_address, "an email address"),
         disabled=row.flag("disabled"),
     )
 
@@ -192,10 +191,6 @@ def _repeated(label: str, keys: Sequence[str]) -> Iterator[str]:
 
 def _is_name(text: str) -> bool:
     return len(text) <= _MAX_NAME_LENGTH
-
-
-def _is_email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None and len(text) <= MAX_EMAIL_LENGTH
 
 
 def _quoted(value: object) -> str:

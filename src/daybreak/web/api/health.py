@@ -48,8 +48,8 @@ def health_routes(probe: ReadinessProbe) -> list[ApiRoute]:
     async def readiness(_request: Request) -> Response:
         found = await probe.check()
         if found.ready:
-            return _READY.create(ReadinessView("ready", found.parts))
-        return _NOT_READY.create(ReadinessView("not ready", found.parts), {"Retry-After": "5"})
+            return _READY.create(ReadinessView("ready", found.parts, found.failing_tasks))
+        return _NOT_READY.create(ReadinessView("not ready", found.parts, found.failing_tasks), {"Retry-After": "5"})
 
     return [
         ApiRoute("/healthz", health, GET_HEALTH),

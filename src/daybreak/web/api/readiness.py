@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from daybreak.domain.errors import DaybreakError
+from daybreak.state.stores import Stores
 from daybreak.web.services import Services
 
 _TIMEOUT_SECONDS = 8.0
@@ -20,6 +21,7 @@ class Readiness:
     """The state of each part: `ok`, or a fault without internal details."""
 
     parts: dict[str, str]
+    failing_tasks: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -50,11 +52,18 @@ class ReadinessProbe:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _check(self) -> Readiness:
-        state = self._services.state.aread(lambda stores: stores.snapshots.current())
+        failing: list[str] = []
+
+        def read(stores: Stores) -> None:
+            stores.snapshots.current()
+            # Without the endpoint of a webhook: the response is public.
+            failing.extend(sorted({each.task.partition(" ")[0] for each in stores.task_faults.list_all()}))
+
+        state = self._services.state.aread(read)
         loop = asyncio.get_running_loop()
         files = loop.run_in_executor(self._threads, self._services.files.probe)
         states = await asyncio.gather(_state_of(state), _state_of(files))
-        found = Readiness({"state": states[0], "files": states[1]})
+        found = Readiness({"state": states[0], "files": states[1]}, tuple(failing))
         self._cached = (found, loop.time()) if found.ready else None
         return found
 

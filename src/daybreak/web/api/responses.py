@@ -175,6 +175,10 @@ class ReadinessView(msgspec.Struct, frozen=True):
         dict[str, str],
         field("State of the database and of the file store: `ok`, or a fault.", {"state": "ok", "files": "ok"}),
     ]
+    failing_tasks: Annotated[
+        tuple[str, ...],
+        field("Background tasks that failed and are tried again, such as `mail`. Requests do not need them.", []),
+    ] = ()
 
 
 def context_view(context: Context) -> ContextView:

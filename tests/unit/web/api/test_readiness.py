@@ -1,13 +1,16 @@
 """Caching of readiness checks."""
 
 import asyncio
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from daybreak.domain.errors import FileStoreError
+from daybreak.state.task_faults import TaskFault
 from daybreak.web.api import readiness
 from daybreak.web.api.readiness import ReadinessProbe
+from tests.unit.access.instance import open_instance
 
 
 def checks(*, times: int, error: Exception | None = None) -> tuple[int, list[bool]]:
@@ -40,3 +43,13 @@ def test_success_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "_CACHE_SECONDS", 600.0)
     assert checks(times=3, error=FileStoreError("gone")) == (3, [False] * 3)
+
+
+def test_failing_task_is_named_and_the_service_stays_ready(tmp_path: Path) -> None:
+    with open_instance(tmp_path) as instance:
+        fault = TaskFault("webhook 7", "host", 1, instance.now[0], "ValueError")
+        instance.write(lambda stores: stores.task_faults.record(fault))
+        probe = ReadinessProbe(Mock(state=instance.services.state))
+        found = instance.run(probe.check())
+        probe.close()
+    assert (found.ready, found.failing_tasks) == (True, ("webhook",))

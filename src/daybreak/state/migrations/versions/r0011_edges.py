@@ -23,3 +23,11 @@ def upgrade() -> None:
         sa.Column("failing_since", _INSTANT),
         sa.Column("reason", sa.Text),
     )
+    op.create_table(
+        "task_faults",
+        sa.Column("task", _KEY, primary_key=True),
+        sa.Column("host", _KEY, primary_key=True),
+        sa.Column("failures", sa.BigInteger, nullable=False),
+        sa.Column("failed_at", _INSTANT, nullable=False),
+        sa.Column("error", sa.Text, nullable=False),
+    )

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from daybreak.access.authorization import readable_audit_seat
 from daybreak.domain.audit import AuditQuery
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest
-from daybreak.domain.identity import MAX_EMAIL_LENGTH
 from daybreak.web.dashboard.activity.labels import ACTION_LABELS
 from daybreak.web.dashboard.page_request import PageRequest
 

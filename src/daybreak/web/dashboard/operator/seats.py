@@ -11,6 +11,7 @@ from starlette.responses import Response
 from daybreak.access import operators, password_reset
 from daybreak.access.directory import edits
 from daybreak.credentials.passwords import new_password
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import NotFound, OperatorError
 from daybreak.domain.identity import Device, GrantedAccount, Seat, Session
 from daybreak.state.stores import Stores
@@ -22,7 +23,6 @@ from daybreak.web.dashboard.page_request import PageRequest, read_page_form
 from daybreak.web.dashboard.rendering import redirect
 from daybreak.web.dashboard.security.view import session_reference
 
-_MAXIMUM_EMAIL_LENGTH = 254
 Action = Callable[[Stores, Seat, PageRequest], object]
 
 
@@ -129,7 +129,7 @@ async def create_seat(page: PageRequest) -> Response:
     prompt = prompt_if_needed(page, "seats/new")
     if prompt is not None:
         return prompt
-    email = form.get("email", "").strip()[: _MAXIMUM_EMAIL_LENGTH + 1]
+    email = form.get("email", "").strip()[: MAX_EMAIL_LENGTH + 1]
     by_mail = form.get("first_password") == "by-mail"
     password = "" if by_mail else new_password(services.random)
     seat = Seat(services.access.new_id(), email, await services.access.hashing.hash(password) if password else None)

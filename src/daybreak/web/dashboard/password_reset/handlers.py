@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from daybreak.access import password_reset
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import InvalidRequest, RateLimited, Unauthenticated, Unavailable
-from daybreak.domain.identity import MAX_EMAIL_LENGTH
 from daybreak.web.dashboard.browser_session import form_binding, set_form_cookie
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.forms import csrf_field, read_verified_form

@@ -11,8 +11,8 @@ from daybreak.access import enrolment, sessions
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.login import SecondFactorPending, SessionStarted, login
 from daybreak.access.password_reset import is_available
+from daybreak.domain.email_address import MAX_EMAIL_LENGTH
 from daybreak.domain.errors import Forbidden, RateLimited, Unauthenticated, Unavailable
-from daybreak.domain.identity import MAX_EMAIL_LENGTH
 from daybreak.settings.text_forms import duration_in_words
 from daybreak.web.dashboard.account_selection import default_account_id
 from daybreak.web.dashboard.browser_session import (

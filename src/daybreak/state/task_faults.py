@@ -1,0 +1,60 @@
+"""Repository of the faults of long-lived tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.state.columns import KEY, Instant
+from daybreak.state.schema import metadata
+from daybreak.state.statements import upsert
+
+# Tasks that failed and have not succeeded since.
+task_faults = sa.Table(
+    "task_faults",
+    metadata,
+    sa.Column("task", KEY, primary_key=True),
+    sa.Column("host", KEY, primary_key=True),
+    sa.Column("failures", sa.BigInteger, nullable=False),
+    sa.Column("failed_at", Instant, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFault:
+    """A task that failed on a host, and has not succeeded since. `failures` counts its consecutive failures."""
+
+    task: str
+    host: str
+    failures: int
+    failed_at: datetime
+    error: str
+
+
+class TaskFaultStore:
+    """Tasks that fail at present, on all hosts."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def record(self, fault: TaskFault) -> None:
+        """Record a failure. It replaces the previous one of the task on this host."""
+        row = {name: getattr(fault, name) for name in task_faults.columns.keys()}  # noqa: SIM118 - not a mapping
+        upsert(self._connection, task_faults, [row], keys=("task", "host"))
+
+    def clear(self, task: str, host: str) -> None:
+        """Record that a task succeeded."""
+        self._connection.execute(sa.delete(task_faults).where(task_faults.c.task == task, task_faults.c.host == host))
+
+    def list_all(self) -> list[TaskFault]:
+        rows = self._connection.execute(
+            sa.select(*task_faults.columns).order_by(task_faults.c.task, task_faults.c.host)
+        )
+        return [TaskFault(*row) for row in rows]
+
+    def delete_before(self, before: datetime) -> int:
+        """Delete faults that were recorded before that instant, such as those of hosts that are gone."""
+        return self._connection.execute(sa.delete(task_faults).where(task_faults.c.failed_at < before)).rowcount
