@@ -1,6 +1,7 @@
 # Every target works on a fresh clone: it installs what it needs first.
 #   make demo         run the service with generated data
-#   make test         run all tests              make test TEST_ARGS="-x tests/integration/state"
+#   make test         run the tests              make test TEST_ARGS="-x tests/integration/state"
+#   make test-release run the long versions of tests: clusters, many kills, all examples of the documentation
 #   make test-unit    run the unit tests (Python packages only, under a minute)
 #   make test-random  run the property tests with random seeds
 #   make check        check style, types, imports, generated pages, spelling and wording
@@ -23,11 +24,12 @@ DEV := $(VENV)/.dev-ready
 # Tests start the service many times. Without compiled modules each start takes seconds longer.
 unexport PYTHONDONTWRITEBYTECODE
 # Hash order decides the order of some generated tests, and all test processes must collect the same order.
-PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist loadfile
+# An idle process takes tests from the end of another's queue, so both end at the same time.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist worksteal
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
 
-.PHONY: help setup system npm demo test test-unit test-random check bench docs lock sbom reference format clean
+.PHONY: help setup system npm demo test test-release test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -59,7 +61,10 @@ demo: $(SERVER)
 	@$(BIN)/daybreakd demo
 
 test: $(DEV) system npm
-	$(PYTEST) -n 2 --durations 15 $(TEST_ARGS)
+	$(PYTEST) -n 2 --durations 15 -m "not release" $(TEST_ARGS)
+
+test-release: $(DEV) system npm
+	$(PYTEST) -n 2 --durations 15 -m release $(TEST_ARGS)
 
 test-unit: $(UNIT)
 	$(PYTEST) -n auto -q tests/unit $(TEST_ARGS)

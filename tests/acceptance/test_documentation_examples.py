@@ -50,6 +50,8 @@ PRINTED = {
         "exports/member_term_accepts.csv.gz",
     ],
 }
+# `make test` runs the pages that a new reader opens first. `make test-release` runs all.
+FIRST_PAGES = ("README.md", "docs/tutorial/first-files.md", "docs/how-to/fetch-with-curl.md")
 # Pages that load files. Their blocks run twice, as on two days.
 DAILY = {"docs/how-to/load-into-duckdb.md"}
 
@@ -136,7 +138,14 @@ def token(demo: Demo, tmp_path: Path) -> Iterator[str]:
     subprocess.run(revoke, env=environment, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if runs(page)], ids=lambda page: str(page.relative_to(ROOT)))
+def _pages_to_run() -> Iterator[Any]:
+    for page in pages():
+        name = page.relative_to(ROOT).as_posix()
+        if runs(page):
+            yield pytest.param(page, id=name, marks=[] if name in FIRST_PAGES else [pytest.mark.release])
+
+
+@pytest.mark.parametrize("page", _pages_to_run())
 def test_documented_examples_run(
     page: Path, demo: Demo, token: str, postgresql_server: PostgreSQLServer, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from tests.parts.processes import Running, running
 from tests.parts.spark import PATIENCE_SECONDS, SETTINGS, cluster, text_platform
 from tests.parts.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.release, pytest.mark.timeout(900)]
 
 AS_OF = "2026-11-20T04:00:00Z"
 ON_A_CLUSTER = {

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,8 @@ from tests.small_platform import platform_of, state_url, write_platform
 ROOT = Path(__file__).parents[2]
 # strace injects the fault at this call of a process. A run makes far fewer calls of each kind.
 FAULT_AT_CALL = 150
+# More than the calls of any kind, see `chosen_calls`.
+EVERY_CALL = 1_000
 CALL = re.compile(r"^(\d+) +(\w+)\((.*)$")
 
 
@@ -130,6 +132,15 @@ def calls_of(log: Path, pid: int) -> list[tuple[str, str]]:
     """Return the system calls of a process's main thread as (call, rest of the line), in order."""
     matches = (CALL.match(line) for line in log.read_text(errors="replace").splitlines())
     return [(match[2], match[3]) for match in matches if match and int(match[1]) == pid]
+
+
+def chosen_calls(counts: Mapping[str, int], kills_per_call: int) -> list[tuple[str, int]]:
+    """Return which calls to test as (call, number): of each kind the first, the last, and some between."""
+    return [
+        (call, number)
+        for call, count in counts.items()
+        for number in sorted({1, count, *range(1, count + 1, max(1, count // kills_per_call))})
+    ]
 
 
 @pytest.fixture(scope="module")

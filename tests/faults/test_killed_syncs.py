@@ -1,6 +1,6 @@
 """SIGKILL at any point of a sync: the database contains the old version or the new one, never a mixture.
 
-`SYNC_KILLS=1000` sets the number of kills per database (20).
+`SYNC_KILLS=1000` sets the number of kills per database in `make test-release` (20).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher, publishing, schema
 
 NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
-KILLS = int(os.environ.get("SYNC_KILLS", "20"))
+SHORT, LONG = 5, int(os.environ.get("SYNC_KILLS", "20"))
 
 
 class SyncProcesses:
@@ -81,21 +81,22 @@ def stored_version(publisher: Publisher, target: str) -> int:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.release)])
 @pytest.mark.parametrize("database", ["duckdb", "postgresql"])
 def test_killed_sync_leaves_one_version(
-    database: str, tmp_path: Path, fork_server: subprocess.Popen[str], request: pytest.FixtureRequest
+    database: str, kills: int, tmp_path: Path, fork_server: subprocess.Popen[str], request: pytest.FixtureRequest
 ) -> None:
     if database == "duckdb":
         target = f"duckdb:///{tmp_path}/exports.duckdb"
     else:
         target = request.getfixturevalue("postgresql_url")
-    choose, churn, outcomes = random.Random(f"{database} {KILLS}"), Churn(NORTH, seed=5, size=10), Counter[str]()
+    choose, churn, outcomes = random.Random(f"{database} {kills}"), Churn(NORTH, seed=5, size=10), Counter[str]()
     with publishing(NORTH) as (publisher,):
         processes = SyncProcesses(fork_server, publisher, target)
         publisher.publish(churn.day())
         complete: dict[str, Any] = processes.run()
         assert complete["status"] == 0
-        for kill in range(KILLS):
+        for kill in range(kills):
             if choose.random() < 0.1:
                 publisher.close_chain()  # the next sync loads full files
             publisher.publish(churn.day())

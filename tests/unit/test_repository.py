@@ -189,13 +189,19 @@ def test_documented_make_targets_exist() -> None:
 
 def test_continuous_integration_runs_the_documented_commands() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.findall(r"^step (make [a-z-]+)", script, re.MULTILINE) == ["make setup", "make check", "make test"]
+    assert re.findall(r"^step (make [a-z-]+)", script, re.MULTILINE) == [
+        "make setup", "make check", "make test", "make test-release",
+    ]  # fmt: skip
     assert "make test" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_workflows_run_the_documented_commands() -> None:
     folder = ROOT / ".github" / "workflows"
-    assert "- run: .ci/run\n" in (folder / "ci.yml").read_text(encoding="utf-8")
+    steps = set(re.findall(r"^ +- (make .+)$", (folder / "ci.yml").read_text(encoding="utf-8"), re.MULTILINE))
+    test_folders = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
+    assert steps == {
+        "make check", *(f"make test TEST_ARGS=tests/{name}" for name in test_folders), "make test-release",
+    }  # fmt: skip
     assert "- run: make test-random\n" in (folder / "nightly.yml").read_text(encoding="utf-8")
 
 
