@@ -138,14 +138,12 @@ def token(demo: Demo, tmp_path: Path) -> Iterator[str]:
     subprocess.run(revoke, env=environment, capture_output=True, check=False)
 
 
-def _pages_to_run() -> Iterator[Any]:
-    for page in pages():
-        name = page.relative_to(ROOT).as_posix()
-        if runs(page):
-            yield pytest.param(page, id=name, marks=[] if name in FIRST_PAGES else [pytest.mark.release])
+def _case(page: Path) -> Any:
+    name = page.relative_to(ROOT).as_posix()
+    return pytest.param(page, id=name, marks=[] if name in FIRST_PAGES else [pytest.mark.release])
 
 
-@pytest.mark.parametrize("page", _pages_to_run())
+@pytest.mark.parametrize("page", [_case(page) for page in pages() if runs(page)])
 def test_documented_examples_run(
     page: Path, demo: Demo, token: str, postgresql_server: PostgreSQLServer, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 # The kernel takes the local ports of outgoing connections from 32768 and up. A port below is still free when the
 # program under test opens it, many seconds after it was chosen. Browsers refuse some of the ports below 20000.
 FIRST_PORT, END_PORT = 20_000, 32_768
-# A test process has a range of its own, also next to test runs of other checkouts and users.
+# Each test process has a separate range, also next to test runs of other checkouts and users.
 RANGE_SIZE = 128
 
 
