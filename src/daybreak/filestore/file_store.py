@@ -25,11 +25,16 @@ class FreeSpace(msgspec.Struct, frozen=True):
     files: int | None = None
 
 
-class PublicationMark(msgspec.Struct, frozen=True):
-    """Latest publication of this store's files. A state database with an older one was restored from a backup."""
+class PublicationMark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Latest publication of this store's files. A state database with an older one was restored from a backup.
+
+    `intended_id` is the snapshot whose publication, with the next version, has begun. Whether it was completed is known
+    only to the state database.
+    """
 
     version: int
     snapshot_id: str
+    intended_id: str | None = None
 
 
 class FileSink(Protocol):

@@ -10,7 +10,7 @@ from daybreak.domain.errors import Conflict, OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
 from daybreak.snapshots.events import published_event
-from daybreak.snapshots.publication_mark import mark_publication
+from daybreak.snapshots.publication_mark import confirm_publication, mark_publication
 from daybreak.state.stores import State, Stores
 
 _ACTOR = "service"
@@ -23,7 +23,9 @@ def publish(state: State, store: FileStore, snapshot: Snapshot, now: datetime) -
     """
     if not is_superseded(snapshot, state.read(lambda stores: stores.snapshots.current())):
         mark_publication(state, store, snapshot)
-    return state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
+    published = state.write(lambda stores: publish_within(stores, snapshot.snapshot_id, now))
+    confirm_publication(state, store)
+    return published
 
 
 def publish_within(stores: Stores, snapshot_id: str, now: datetime, *, fence: int | None = None) -> bool:
@@ -97,7 +99,9 @@ def accept(
     found, current = state.read(lambda stores: (check(stores), stores.snapshots.current()))
     if not is_superseded(found, current):
         mark_publication(state, store, found)
-    return state.write(work)
+    published = state.write(work)
+    confirm_publication(state, store)
+    return published
 
 
 def discard(state: State, snapshot_id: str, reason: str, now: datetime, *, actor: str = "operator") -> None:

@@ -21,7 +21,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.snapshots.events import failed_event, held_event
 from daybreak.snapshots.lease import Lease
 from daybreak.snapshots.progress import Progress
-from daybreak.snapshots.publication_mark import mark_publication
+from daybreak.snapshots.publication_mark import confirm_publication, mark_publication
 from daybreak.snapshots.publish import publish_within
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.schedule import STOPPED, publication_of
@@ -136,6 +136,8 @@ def _attempt(context: RunContext, snapshot: Snapshot, *, full: bool, is_last: bo
         if state is SnapshotState.COMPLETE and _is_due(context, snapshot):
             mark_publication(context.state, context.store, snapshot)
         done = lease.write(lambda stores: _finish(context, stores, snapshot, state, report))
+    if done.state is SnapshotState.PUBLISHED:
+        confirm_publication(context.state, context.store)
     _log.info(f"run.{done.state}", snapshot_id=done.snapshot_id, seconds=report["seconds"], rows=report["rows"])
     return done
 

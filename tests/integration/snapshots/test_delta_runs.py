@@ -16,7 +16,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.job import ReferentialFault
 from daybreak.snapshots import deltas as run_deltas
 from daybreak.snapshots.publication_mark import mark_publication
-from daybreak.snapshots.publish import accept
+from daybreak.snapshots.publish import accept, discard
 from daybreak.snapshots.retention import clean
 from daybreak.snapshots.run import run_manually
 from daybreak.snapshots.run_context import RunContext
@@ -241,6 +241,31 @@ def test_interrupted_publication_continues_the_chain(context: RunContext, clock:
     mark_publication(context.state, context.store, held)
     assert accept(context.state, context.store, held.snapshot_id, "valid", clock[0]).version == 2
     assert versions(context) == (1, 2, [2])
+
+
+def test_run_that_was_killed_after_the_mark_does_not_end_the_chain(context: RunContext, clock: list[datetime]) -> None:
+    """The next run has another snapshot, which continues the chain."""
+    run(context, clock, "a")
+    source = context.source
+    assert isinstance(source, SmallSource)
+    source.faults.append(ReferentialFault("members", 3, "x"))
+    killed = run(context, clock, "b")
+    mark_publication(context.state, context.store, killed)
+    discard(context.state, killed.snapshot_id, "killed", clock[0])
+    source.faults.clear()
+    assert run(context, clock, "c").version == 2
+    assert versions(context) == (1, 2, [2])
+
+
+def test_builder_that_was_killed_before_the_confirmation_continues_the_chain(
+    context: RunContext, clock: list[datetime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(context, clock, "a")
+    with monkeypatch.context() as patch:
+        patch.setattr("daybreak.snapshots.run.confirm_publication", lambda *_: None)
+        run(context, clock, "b")
+    run(context, clock, "c")
+    assert versions(context) == (1, 3, [2, 3])
 
 
 def test_unreadable_mark_begins_a_new_chain(context: RunContext, clock: list[datetime], folder: Path) -> None:
