@@ -1,7 +1,8 @@
 """Links in mails that set a password: the reset of a forgotten password, and the invitation of a new seat.
 
-A request has the same answer whether or not the seat exists: it writes one event and one audit event. The deliverer
-creates the token, so that only its digest is stored. The second factor is still required at the next sign-in.
+A request has the same answer and takes the same time whether or not the seat exists. Only one for a seat leaves an
+event in the outbox. The deliverer creates the token, so that only its digest is stored. The second factor is still
+required at the next sign-in.
 """
 
 from __future__ import annotations
@@ -50,8 +51,10 @@ async def request_reset(services: AccessServices, *, email: str, caller: Caller)
         seat = found if found is not None and not found.disabled else None
         seat_id = None if seat is None else seat.seat_id
         stores.audit.append(EventOrigin(now, caller, seat).event(_REQUESTED, "ok" if seat else "unknown_seat"))
-        # An event without a seat has no recipient. It makes both cases take the same time.
-        stores.outbox.add(new_event(EventType.PASSWORD_RESET_REQUESTED, key, now, {}, seat_id=seat_id))
+        # Both cases run the same statements, so that they take the same time.
+        event = new_event(EventType.PASSWORD_RESET_REQUESTED, key, now, {}, seat_id=seat_id)
+        stores.outbox.add(event)
+        stores.outbox.delete_without_seat(event.event_id)
 
     await services.state.awrite(write)
 

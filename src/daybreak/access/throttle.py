@@ -48,11 +48,9 @@ async def count_attempt(state: State, rules: Sequence[ThrottleRule], now: dateti
 
 def login_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
     """Return the rules of a login from an unknown device: per seat and address, address, network, and in total."""
-    group = address_group(address)
     return [
-        _rule(f"login:{_email_key(email)}:{group}", settings.login_per_seat),
-        _rule(f"login:{group}", settings.login_per_address),
-        _rule(f"login_network:{address_network(address)}", settings.login_per_network),
+        _rule(f"login:{_email_key(email)}:{address_group(address)}", settings.login_per_seat),
+        *_origin_rules(settings, "login", address),
         _rule("login", settings.login_overall),
     ]
 
@@ -64,7 +62,7 @@ def known_device_rules(settings: AccessSettings, *, seat_id: str, device_id: str
 
 def single_sign_on_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
     """Return the rules of a response of the single sign-on provider. The provider limits attempts on a user."""
-    return [_rule(f"oidc:{address_group(address)}", settings.login_per_address)]
+    return _origin_rules(settings, "oidc", address)
 
 
 def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[ThrottleRule]:
@@ -73,16 +71,19 @@ def password_rules(settings: AccessSettings, *, seat_id: str, sid: str) -> list[
 
 
 def password_reset_rules(settings: AccessSettings, *, email: str, address: str) -> list[ThrottleRule]:
-    """Return the rules of a request for a password reset: per email, whether or not a seat has it, and per address."""
+    """Return the rules of a request for a password reset: per email, whether or not a seat has it, and as for logins
+    per address, network, and in total.
+    """
     return [
         *(_rule(f"reset:{_email_key(email)}", rate) for rate in _RESETS_PER_EMAIL),
-        *password_reset_use_rules(settings, address=address),
+        *_origin_rules(settings, "reset", address),
+        _rule("reset", settings.login_overall),
     ]
 
 
 def password_reset_use_rules(settings: AccessSettings, *, address: str) -> list[ThrottleRule]:
     """Return the rules of using a link that resets a password."""
-    return [_rule(f"reset_from:{address_group(address)}", settings.login_per_address)]
+    return _origin_rules(settings, "reset_use", address)
 
 
 def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: str | None = None) -> list[ThrottleRule]:
@@ -118,6 +119,14 @@ def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed
+
+
+def _origin_rules(settings: AccessSettings, form: str, address: str) -> list[ThrottleRule]:
+    """Return the rules of a public form for the address and the network of a client."""
+    return [
+        _rule(f"{form}:{address_group(address)}", settings.login_per_address),
+        _rule(f"{form}_network:{address_network(address)}", settings.login_per_network),
+    ]
 
 
 def _rule(key: str, rate: Rate) -> ThrottleRule:

@@ -63,6 +63,10 @@ class OutboxStore:
         )
         return added.first() is not None
 
+    def delete_without_seat(self, event_id: str) -> None:
+        """Delete an event if it has no seat."""
+        self._connection.execute(sa.delete(outbox).where(outbox.c.event_id == event_id, outbox.c.seat_id.is_(None)))
+
     def latest(self, type_: EventType) -> Event | None:
         """Return the most recent event of a type."""
         row = self._connection.execute(

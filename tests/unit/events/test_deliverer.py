@@ -164,3 +164,21 @@ def test_old_events_are_deleted_with_their_deliveries(events: Events, receive: R
     # The endpoint was disabled by then, which is a second event.
     assert events.instance.write(lambda stores: stores.outbox.delete_before(later)) == 2
     assert events.deliveries() == []
+
+
+def test_backlog_of_a_seat_does_not_delay_another_account(events: Events, receive: Receive) -> None:
+    receiver = receive()
+    events.add_webhook(receiver.url())
+    for _ in range(300):
+        events.emit(EventType.SECOND_FACTOR_CHANGED, seat_id=ROSA, data={"change": "disabled", "address": ""})
+    events.instance.advance(seconds=1)
+    events.emit()
+
+    async def work() -> tuple[bool, int]:
+        deliverer = Deliverer(events.context)
+        more = await deliverer.step()
+        await deliverer.wait_for_tasks()
+        return more, len(receiver.received)
+
+    # The first step reaches the last event, and the deliverer goes on without a pause.
+    assert events.instance.run(work()) == (True, 1)
