@@ -18,7 +18,7 @@ from typing import Any
 import dlt
 
 from daybreak_client.database_sync.plan import FULL, UNCHANGED, AccountState, ResourceState, Step, make_steps
-from daybreak_client.errors import Unreachable
+from daybreak_client.errors import Damaged, Unreachable
 from daybreak_client.feed import Feed
 from daybreak_client.published import PublishedFile
 from daybreak_client.service import AccountFiles, Daybreak, SnapshotChanged
@@ -174,7 +174,11 @@ def _value(field: re.Match[str], reader: Callable[[str], object] | None) -> obje
         return quoted.replace('""', '"')
     if not unquoted:
         return None
-    return reader(unquoted) if reader else unquoted
+    try:
+        return reader(unquoted) if reader else unquoted
+    except ValueError:
+        # The message of the error is the value.
+        raise Damaged("A file contains a value that is not a number.") from None
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -31,7 +31,14 @@ class WrongContent(DatabaseProblem):
 
 
 class KeyViolation(DatabaseProblem):
-    """Rows repeat the primary key of a table, or have no value in it. Or they violate a constraint of the user."""
+    """Rows repeat the primary key of a table, or have no value in it. Or they violate a constraint of the user.
+
+    `failure` is the error of the database, without values of rows.
+    """
+
+    def __init__(self, resource: str, reason: str, failure: str = "") -> None:
+        super().__init__(resource, reason)
+        self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,23 @@ _MAGIC = slice(8, 12)
 _CSV_OPTIONS = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
     "allow_quoted_nulls = false, max_line_size = 16777216, buffer_size = 67108864, compression = 'gzip'"
+)
+
+
+# Errors about files, names, permissions and memory.
+_WITHOUT_VALUES = (
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.DependencyException,
+    duckdb.IOException,
+    duckdb.OutOfMemoryException,
+    duckdb.ParserException,
+    duckdb.PermissionException,
+)
+# The beginnings of other messages that name a place. The rest of them is a row.
+_PLACE = re.compile(
+    r"Constraint Error: (NOT NULL constraint failed: [\w.]+|CHECK constraint failed on table \"?\w+\"?)"
+    r"|[A-Z][A-Za-z ]+ Error: (CSV Error on Line: \d+)"
 )
 
 
@@ -95,7 +113,7 @@ class DuckDBDatabase:
             with _errors(ignored=True):
                 self._connection.execute("ROLLBACK")
             if isinstance(error, duckdb.Error):
-                raise _failure(error) from error
+                raise _failure(error) from None
             raise
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
@@ -315,11 +333,20 @@ def _errors(*, ignored: bool = False) -> Iterator[None]:
         raise
     except duckdb.Error as error:
         if not ignored:
-            raise _failure(error) from error
+            raise _failure(error) from None
 
 
 def _failure(error: duckdb.Error) -> DatabaseFailed:
-    return DatabaseFailed(f"DuckDB: {str(error).strip()}")
+    return DatabaseFailed(_described(error))
+
+
+def _described(error: duckdb.Error) -> str:
+    """Return what DuckDB reports, without values of rows, which most of its messages quote."""
+    text = str(error).strip()
+    if isinstance(error, _WITHOUT_VALUES):
+        return f"DuckDB: {text}"
+    place = _PLACE.match(text)
+    return f"DuckDB: {place[place.lastindex or 0] if place else type(error).__name__}"
 
 
 @contextmanager
@@ -327,4 +354,4 @@ def _key_violations(table: Table) -> Iterator[None]:
     try:
         yield
     except duckdb.ConstraintException as error:
-        raise KeyViolation(table.name, KEY_PROBLEM) from error
+        raise KeyViolation(table.name, KEY_PROBLEM, _described(error)) from None

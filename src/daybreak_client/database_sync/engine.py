@@ -97,9 +97,8 @@ class SyncRun:
                 self.reload[problem.resource] = problem.reason
             except KeyViolation as problem:
                 if problem.resource in self.without_key:
-                    # The user has added the constraint. The first line names it, others may contain rows.
-                    text = str(problem.__cause__).partition("\n")[0]
-                    raise DatabaseFailed(f"{problem.resource}: {text}.") from problem
+                    # The user has added the constraint.
+                    raise DatabaseFailed(f"{problem.resource}: {problem.failure}.") from None
                 self.without_key[problem.resource] = problem.reason
         raise Unreachable(_REPEATED_CHANGES)
 
@@ -207,7 +206,10 @@ class SyncRun:
         resources = {}
         for step in plan.steps:
             stored = plan.state.resources.get(step.resource) if plan.state else None
-            resources[step.resource] = self._apply_step(database, tables[step.resource], step, stored)
+            try:
+                resources[step.resource] = self._apply_step(database, tables[step.resource], step, stored)
+            except DatabaseFailed as failure:
+                raise DatabaseFailed(f"{step.resource}: {failure.message}") from None
         state = AccountState(
             plan.feed.version, plan.feed.chain_id, plan.feed.snapshot_id, plan.published.as_of, "", resources
         )

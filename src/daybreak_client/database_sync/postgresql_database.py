@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -47,6 +48,14 @@ _ACCEPTED = {
     TIMESTAMP: {"timestamp with time zone"},
 }
 _NUL = b"\0"
+# Classes of errors whose messages describe the connection, permissions, names and resources: connection, transaction
+# state, authorization, catalog, schema, rollback, syntax and access, resources, state of objects, intervention, system.
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_CLASSES_WITHOUT_VALUES = frozenset({"08", "25", "28", "3D", "3F", "40", "42", "53", "55", "57", "58"})
+# The function of PL/pgSQL's RAISE, with which a trigger of the user can put any text into an error.
+_RAISE = "exec_stmt_raise"
+# The context of a COPY continues with the value.
+_PLACE = re.compile(r"COPY [^,\n]+, (line \d+(?:, column [A-Z][A-Z0-9_]*)?)")
 _CSV = "WITH (FORMAT csv, HEADER true)"
 
 
@@ -97,7 +106,7 @@ class PostgreSQLDatabase:
                 self._execute("SELECT pg_advisory_xact_lock(hashtext('daybreak sync'), hashtext(%s))", [self._schema])
                 yield
         except psycopg.Error as error:
-            raise _failure(error) from error
+            raise _failure(error) from None
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
         if not self._rows("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]):
@@ -292,11 +301,27 @@ def _errors() -> Iterator[None]:
     except (errors.UniqueViolation, errors.NotNullViolation, errors.ProgramLimitExceeded):
         raise
     except psycopg.Error as error:
-        raise _failure(error) from error
+        raise _failure(error) from None
 
 
 def _failure(error: psycopg.Error) -> DatabaseFailed:
-    return DatabaseFailed(f"PostgreSQL: {reason_of(error)}")
+    return DatabaseFailed(_described(error))
+
+
+def _described(error: psycopg.Error) -> str:
+    """Return what PostgreSQL reports, without values of rows, which most messages, details and contexts quote."""
+    found = error.diag
+    if error.sqlstate is None:
+        # An error of the connection, which has no rows.
+        return f"PostgreSQL: {reason_of(error)}"
+    if error.sqlstate[:2] in _CLASSES_WITHOUT_VALUES and not found.context and found.message_primary:
+        return f"PostgreSQL: {found.message_primary}"
+    place = _PLACE.match(found.context or "")
+    named = {"table": found.table_name, "column": found.column_name, "constraint": found.constraint_name}
+    if found.source_function == _RAISE:
+        named = {}
+    places = [f"{kind} {name}" for kind, name in named.items() if name] + ([place[1]] if place else [])
+    return ", ".join([f"PostgreSQL: {type(error).__name__}", *places])
 
 
 @contextmanager
@@ -304,6 +329,7 @@ def _key_violations(table: Table) -> Iterator[None]:
     try:
         yield
     except errors.ProgramLimitExceeded as error:
-        raise KeyViolation(table.name, "a value of its key is too long for an index of PostgreSQL") from error
+        reason = "a value of its key is too long for an index of PostgreSQL"
+        raise KeyViolation(table.name, reason, _described(error)) from None
     except (errors.UniqueViolation, errors.NotNullViolation) as error:
-        raise KeyViolation(table.name, KEY_PROBLEM) from error
+        raise KeyViolation(table.name, KEY_PROBLEM, _described(error)) from None

@@ -1,0 +1,96 @@
+"""Errors of databases: no message contains a value of a row."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+from daybreak.catalogue.resources import RESOURCES
+from daybreak_client import AccountFiles, DatabaseFailed, sync
+from daybreak_client.command import run
+from tests.integration.sync.conftest import NORTH, TOKEN, Target
+from tests.parts.delta_publisher import Publisher, Row, csv_bytes
+
+ID = "00000000-0000-4000-8000-000000000001"
+SECRET = "ana.secret@example.org"
+COMMUNITIES = next(each for each in RESOURCES if each.name == "communities")
+
+
+def community(number: int, name: str) -> Row:
+    return (f"00000000-0000-4000-8000-{number:012}", name, NORTH, number)
+
+
+TRIGGER = (
+    "CREATE FUNCTION daybreak.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} RETURN NEW; END $$; "
+    "CREATE TRIGGER refuse BEFORE INSERT ON daybreak.communities FOR EACH ROW EXECUTE FUNCTION daybreak.refuse()"
+)
+OWN_TABLE = 'DROP TABLE communities; CREATE TABLE communities ("LEADER_ID" uuid, "COMMUNITY_NAME" varchar CHECK ({}))'
+# SQL that the user has run, and what the message still says.
+USER_RULES = [
+    ("duckdb", OWN_TABLE.format('length("COMMUNITY_NAME") < 9'), "CHECK constraint failed"),
+    ("postgresql", 'CREATE UNIQUE INDEX names ON daybreak.communities ("COMMUNITY_NAME")', "constraint names"),
+    (
+        "postgresql",
+        "ALTER TABLE daybreak.communities ADD CONSTRAINT s CHECK (\"COMMUNITY_NAME\" < 'a')",
+        "constraint s",
+    ),
+    ("postgresql", TRIGGER.format("RAISE 'no %', NEW.\"COMMUNITY_NAME\";"), "RaiseException"),
+    (
+        "postgresql",
+        TRIGGER.format("RAISE insufficient_privilege USING MESSAGE = NEW, CONSTRAINT = NEW, TABLE = NEW;"),
+        "InsufficientPrivilege",
+    ),
+    ("postgresql", TRIGGER.format('PERFORM NEW."COMMUNITY_NAME"::int;'), "InvalidTextRepresentation"),
+    ("postgresql", TRIGGER.format("EXECUTE 'SELECT ' || NEW.\"COMMUNITY_NAME\";"), "Undefined"),
+]
+
+
+@pytest.mark.parametrize(("engine", "rule", "expected"), USER_RULES)
+@pytest.mark.parametrize("full", [False, True])
+def test_messages_contain_no_value(
+    target: Target, north: Publisher, account: AccountFiles, engine: str, rule: str, expected: str, full: bool,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if target.is_postgresql != (engine == "postgresql"):
+        pytest.skip(f"a rule of {engine}")
+    north.publish({"communities": [community(1, "Fans")]})
+    sync(account, target.url)
+    target.query(rule)
+    north.publish({"communities": [community(1, "Fans"), community(2, SECRET), community(3, SECRET)]})
+    assert expected in failure_of(lambda: sync(account, target.url, full=full))
+    monkeypatch.setenv("DAYBREAK_SERVICE", north.service.url)
+    monkeypatch.setenv("DAYBREAK_TOKEN", TOKEN)
+    run(["sync", target.url, "--account", NORTH, *["--full"] * full])
+    printed = capsys.readouterr()
+    assert "secret" not in printed.out + printed.err
+    assert "Failing row" not in printed.err
+
+
+def failure_of(work: Callable[[], object]) -> str:
+    """Return the message of an error, after a check that its traceback contains no value."""
+    with pytest.raises(DatabaseFailed) as caught:
+        work()
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("cells", "place"),
+    [
+        ((f'"{SECRET}"', '"Fans"', f'"{NORTH}"', "1"), "ine"),
+        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', SECRET), "ine"),
+        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', "1", f'"{SECRET}"'), "ine"),
+        ((f'"{ID}"', f'"{SECRET}', f'"{NORTH}"', "1"), ""),
+        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', f'"{SECRET}\nCOPY x, line 7"'), ""),
+    ],
+)
+def test_damaged_file_is_reported_without_a_value(
+    target: Target, north: Publisher, account: AccountFiles, cells: tuple[str, ...], place: str
+) -> None:
+    header = csv_bytes(COMMUNITIES.column_names, COMMUNITIES, [])
+    north.publish({}).full["communities"] = header + (",".join(cells) + "\n").encode()
+    reported = failure_of(lambda: sync(account, target.url))
+    assert reported.startswith("communities: ")
+    assert place in reported
