@@ -75,7 +75,7 @@ def _changes(address: str, token: str, client_id: str, resources: Sequence[str])
                 )
                 first = False
             stored.setdefault("resources", {})[step.resource] = [step.full.rows, step.full.content_sha256]
-        stored.update(version=feed.version, chain_id=feed.chain_id)
+        stored.update(version=feed.version, chain_id=feed.chain_id, snapshot_id=feed.snapshot_id)
 
 
 def _download(
@@ -109,7 +109,9 @@ def _state(stored: dict[str, Any]) -> AccountState | None:
     if "version" not in stored:
         return None
     resources = {name: ResourceState(name, rows, digest) for name, (rows, digest) in stored["resources"].items()}
-    return AccountState(stored["version"], stored["chain_id"], "", datetime.fromtimestamp(0, UTC), "", resources)
+    snapshot_id = stored.get("snapshot_id", "")
+    as_of = datetime.fromtimestamp(0, UTC)
+    return AccountState(stored["version"], stored["chain_id"], snapshot_id, as_of, "", resources)
 
 
 def _loads_full(step: Step) -> bool:

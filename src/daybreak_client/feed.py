@@ -57,6 +57,13 @@ class Feed:
     etag: str = ""
     closed_reason: str = ""
 
+    def is_at(self, chain_id: str, version: int, snapshot_id: str) -> bool:
+        """Return whether the chain ends with this snapshot.
+
+        A service that was restored from a copy can publish a version again, with other files.
+        """
+        return (self.chain_id, self.version, self.snapshot_id) == (chain_id, version, snapshot_id)
+
 
 def parse_feed(response: Mapping[str, Any], etag: str) -> Feed:
     """Parse the response to a request for the feed."""

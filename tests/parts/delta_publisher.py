@@ -49,6 +49,7 @@ class Publisher:
     chain_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     versions: list[Version] = field(default_factory=list)
     chain_start: int = 1
+    copies: int = 0
     first_day: datetime = datetime(2026, 11, 1, 4, tzinfo=UTC)
     late_reason: str | None = None
     before_reply: Callable[[Request], Reply | None] = lambda _: None
@@ -81,6 +82,11 @@ class Publisher:
     def close_chain(self) -> None:
         """Begin another chain with the current version."""
         self.chain_id, self.chain_start = str(uuid.uuid4()), len(self.versions)
+
+    def restore(self, version: int) -> None:
+        """Continue from a copy that was made at an earlier version. Later versions are published again, as others."""
+        del self.versions[version:]
+        self.copies += 1
 
     def _add_delta(self, resource: Resource, before: Version, after: Version) -> None:
         name, lines, inserted, deleted = resource.name, list[Row](), 0, 0
@@ -153,13 +159,13 @@ class Publisher:
         if since is not None and not first <= since <= current.number:
             return Reply(410, {"code": "chain_closed", "detail": "This version is not in the chain."})
         entries = [
-            {"version": each.number, "from_version": each.number - 1, "snapshot_id": snapshot_id_of(each.number),
+            {"version": each.number, "from_version": each.number - 1, "snapshot_id": self._snapshot_id(each.number),
              "as_of": each.as_of, "published_at": each.as_of, "resources": each.changes}
             for each in self.versions[first:]
             if each.number > (since or 0)
         ]  # fmt: skip
         body = {"data": {"client_id": self.client_id, "chain_id": self.chain_id, "oldest_version": first,
-                         "version": current.number, "snapshot_id": snapshot_id_of(current.number),
+                         "version": current.number, "snapshot_id": self._snapshot_id(current.number),
                          "as_of": current.as_of,
                          "published_at": current.as_of, "next_expected_at": INSTANT, "entries": entries}}  # fmt: skip
         etag = '"' + _sha256(msgspec.json.encode(body))[:16] + '"'
@@ -177,9 +183,13 @@ class Publisher:
                     "bytes": len(packed), "sha256": _sha256(packed), "content_sha256": _sha256(content)}  # fmt: skip
             rows = len(current.rows[resource.name])
             resources.append({"resource": resource.name, "title": resource.title, "rows": rows, "files": [file]})
-        return {"client_id": self.client_id, "snapshot_id": snapshot_id_of(current.number), "version": current.number,
-                "as_of": current.as_of, "published_at": current.as_of, "next_expected_at": INSTANT,
+        return {"client_id": self.client_id, "snapshot_id": self._snapshot_id(current.number),
+                "version": current.number, "as_of": current.as_of,
+                "published_at": current.as_of, "next_expected_at": INSTANT,
                 "late": self.late_reason is not None, "reason": self.late_reason, "resources": resources}  # fmt: skip
+
+    def _snapshot_id(self, version: int) -> str:
+        return snapshot_id_of(version + 1000 * self.copies)
 
     def count(self, part: str) -> int:
         """Return the number of requests so far whose path contains `part`."""

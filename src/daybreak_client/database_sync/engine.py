@@ -121,7 +121,7 @@ class SyncRun:
         if feed.closed_reason:
             feed = self.account.feed()
             assert feed is not None
-        if state is not None and not again and (feed.chain_id, feed.version) == (state.chain_id, state.version):
+        if state is not None and not again and feed.is_at(state.chain_id, state.version, state.snapshot_id):
             return Plan(state, feed=feed)
         published, tables = self.account.published(), self.account.tables()
         if (published.version, published.snapshot_id) != (feed.version, feed.snapshot_id):
@@ -173,10 +173,11 @@ class SyncRun:
             stored = state.resources[table.name]
             self.callbacks.on_step(f"Verifying {table.name}: {stored.rows:,} rows")
             if self.database.content_sha256(table, self.account.client_id) != stored.content_sha256:
-                (file,) = self.account.published().select([table.name], ["csv"])
-                if file.content_sha256 != stored.content_sha256:
+                published = self.account.published()
+                (file,) = published.select([table.name], ["csv"])
+                if published.snapshot_id != state.snapshot_id:
                     raise Unreachable("A new version was published during the verification. Run the sync again.")
-                if not self._contains(self.database, table, file):
+                if file.content_sha256 != stored.content_sha256 or not self._contains(self.database, table, file):
                     found.append(table.name)
         return found
 

@@ -90,6 +90,8 @@ def _chain_problem(feed: Feed, entries: Sequence[FeedEntry], state: AccountState
         return "not in the database"
     if feed.chain_id != state.chain_id:
         return "a new chain of deltas has begun"
+    if feed.version == state.version and state.snapshot_id not in {"", feed.snapshot_id}:
+        return "the service was restored: another snapshot has this version"
     versions = [state.version, *(entry.version for entry in entries)]
     if [entry.from_version for entry in entries] != versions[:-1] or versions[-1] != feed.version:
         return "the deltas do not continue from the stored version"

@@ -79,9 +79,9 @@ def failure_of(work: Callable[[], object]) -> str:
 @pytest.mark.parametrize(
     ("cells", "place"),
     [
-        ((f'"{SECRET}"', '"Fans"', f'"{NORTH}"', "1"), "ine"),
-        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', SECRET), "ine"),
-        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', "1", f'"{SECRET}"'), "ine"),
+        ((f'"{SECRET}"', '"Fans"', f'"{NORTH}"', "1"), " 2"),
+        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', SECRET), " 2"),
+        ((f'"{ID}"', '"Fans"', f'"{NORTH}"', "1", f'"{SECRET}"'), " 2"),
         ((f'"{ID}"', f'"{SECRET}', f'"{NORTH}"', "1"), ""),
         ((f'"{ID}"', '"Fans"', f'"{NORTH}"', f'"{SECRET}\nCOPY x, line 7"'), ""),
     ],

@@ -33,6 +33,9 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_FIRST_WAIT_SECONDS", 0.001)
 
 
+MEMBER_1 = "00000000-0000-4000-8000-000000000001"
+
+
 def actions(result: SyncResult) -> dict[str, str]:
     """Return the actions by resource, without those of unchanged resources."""
     return {each.resource: each.action for each in result.resources if each.action != "unchanged"}
@@ -55,6 +58,35 @@ def member(number: int, first_name: str | None = None, leader: str = NORTH) -> R
 
 def members(*rows: Row) -> dict[str, list[Row]]:
     return {"members": list(rows)}
+
+
+@pytest.mark.parametrize("later", [0, 1, 2])
+def test_restored_service_is_loaded_again(target: Target, north: Publisher, account: AccountFiles, later: int) -> None:
+    """A copy of the service publishes version 2 again, with other rows."""
+    for name in ("Ana", "Eva"):
+        north.publish(members(member(1, name)))
+        sync(account, target.url)
+    north.restore(1)
+    north.publish(members(member(1, "Ida")))
+    for number in range(later):
+        north.publish(members(member(1, "Ida"), member(2 + number, "Uta")))
+    result = sync(account, target.url, verify=True)
+    assert result.changed
+    assert actions(result) == {"members": "full"} if later else set(actions(result).values()) == {"full"}
+    assert_verified(result)
+    names = target.query(f'SELECT "FIRST_NAME" FROM {target.schema}.members WHERE "MEMBER_ID" = \'{MEMBER_1}\'')
+    assert names == [("Ida",)]
+
+
+def test_another_file_of_the_same_snapshot_is_different(
+    target: Target, north: Publisher, account: AccountFiles
+) -> None:
+    """The published file is compared, and a service that contradicts itself is not waited for."""
+    north.publish(members(member(1, "Ana")))
+    sync(account, target.url)
+    target.query(f"UPDATE {target.schema}.members SET \"FIRST_NAME\" = 'Eva'")
+    north.versions[-1].full["members"] = north.versions[-1].full["members"].replace(b"Ana", b"Ida")
+    assert sync(account, target.url, verify=True).different == ("members",)
 
 
 @pytest.mark.parametrize("seed", range(2))
