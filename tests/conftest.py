@@ -16,6 +16,7 @@ pytest_plugins = [
     "tests.parts.azure",
     "tests.parts.browser",
     "tests.parts.postgresql",
+    "tests.parts.pgbouncer",  # after postgresql, which it imports
     "tests.parts.s3",
     "tests.parts.buckets",  # after azure and s3, which it imports: pytest must rewrite their asserts first
 ]

@@ -97,7 +97,7 @@ def _installations() -> Iterator[Path]:
         yield Path(on_path).parent
 
 
-def _unprivileged() -> dict[str, Any]:
+def unprivileged() -> dict[str, Any]:
     """Return `subprocess` options for a user other than root, as which PostgreSQL refuses to run."""
     if os.geteuid() != 0:
         return {}
@@ -153,7 +153,7 @@ def running_postgresql(
 
     Raises LookupError if PostgreSQL is not installed, or no installation has the extension.
     """
-    user_options = _unprivileged()
+    user_options = unprivileged()
     # Not in the folder of pytest, which other users cannot enter. The path of a socket must also be short.
     with tempfile.TemporaryDirectory(prefix="daybreak-pg-", ignore_cleanup_errors=True) as name:
         scratch = Path(name)

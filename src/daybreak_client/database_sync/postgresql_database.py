@@ -57,6 +57,7 @@ _RAISE = "exec_stmt_raise"
 # The context of a COPY continues with the value.
 _PLACE = re.compile(r"COPY [^,\n]+, (line \d+(?:, column [A-Z][A-Z0-9_]*)?)")
 _CSV = "WITH (FORMAT csv, HEADER true)"
+_SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'"
 
 
 class PostgreSQLDatabase:
@@ -65,13 +66,13 @@ class PostgreSQLDatabase:
     def __init__(self, url: str, schema: str, *, read_only: bool) -> None:
         """Connect. Raises DatabaseFailed, and WrongUse for a database that cannot store every character."""
         self._schema = schema
+        self._settings = f"{_SETTINGS}; SET TRANSACTION READ ONLY" if read_only else _SETTINGS
         with _errors():
-            self._connection = psycopg.connect(url, autocommit=True, connect_timeout=30)
-            self._execute("SET client_encoding = 'UTF8'")
-            self._execute("SET TimeZone = 'UTC'")
-            self._execute("SET DateStyle = 'ISO'")
-            if read_only:
-                self._execute("SET default_transaction_read_only = on")
+            # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
+            # too: no prepared statements.
+            self._connection = psycopg.connect(
+                url, autocommit=True, prepare_threshold=None, connect_timeout=30, client_encoding="utf8"
+            )
         encoding = self._connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             self.close()
@@ -101,7 +102,7 @@ class PostgreSQLDatabase:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         try:
-            with _errors(), self._connection.transaction():
+            with self._in_transaction():
                 # Released with the transaction. Readers do not wait for it.
                 self._execute("SELECT pg_advisory_xact_lock(hashtext('daybreak sync'), hashtext(%s))", [self._schema])
                 yield
@@ -209,11 +210,11 @@ class PostgreSQLDatabase:
         return self._export(table, self._name(table.name), client_id, order)
 
     def contains(self, table: Table, client_id: str, file: Path) -> bool:
-        self._execute(f"CREATE TEMP TABLE {STAGE} ({columns_with_types(table, _TYPES)})")
-        self._copy(STAGE, file)
-        sources = (self._name(table.name), STAGE)
-        stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
-        self._execute(f"DROP TABLE {STAGE}")
+        with self._in_transaction():
+            self._execute(f"CREATE TEMP TABLE {STAGE} ({columns_with_types(table, _TYPES)}) ON COMMIT DROP")
+            self._copy(STAGE, file)
+            sources = (self._name(table.name), STAGE)
+            stored, published = (self._export(table, source, client_id, table.total_order) for source in sources)
         return stored == published
 
     def _export(self, table: Table, source: str, client_id: str, columns: Sequence[str]) -> str:
@@ -229,7 +230,11 @@ class PostgreSQLDatabase:
             f'COPY (SELECT {cells} FROM {source} WHERE "LEADER_ID" = %s ORDER BY {order}) '
             f"TO STDOUT WITH (FORMAT csv, FORCE_QUOTE ({quoted}))"
         )
-        with _errors(), self._connection.cursor() as cursor, cursor.copy(_sql(query), [client_id]) as copy:
+        with (
+            self._in_transaction(),
+            self._connection.cursor() as cursor,
+            cursor.copy(_sql(query), [client_id]) as copy,
+        ):
             for chunk in copy:
                 digest.update(chunk)
         return digest.hexdigest()
@@ -269,12 +274,23 @@ class PostgreSQLDatabase:
         return str(rows[0][0]) if rows else None
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with _errors():
+        with self._in_transaction():
             return self._connection.execute(_sql(query), parameters).fetchall()
 
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> psycopg.Cursor[Any]:
-        with _errors():
+        with self._in_transaction():
             return self._connection.execute(_sql(query), parameters or None)
+
+    @contextmanager
+    def _in_transaction(self) -> Iterator[None]:
+        """Join the open transaction, or begin one with the settings that the statements rely on."""
+        with _errors():
+            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                yield
+                return
+            with self._connection.transaction():
+                self._connection.execute(_sql(self._settings))
+                yield
 
 
 def _sql(text: str) -> bytes:
