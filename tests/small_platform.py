@@ -26,6 +26,7 @@ from daybreak.filestore.local_disk import LocalDisk
 from daybreak.settings import Settings
 from daybreak.snapshots.run_context import RunContext
 from daybreak.snapshots.timings import RunTimings
+from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import RowSource
 from daybreak.state.database import open_state
 from daybreak.state.stores import State, Stores
@@ -76,6 +77,7 @@ class SmallReading:
         for act in self.source.on_confirm:
             act()
 
+    malformed: Sequence[MalformedRows] = ()
     shipped_models: frozenset[str] = frozenset()
 
     def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:

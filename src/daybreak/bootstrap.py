@@ -86,7 +86,14 @@ def open_source(settings: Settings) -> "PlatformSource":
     if source.engine == "duckdb":
         from daybreak.sources.duckdb import DuckdbSource
 
-        return DuckdbSource(Path(location), models, memory_bytes=memory_bytes, threads=threads, temp_dir=temp_dir)
+        return DuckdbSource(
+            Path(location),
+            models,
+            memory_bytes=memory_bytes,
+            threads=threads,
+            temp_dir=temp_dir,
+            malformed_rows=source.malformed_rows,
+        )
     if source.engine == "postgresql":
         from daybreak.sources.postgresql.source import PostgresqlSource
 
@@ -98,6 +105,7 @@ def open_source(settings: Settings) -> "PlatformSource":
             temp_dir=temp_dir,
             statement_timeout_seconds=int(source.statement_timeout.total_seconds()),
             max_lag=source.max_lag,
+            malformed_rows=source.malformed_rows,
         )
     try:
         from daybreak.sources.spark.reading import TaskLimits

@@ -122,7 +122,7 @@ def accounting(reading: Reading, engine: str, as_of: datetime, sink: FileSink | 
         report = reading.export(export_job(resource, ("csv",)), sink or MemorySink(), results)
         written.add(resource, ((e.client_id, e.rows) for e in results.entries if e.client_id), report.sums)
     rows = source_rows(reading, engine, as_of, reading.shipped_models, lambda: None)
-    return account(rows, written, reading.shipped_models)
+    return account(rows, written, reading.shipped_models, reading.malformed)
 
 
 def excluded(accounted: Accounting) -> Counter[Count]:

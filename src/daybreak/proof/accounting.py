@@ -17,6 +17,7 @@ from daybreak.catalogue.written_sums import ROWS, figure_names
 from daybreak.proof.queries import ANOMALY, FIGURES, queries
 from daybreak.proof.report import Accounting, TableAccount, Unexplained
 from daybreak.proof.rules import IDENTITIES, RULES, Identity
+from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.reading import Reading
 
 _MODULUS = 1 << 64
@@ -61,8 +62,15 @@ def source_rows(
             yield str(resource), str(name), account, str(rule), tuple(int(value or 0) for value in figures)  # type: ignore[call-overload]
 
 
-def account(rows: Iterable[SourceRow], written: WrittenFigures, accounted: Collection[str]) -> Accounting:
-    """Compare the source's rows with the written files. `accounted` are the resources of shipped models."""
+def account(
+    rows: Iterable[SourceRow],
+    written: WrittenFigures,
+    accounted: Collection[str],
+    malformed: Sequence[MalformedRows] = (),
+) -> Accounting:
+    """Compare the source's rows with the written files. `accounted` are the resources of shipped models. The queries do
+    not see the `malformed` rows.
+    """
     totals = {
         (identity.resource, identity.table): _Totals(identity, len(written.places))
         for identity in IDENTITIES
@@ -78,6 +86,10 @@ def account(rows: Iterable[SourceRow], written: WrittenFigures, accounted: Colle
             leaders.add(None, rule, figures)
         else:
             totals[resource, table].add(None if leader is None else written.places[leader], rule, figures)
+    for one in (leaders, *totals.values()):
+        for refused in malformed:
+            if refused.table == one.identity.table:
+                one.add(None, "malformed", (refused.rows,))
     tables = tuple(one.account(written) for one in (leaders, *totals.values()))
     faulty = {table.resource for table in tables if table.unexplained}
 
@@ -86,7 +98,8 @@ def account(rows: Iterable[SourceRow], written: WrittenFigures, accounted: Colle
             return "unaccounted"
         return "unexplained" if resource in faulty else "proved"
 
-    return Accounting(tables, anomalies, {resource: status(resource) for resource in RESOURCE_NAMES})
+    statuses = {resource: status(resource) for resource in RESOURCE_NAMES}
+    return Accounting(tables, anomalies, statuses, tuple(each.text for each in malformed))
 
 
 @dataclass(slots=True)

@@ -45,15 +45,18 @@ class TableAccount(msgspec.Struct, frozen=True):
 
 class Accounting(msgspec.Struct, frozen=True):
     """Row accounting of a run. `anomalies` counts rows by code. `status` is `proved` for a resource whose identities
-    hold, `unexplained` for another, and `unaccounted` for that of an operator's own model.
+    hold, `unexplained` for another, and `unaccounted` for that of an operator's own model. `malformed` names tables,
+    columns and keys of refused rows.
     """
 
     tables: tuple[TableAccount, ...] = ()
     anomalies: Mapping[str, int] = {}
     status: Mapping[str, Literal["proved", "unexplained", "unaccounted"]] = {}
+    malformed: tuple[str, ...] = ()
 
     def warnings(self) -> Iterator[str]:
         """Yield a sentence for each rule that excludes faulty rows, and for each anomaly."""
+        yield from (f"{text}. The rows are in no file." for text in self.malformed)
         for table in self.tables:
             for rule, rows in table.faults().items():
                 yield f"{table.resource}: {format_count(rows, 'row')} of {table.table} in no file: {RULES[rule]}."

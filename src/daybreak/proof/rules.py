@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from daybreak.catalogue.written_sums import KEYS, ROWS
 
 RULES: Mapping[str, str] = {
+    "malformed": "a value cannot be converted to the type of its column",
     "merged": "part of another row of the file",
     "left": "the Member has left the community",
     "no_instant": "the time is NULL",
@@ -26,8 +27,8 @@ RULES: Mapping[str, str] = {
 
 FAULTS = frozenset(
     {
-        "no_instant", "campaign_no_instant", "unknown_campaign", "unknown_link", "unknown_community", "no_leader",
-        "unknown_leader",
+        "malformed", "no_instant", "campaign_no_instant", "unknown_campaign", "unknown_link", "unknown_community",
+        "no_leader", "unknown_leader",
     }
 )  # fmt: skip
 """Rules that apply only to faulty rows. `no_campaign` does not: most messages are not part of a campaign."""

@@ -35,6 +35,11 @@ class SourceSettings(Section):
         le=timedelta(days=1),
         description="PostgreSQL: maximum replication lag of a standby. A run on an older standby fails.",
     )
+    malformed_rows: Literal["refuse", "fail"] = Field(
+        default="refuse",
+        description="What a run does with a row whose value the column cannot hold, such as a text that is not a UUID. "
+        "`refuse`: the row is in no file and is counted. `fail`: the run fails. Spark always fails.",
+    )
     key_namespace: OptionalUuid = Field(
         default=None,
         description="Namespace of the UUIDs that views compute from integer keys. `daybreakd member erase` then "

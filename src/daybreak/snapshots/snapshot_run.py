@@ -173,7 +173,7 @@ class SnapshotRun:
         rows = source_rows(
             reading, self._context.source.engine, self._snapshot.as_of, reading.shipped_models, self._lease.check
         )
-        self._accounting = account(rows, self._export.written, reading.shipped_models)
+        self._accounting = account(rows, self._export.written, reading.shipped_models, reading.malformed)
         self._details["accounting"] = msgspec.to_builtins(self._accounting)
 
     def _read_back(self) -> None:

@@ -39,8 +39,10 @@ from daybreak.sources.duckdb_views import (
     create_other_views,
     create_parquet_views,
     create_typed_views,
+    refuse_malformed,
     source_columns,
 )
+from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
 from daybreak.sources.parquet_folder import FileState, TableFiles, list_tables
 
 ACCEPTED_TYPES: Mapping[ColumnType, tuple[str, ...]] = {
@@ -72,6 +74,7 @@ class DuckdbSource:
     memory_bytes: int
     threads: int
     temp_dir: Path
+    malformed_rows: MalformedPolicy = "refuse"
 
     engine: ClassVar[str] = "duckdb"
 
@@ -112,6 +115,7 @@ class DuckdbReading:
     """One reading of a DuckDB source: a `Reading`, and the `EmbeddedRows` it exports."""
 
     lag = None
+    malformed: Sequence[MalformedRows] = ()
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, source: DuckdbSource, as_of: datetime, files: tuple[FileState, ...]
@@ -123,16 +127,21 @@ class DuckdbReading:
         self.shipped_models = shipped_models(source.models)
         self._leaders: list[str] | None = None
         self._queries: dict[str, str] = {}
+        self._policy = source.malformed_rows
         tables = source_columns(connection)
         self._required = required_tables(source.models)
         check_tables(f"The source {source.location}", tables, ACCEPTED_TYPES, self._required)
+        self._columns = tables
         create_typed_views(connection, usable_tables(tables, ACCEPTED_TYPES), tables)
         if not all(model.shipped for model in source.models.values()):
             create_other_views(connection)
 
     def check(self) -> None:
-        """Check models, Leaders and terms. The tables were checked at opening."""
+        """Check models, rows, Leaders and terms. The tables were checked at opening."""
         with self.cursor() as cursor:
+            usable = usable_tables(self._columns, ACCEPTED_TYPES)
+            self.malformed = refuse_malformed(cursor, usable, self._columns)
+            apply_policy(self._policy, self.malformed)
 
             def columns_of(model: Model) -> Columns:
                 try:

@@ -17,8 +17,15 @@ from daybreak.export.duckdb_internals import is_file_locked, is_table_missing
 from daybreak.export.engine import ENGINE_TYPES, engine_faults
 from daybreak.export.sql import identifier, literal
 from daybreak.sources.contract import Columns
+from daybreak.sources.malformed import MalformedRows, find_malformed
 from daybreak.sources.parquet_folder import TableFiles
 
+_UNSAFE_KINDS = {
+    ColumnType.UUID: ("VARCHAR",),
+    ColumnType.BIGINT: ("HUGEINT", "UBIGINT", "DECIMAL"),
+    ColumnType.TIMESTAMP: ("TIMESTAMP_S", "TIMESTAMP_MS"),
+}
+"""Accepted types with values that cannot be converted, by the type of the catalogue."""
 _NANOSECONDS = ("TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 # Magic bytes of a DuckDB file, after a checksum.
 _MAGIC, _MAGIC_OFFSET = b"DUCK", 8
@@ -91,6 +98,37 @@ def create_typed_views(
         kinds = dict(columns_of[table.name])
         columns = ", ".join(_typed(column, kinds[column.name]) for column in table.columns)
         connection.execute(f"CREATE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name}")
+
+
+def refuse_malformed(
+    connection: duckdb.DuckDBPyConnection, tables: Collection[SourceTable], columns_of: Mapping[str, Columns]
+) -> list[MalformedRows]:
+    """Count the rows that the typed views cannot convert, and exclude them from the views."""
+    malformed = []
+    for table in tables:
+        kinds = dict(columns_of[table.name])
+        conditions = {
+            column.name: f"{column.name} IS NOT NULL AND TRY_CAST({column.name} AS {ENGINE_TYPES[column.type]}) IS NULL"
+            for column in table.columns
+            if kinds[column.name].startswith(_UNSAFE_KINDS.get(column.type, ()))
+        }
+        with engine_faults(f"Table {table.name}"):
+            found = find_malformed(
+                table, conditions, f"source.{table.name}", lambda sql: connection.execute(sql).fetchall()
+            )
+        if found:
+            columns = ", ".join(
+                f"TRY_CAST({column.name} AS {ENGINE_TYPES[column.type]}) AS {column.name}"
+                if column.name in conditions
+                else _typed(column, kinds[column.name])
+                for column in table.columns
+            )
+            valid = " AND ".join(f"NOT ({condition})" for condition in conditions.values())
+            connection.execute(
+                f"CREATE OR REPLACE VIEW main.{table.name} AS SELECT {columns} FROM source.{table.name} WHERE {valid}"
+            )
+            malformed += found
+    return malformed
 
 
 def create_other_views(connection: duckdb.DuckDBPyConnection) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from daybreak.export.job import ExportJob, ExportObserver, ReferentialFault, ResourceReport
 from daybreak.filestore.file_store import FileSink
+from daybreak.sources.malformed import MalformedRows
 
 
 class Reading(Protocol):
@@ -24,6 +25,10 @@ class Reading(Protocol):
     @property
     def shipped_models(self) -> frozenset[str]:
         """The resources of shipped models. An operator's own model exports the others."""
+
+    @property
+    def malformed(self) -> Sequence[MalformedRows]:
+        """Rows that no file contains, because a value cannot be converted. `check` finds them."""
 
     def check(self) -> None:
         """Check tables, models, Leaders and terms against the catalogue. Raises SourceError that lists every fault."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -298,3 +299,53 @@ def test_invalid_url_is_not_in_the_error(location: str, tmp_path: Path) -> None:
     assert "hunter2" not in caught.value.message
     with pytest.raises(SourceError, match=r"source\.location"):
         postgresql(location, tmp_path).query("SELECT 1")
+
+
+def test_malformed_rows_are_refused_and_named(database: str, tmp_path: Path) -> None:
+    """A text that is not a UUID, and a count beyond 64 bits, do not delay other rows."""
+    wider = (
+        "ALTER TABLE members ALTER member_id TYPE {text}",
+        "ALTER TABLE members ALTER leader_id TYPE {text}",
+        "ALTER TABLE outbound_messages ALTER unit_count TYPE numeric(30)",
+    )
+    message = (
+        f"INSERT INTO outbound_messages VALUES ('{MEMBER[:-1]}{{}}', '{LEADER}', '{MEMBER}', NULL, 'dm', 'sms', 1, "
+        "{}, '2026-11-01')"
+    )
+    valid = MEMBERS_ROW.format("'Ana'", "NULL", "NULL")
+    rows = (
+        LEADERS_ROW,
+        valid,
+        valid.replace(MEMBER, "oops"),
+        valid.replace(MEMBER, f"{MEMBER[:-1]}7").replace(LEADER, "nobody"),
+        message.format(1, 5),
+        message.format(2, 2**70),
+    )
+    make_tables(database, *(each.format(text="text") for each in wider), *rows)
+    platform = make_platform(tmp_path / "platform.duckdb")
+    fill(platform, *(each.format(text="VARCHAR") for each in wider), *rows)
+    duck = DuckdbSource(platform, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
+    server = postgresql(database, tmp_path)
+    reports = {}
+    for engine, source in (("duckdb", duck), ("postgresql", server)):
+        with source.open(AS_OF) as reading:
+            reading.check()
+            found = files_of(reading)
+        assert len(found[f"{LEADER}/members.csv"].splitlines()) == 2
+        assert found[f"{LEADER}/outbound_message_type_usage.csv"].splitlines()[1].endswith('"sms","dm",1,1,5')
+        with source.open(AS_OF) as reading:
+            reading.check()
+            reports[engine] = accounting(reading, engine, AS_OF)
+        with (
+            replace(source, malformed_rows="fail").open(AS_OF) as reading,
+            pytest.raises(SourceError, match="members: member_id is malformed in 1 row, such as member_id 'oops'"),
+        ):
+            reading.check()
+    assert reports["duckdb"] == reports["postgresql"]
+    assert set(reports["duckdb"].status.values()) == {"proved"}
+    excluded = {(t.resource, t.table): dict(t.excluded) for t in reports["duckdb"].tables if t.excluded}
+    assert excluded["members", "members"] == {"malformed": 2}
+    assert excluded["outbound_message_type_usage", "outbound_messages"] == {"malformed": 1}
+    assert "members: member_id is malformed in 1 row, such as member_id 'oops'. The rows are in no file." in list(
+        reports["duckdb"].warnings()
+    )

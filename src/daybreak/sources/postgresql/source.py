@@ -37,6 +37,7 @@ from daybreak.sources.contract import (
     usable_tables,
 )
 from daybreak.sources.dialects import aggregates
+from daybreak.sources.malformed import MalformedPolicy, MalformedRows, apply_policy
 from daybreak.sources.postgresql.server_snapshot import (
     Connection,
     ServerSnapshot,
@@ -84,6 +85,7 @@ class PostgresqlSource:
     temp_dir: Path
     statement_timeout_seconds: int = 0
     max_lag: timedelta = timedelta(minutes=10)
+    malformed_rows: MalformedPolicy = "refuse"
 
     engine: ClassVar[str] = "postgresql"
 
@@ -98,7 +100,7 @@ class PostgresqlSource:
             ) as staging,
             open_snapshot(self.location, timeout_seconds=self.statement_timeout_seconds) as snapshot,
         ):
-            yield PostgresqlReading(snapshot, staging, as_of, self.models, self._lag(snapshot.keeper, as_of))
+            yield PostgresqlReading(snapshot, staging, as_of, self, self._lag(snapshot.keeper, as_of))
 
     def query(self, sql: str) -> list[dict[str, object]]:
         """Return the rows of a query, as `DirectorySource.query` does."""
@@ -126,10 +128,13 @@ class PostgresqlReading:
         snapshot: ServerSnapshot,
         staging: StagingTables,
         as_of: datetime,
-        models: Mapping[str, Model],
+        source: PostgresqlSource,
         lag: timedelta | None,
     ) -> None:
         self.lag = lag
+        self.malformed: Sequence[MalformedRows] = ()
+        self._policy = source.malformed_rows
+        models = source.models
         self._snapshot = snapshot
         self._keeper = snapshot.keeper
         self._tables = ServerTables(snapshot.keeper)
@@ -148,9 +153,11 @@ class PostgresqlReading:
             if grants:
                 raise SourceError("The role cannot read all of the source. Run:\n  " + "\n  ".join(grants))
             check_tables("The source in PostgreSQL", self._tables.columns(), ACCEPTED_TYPES, self._required)
+            self.malformed = self._tables.refuse_malformed(usable_tables(self._tables.columns(), ACCEPTED_TYPES))
+            apply_policy(self._policy, self.malformed)
             check_models(self._models, self._columns_of_model, ACCEPTED_TYPES)
             parents = self._keeper.execute(
-                "SELECT leader_id::text::uuid::text, parent_leader_id::text::uuid::text FROM leaders"
+                f"{self._typed_tables()}SELECT leader_id::text, parent_leader_id::text FROM leaders".encode()
             ).fetchall()
             check_terms(
                 self._required, lambda sql: self._keeper.execute(f"{self._typed_tables()}{sql}".encode()).fetchone()
@@ -162,7 +169,7 @@ class PostgresqlReading:
         if self._leaders is None:
             with server_faults("Table leaders"):
                 rows = self._keeper.execute(
-                    "SELECT leader_id::text::uuid::text FROM leaders WHERE leader_id IS NOT NULL"
+                    f"{self._typed_tables()}SELECT leader_id::text FROM leaders WHERE leader_id IS NOT NULL".encode()
                 ).fetchall()
             self._leaders = sorted(str(row[0]) for row in rows)
         return self._leaders

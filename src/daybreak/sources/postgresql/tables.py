@@ -4,12 +4,13 @@ types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from daybreak.catalogue.columns import ColumnType
 from daybreak.catalogue.source_tables import SOURCE_TABLES, SourceTable
 from daybreak.export.sql import identifier
 from daybreak.sources.contract import Columns
+from daybreak.sources.malformed import MalformedRows, find_malformed
 from daybreak.sources.postgresql.server_snapshot import Connection, server_faults
 
 # Tables are found by the role's search_path, which skips schemas that the role may not use. Row-level security that
@@ -60,6 +61,9 @@ TYPE_NAMES = (
     "JOIN pg_type AS t ON t.oid = described_oid ORDER BY place"
 )
 """Query of the names of types, by oid and in order. A type that is not built in is USER-DEFINED."""
+# What the server accepts as a UUID: hyphens after any four digits, and braces.
+_GROUPS = "([0-9a-f]{4}-?){7}[0-9a-f]{4}"
+_UUID = rf"^({_GROUPS}|\\{{{_GROUPS}\\}})$"
 _TABLE_NAMES = [table.name for table in SOURCE_TABLES]
 
 
@@ -69,6 +73,7 @@ class ServerTables:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._columns: dict[str, Columns] | None = None
+        self._refused: dict[str, Mapping[str, str]] = {}
 
     def missing_grants(self, required: Iterable[SourceTable]) -> list[str]:
         """Return the statements that let the role read every column of these tables."""
@@ -92,6 +97,24 @@ class ServerTables:
         sizes = self._connection.execute(_SIZES, [_TABLE_NAMES]).fetchall()
         return sum(self._estimated_bytes(name) if size is None else int(size) for name, size in sizes)
 
+    def refuse_malformed(self, usable: Iterable[SourceTable]) -> list[MalformedRows]:
+        """Count the rows that `with_typed_tables` cannot convert, and exclude them from then on."""
+        malformed = []
+        for table in usable:
+            types = {column.name: column.type for column in table.columns}
+            conditions = {
+                name: condition
+                for name, kind in self.columns()[table.name]
+                if (condition := _malformed(name, kind, types.get(name)))
+            }
+            found = find_malformed(
+                table, conditions, table.name, lambda sql: self._connection.execute(sql.encode()).fetchall()
+            )
+            if found:
+                self._refused[table.name] = conditions
+                malformed += found
+        return malformed
+
     def with_typed_tables(self, usable: Iterable[SourceTable]) -> str:
         """Return a WITH clause, or "", that replaces `usable` tables whose column types differ from the catalogue's.
 
@@ -103,9 +126,21 @@ class ServerTables:
             columns = self.columns()[table.name]
             types = {column.name: column.type for column in table.columns}
             casts = [_cast(name, kind, types.get(name)) for name, kind in columns]
+            refused = self._refused.get(table.name, {})
             if any(casts):
-                names = ", ".join(cast or identifier(name) for cast, (name, _) in zip(casts, columns, strict=True))
-                typed.append(f"{table.name} AS NOT MATERIALIZED (SELECT {names} FROM {table.name})")
+                values = ((cast or name, name) for cast, (name, _) in zip(casts, columns, strict=True))
+                # The server may evaluate a cast before the condition that excludes the row.
+                names = ", ".join(
+                    f"CASE WHEN NOT coalesce({refused[name]}, false) THEN {value} END AS {name}"
+                    if name in refused
+                    else f"{value} AS {name}"
+                    if value != name
+                    else identifier(name)
+                    for value, name in values
+                )
+                valid = " AND ".join(f"NOT coalesce({condition}, false)" for condition in refused.values())
+                where = f" WHERE {valid}" if valid else ""
+                typed.append(f"{table.name} AS NOT MATERIALIZED (SELECT {names} FROM {table.name}{where})")
         return f"WITH {', '.join(typed)} " if typed else ""
 
     def _estimated_bytes(self, table: str) -> int:
@@ -116,16 +151,25 @@ class ServerTables:
 
 
 def _cast(name: str, kind: str, column_type: ColumnType | None) -> str:
-    """Return SQL that casts a column to the catalogue's type, "" if it already has that type."""
+    """Return SQL of a column in the catalogue's type, "" if it already has that type."""
     if column_type is ColumnType.UUID and kind != "uuid":
         # The cast to text removes trailing blanks.
-        return f"CAST(CAST({name} AS text) AS uuid) AS {name}"
+        return f"CAST(CAST({name} AS text) AS uuid)"
     if column_type is ColumnType.TEXT and kind == "USER-DEFINED":
-        return f"CAST({name} AS text) AS {name}"
+        return f"CAST({name} AS text)"
     if column_type is ColumnType.BIGINT and kind == "numeric":
-        return f"CAST({name} AS bigint) AS {name}"
+        return f"CAST({name} AS bigint)"
     if column_type is ColumnType.TIMESTAMP and kind == "timestamp with time zone":
         # An offset of zero keeps UTC. A cast, or a comparison with the models' literals, would apply the rules of the
         # session's time zone to every row, which takes a sixth of the time of the nine models.
-        return f"{name} AT TIME ZONE INTERVAL '0' AS {name}"
+        return f"{name} AT TIME ZONE INTERVAL '0'"
+    return ""
+
+
+def _malformed(name: str, kind: str, column_type: ColumnType | None) -> str:
+    """Return the condition that a value cannot be cast, "" if every value can."""
+    if column_type is ColumnType.UUID and kind != "uuid":
+        return f"CAST({name} AS text) !~* '{_UUID}'"
+    if column_type is ColumnType.BIGINT and kind == "numeric":
+        return f"round({name}) NOT BETWEEN -9223372036854775808 AND 9223372036854775807"
     return ""

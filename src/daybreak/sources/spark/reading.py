@@ -38,6 +38,7 @@ from daybreak.sources.contract import (
     usable_tables,
 )
 from daybreak.sources.dialects import spark_sql
+from daybreak.sources.malformed import MalformedRows
 from daybreak.sources.spark.errors import error_message, spark_faults
 from daybreak.sources.spark.placement import repartition_by_leader
 from daybreak.sources.spark.range_rows import RANGE_ORDER, RANGE_SCHEMA
@@ -77,6 +78,7 @@ class SparkReading:
     """One reading of a Spark source: a `Reading` whose files are written by tasks."""
 
     lag = None
+    malformed: Sequence[MalformedRows] = ()
 
     def __init__(
         self,
