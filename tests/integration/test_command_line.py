@@ -154,7 +154,7 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     report = command("snapshot", "verify", first[0], code=1)
     assert "its SHA-256 does not match" in report
     assert " 1 damaged" in report
-    assert "`daybreakd snapshot run --full`" in report
+    assert "add --repair" in report
     damaged.write_bytes(content)
     assert "No snapshot starts" in command("snapshot", "show", "ffffffff", code=1)
     assert "Only a complete or held snapshot" in command("snapshot", "discard", first[0], code=1)

@@ -104,7 +104,7 @@ class MemorySink:
         content = self.earlier[key]
         return (content[start : start + 10_000] for start in range(0, len(content), 10_000))
 
-    def reuse(self, key: str) -> str:
+    def reuse(self, key: str, size_bytes: int) -> str:
         return key
 
     def commit(self) -> None:

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from daybreak.domain.snapshot import Snapshot
     from daybreak.settings import Settings
-    from daybreak.state.stores import State
+    from daybreak.snapshots.verify import ManifestFile
+    from daybreak.state.stores import State, Stores
 
 app = App(name="snapshot", help="Manage runs and snapshots.", help_epilogue=examples_of("snapshot"))
 SnapshotId = Annotated[str, Parameter(help="Id of the snapshot, or at least its first four characters.")]
@@ -166,9 +168,10 @@ def verify(
     deltas: Annotated[
         bool, Parameter(help="Prove the chain of deltas of the current snapshot instead.", negative="")
     ] = False,
+    repair: Annotated[bool, Parameter(help="Let the next run write the damaged files again.", negative="")] = False,
     config: Config = None,
 ) -> int:
-    """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged."""
+    """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
     from daybreak.bootstrap import open_files, open_state
     from daybreak.snapshots.verify import verify_snapshot
 
@@ -188,6 +191,8 @@ def verify(
         else:
             found = _find_snapshot(state, snapshot_id)
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=settings.snapshot.thread_count)
+        if repair:
+            state.write(partial(_forget_fingerprints, found.snapshot_id, [each.file for each in result.damaged]))
     for damaged in result.damaged:
         file = damaged.file
         owner = file.client_id or "all Leaders without rows"
@@ -199,10 +204,16 @@ def verify(
     if not result.damaged:
         return 0
     print_note(
-        "To replace damaged files, run `daybreakd snapshot run --full`. Without --full, the files of unchanged Leaders "
-        "are reused as they are."
+        "The next run writes these files again. To run it now: `daybreakd snapshot run`."
+        if repair
+        else "To let the next run write these files again, add --repair."
     )
     return 1
+
+
+def _forget_fingerprints(snapshot_id: str, files: Sequence["ManifestFile"], stores: "Stores") -> None:
+    for file in files:
+        stores.snapshots.forget_fingerprint(snapshot_id, file.client_id, file.resource)
 
 
 def _verify_deltas(settings: "Settings") -> int:

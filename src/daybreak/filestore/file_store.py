@@ -53,8 +53,10 @@ class FileSink(Protocol):
     def read(self, key: str) -> Iterator[bytes]:
         """Yield the bytes of a file of an earlier snapshot."""
 
-    def reuse(self, key: str) -> str:
-        """Add an unchanged file of an earlier snapshot to this one. Return its new key."""
+    def reuse(self, key: str, size_bytes: int) -> str:
+        """Add an unchanged file of an earlier snapshot to this one. Return its new key. Raises FileStoreError if the
+        file does not exist or has another size.
+        """
 
     def commit(self) -> None:
         """Return when all files are durable and have their final names."""

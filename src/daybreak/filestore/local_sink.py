@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from daybreak.domain.errors import FileStoreError, StoreFull
+from daybreak.domain.errors import FileDamaged, FileStoreError, StoreFull
 from daybreak.filestore.durability import BackgroundSync, sync_folder, sync_tree
 from daybreak.filestore.file_keys import delta_folder, file_key, snapshot_folder, split_key
 from daybreak.filestore.file_store import WrittenFile
@@ -90,10 +90,10 @@ class LocalSink:
         """Yield the bytes of a file of an earlier snapshot. Raises FileStoreError."""
         return read_pieces(str(self._root), key, _READ_BYTES)
 
-    def reuse(self, key: str) -> str:
+    def reuse(self, key: str, size_bytes: int) -> str:
         """Add a file of an earlier snapshot as a hard link, or as a copy where links are not supported.
 
-        Returns its new key. Raises FileStoreError if the file does not exist.
+        Returns its new key. Raises FileStoreError if the file does not exist or has another size.
         """
         snapshot_id, name = split_key(key)
         source = f"{self._root}/snapshots/{snapshot_id}/{name}"
@@ -108,8 +108,11 @@ class LocalSink:
                 if error.errno not in _NO_HARD_LINK:
                     raise
                 shutil.copyfile(source, target)
+            found_bytes = os.stat(target, follow_symlinks=False).st_size
         except OSError as error:
             raise store_error(error, f"The file {key} cannot be linked") from error
+        if found_bytes != size_bytes:
+            raise FileDamaged(f"The file {key} is damaged: it has {found_bytes} bytes instead of {size_bytes}.")
         return self._key_prefix + name
 
     def commit(self) -> None:

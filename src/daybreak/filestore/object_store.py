@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _PARALLEL_UPLOADS = 16
 _PARALLEL_PARTS = 3
 _MAXIMUM_URL_SECONDS = 60
-_OBJECTS_PER_DELETE = 1000
+_OBJECTS_PER_REQUEST = 1000
 # Larger pieces cost more memory for each client that reads slowly.
 _READ_BYTES = 256 << 10
 _DEFAULT_LIMITS = RequestLimits()
@@ -153,6 +153,12 @@ class ObjectStore:
         """
         return self.remove_below(f"{snapshot_folder(snapshot_id)}/", keep_keys)
 
+    def objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
+        with translate_errors(f"The objects below {prefix} cannot be listed", LIST):
+            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
+                yield from ((found["path"], found["size"]) for found in batch)
+
     def remove_below(self, prefix: str, keep: frozenset[str]) -> int:
         """Delete all objects with the prefix except the kept keys. Return their number.
 
@@ -160,7 +166,7 @@ class ObjectStore:
         """
         removed = 0
         with translate_errors(f"The objects below {prefix} cannot be deleted", DELETE):
-            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_DELETE):
+            for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):
                 keys = [found["path"] for found in batch if found["path"] not in keep]
                 if keys:
                     obstore.delete(self._bucket, keys)

@@ -157,7 +157,7 @@ class ExportStep:
     def _reuse_file(self, stored: StoredFormat, sink: FileSink) -> StoredFormat:
         self._lease.check()
         try:
-            key = sink.reuse(stored.key)
+            key = sink.reuse(stored.key, stored.bytes)
         except FileStoreError as error:
             raise ReuseFailed(error.message) from error
         self._progress.add_reused_file()

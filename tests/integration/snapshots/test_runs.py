@@ -579,6 +579,26 @@ def test_reused_objects_outlive_their_snapshot(
     context.state.close()
 
 
+@pytest.mark.parametrize("damage", ["lost", "replaced"])
+def test_lost_and_replaced_objects_are_written_again(
+    s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    context = context_in(folder, store=store)
+    first = run_manually(context)
+    entries = context.state.read(lambda stores: list(stores.snapshots.entries(first.snapshot_id, "members")))
+    key = next(entry for entry in entries if entry.client_id).formats["csv"].key
+    store.delete([key])
+    if damage == "replaced":
+        store.put(key, b"other content", {})
+    second = run_manually(context)
+    assert second.state is SnapshotState.PUBLISHED
+    assert verify_snapshot(context.state, store, second.snapshot_id).damaged == ()
+    context.state.close()
+
+
 def test_superseded_snapshot_is_never_published(run_context: RunContext) -> None:
     older = Snapshot(run_context.new_id(), SnapshotState.BUILDING, now() - timedelta(hours=1), now())
     begun = run_context.state.write(lambda stores: stores.snapshots.begin_manual(older, now(), 60))

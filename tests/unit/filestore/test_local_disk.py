@@ -43,6 +43,16 @@ def path_of(disk: LocalDisk, key: str) -> Path:
         return Path(octets.name)
 
 
+def test_reused_file_of_another_size_is_refused(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path)
+    before = disk.stage(new_id())
+    written = before.write(LEADER, "members", "csv", [b"rows"])
+    before.commit()
+    (tmp_path / written.key).write_bytes(b"other rows")
+    with pytest.raises(FileDamaged, match="10 bytes instead of 4"):
+        disk.stage(new_id()).reuse(written.key, written.bytes)
+
+
 def test_committed_file_is_read_back(disk: LocalDisk) -> None:
     snapshot_id = new_id()
     sink = disk.stage(snapshot_id)
@@ -159,8 +169,8 @@ def test_reused_file_is_a_hard_link(disk: LocalDisk) -> None:
     written = sink.write(LEADER, "members", "csv", [b"rows"])
     sink.commit()
     after = disk.stage(new)
-    key = after.reuse(written.key)
-    assert after.reuse(written.key) == key, "a repeated task returns the same key"
+    key = after.reuse(written.key, written.bytes)
+    assert after.reuse(written.key, written.bytes) == key, "a repeated task returns the same key"
     after.commit()
     path = path_of(disk, key)
     assert path.stat().st_nlink == 2
@@ -170,7 +180,7 @@ def test_reused_file_is_a_hard_link(disk: LocalDisk) -> None:
 
 def test_missing_file_cannot_be_reused(disk: LocalDisk) -> None:
     with pytest.raises(FileStoreError):
-        disk.stage(new_id()).reuse(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz")
+        disk.stage(new_id()).reuse(f"snapshots/{new_id()}/d9/{LEADER}.members.csv.gz", 1)
 
 
 def test_reused_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +192,7 @@ def test_reused_file_is_copied_without_hard_links(disk: LocalDisk, monkeypatch: 
     sink.commit()
     monkeypatch.setattr(os, "link", no_links)
     after = disk.stage(new_id())
-    key = after.reuse(written.key)
+    key = after.reuse(written.key, written.bytes)
     after.commit()
     disk.check(key, 4, written.sha256)
 
@@ -308,7 +318,7 @@ def test_reused_file_replaces_that_of_an_earlier_attempt(disk: LocalDisk, tmp_pa
     sink.commit()
     after = disk.stage(new_id())
     after.write(LEADER, "members", "csv", [b"partial ro"])
-    key = after.reuse(written.key)
+    key = after.reuse(written.key, written.bytes)
     after.commit()
     assert b"".join(disk.read(key)) == b"rows"
     assert len(all_files(tmp_path)) == 2
@@ -358,7 +368,7 @@ def test_revision_adds_files_to_a_stored_snapshot(disk: LocalDisk, tmp_path: Pat
     assert path_of(disk, new.key).stat().st_mode & 0o777 == 0o640
     later = disk.stage(new_id())
     assert b"".join(disk.read(new.key)) == b"new"
-    assert later.reuse(new.key) != new.key
+    assert later.reuse(new.key, new.bytes) != new.key
     assert disk.remove(snapshot_id, frozenset()) == 2
 
 
