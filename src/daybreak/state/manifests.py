@@ -116,16 +116,6 @@ class ManifestStore:
         self.require_builder(snapshot_id, fence)
         _INSERT_LEADERS.run(self._connection, [(fence, client_id) for client_id in client_ids])
 
-    def forget_fingerprint(self, snapshot_id: str, client_id: str, resource: str) -> None:
-        """Let the next run write the files of a Leader again, although the rows are unchanged."""
-        fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
-        own = snapshot_files.c
-        self._connection.execute(
-            sa.update(snapshot_files)
-            .where(own.fence == fence, own.resource == resource, own.client_id == client_id)
-            .values(fingerprint="")
-        )
-
     # --- Erasures ----------------------------------------------------------------------------------
 
     def replace_entries(

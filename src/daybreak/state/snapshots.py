@@ -231,6 +231,16 @@ class SnapshotStore(ManifestStore):
             )
         )
 
+    def forget_fingerprint(self, snapshot_id: str, client_id: str, resource: str) -> None:
+        """Let the next run write the files of a Leader again, although the rows are unchanged."""
+        fence = sa.select(snapshots.c.fence).where(snapshots.c.snapshot_id == snapshot_id).scalar_subquery()
+        own = snapshot_files.c
+        self._connection.execute(
+            sa.update(snapshot_files)
+            .where(own.fence == fence, own.resource == resource, own.client_id == client_id)
+            .values(fingerprint="")
+        )
+
     # --- Reads -----------------------------------------------------------------------------------
 
     def current(self) -> Snapshot | None:
