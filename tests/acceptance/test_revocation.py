@@ -173,7 +173,7 @@ def test_new_password_ends_sessions_and_links(each_service: Service) -> None:
     now = datetime.now(UTC)
 
     def change(stores: Stores) -> None:
-        stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+        stores.seats.set_password_hash(seat.seat_id, new_hash)
         stores.sessions.end_all(seat.seat_id, now, "password changed")
 
     each_service.installation.change(change)
@@ -184,7 +184,7 @@ def test_new_password_ends_sessions_and_links(each_service: Service) -> None:
         assert each_service.log_in(DREW, password="another long password").status_code == 200
     finally:
         each_service.installation.change(
-            lambda stores: stores.seats.set_password_hash(seat.seat_id, seat.password_hash or "", now)
+            lambda stores: stores.seats.set_password_hash(seat.seat_id, seat.password_hash or "")
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SessionStarted, find_device, updated_device
 from daybreak.access.second_factor import LoginCompletion, count_attempt, decrypt_seed, invalid_code
 from daybreak.access.security_events import second_factor_changed
@@ -183,7 +184,7 @@ async def _confirm(completion: LoginCompletion, code: str) -> Enrolled:
         stores.audit.append(completion.event("second_factor.enrolled", "ok", started=continued))
         address = completion.caller.address
         stores.outbox.add(second_factor_changed(seat, now, "authenticator_enrolled", address=address))
-        stores.sessions.end_all(seat.seat_id, now, "second factor enrolled", keep_sid=continued.sid)
+        end_credentials(stores, seat.seat_id, EndReason.FACTOR_ENROLLED, now, keep_sid=continued.sid)
         if not session.awaiting_second_factor:
             return Enrolled(codes, continued)
         started = completion.complete(stores, throttle_key)
@@ -200,5 +201,5 @@ def _continued_session(completion: LoginCompletion, stores: Stores) -> Session |
     session = completion.login.session
     if session.awaiting_second_factor:
         return completion.fault(stores) or session
-    renewed = renew(completion.services, stores, session, completion.now, "second factor enrolled")
+    renewed = renew(completion.services, stores, session, completion.now, EndReason.FACTOR_ENROLLED)
     return renewed or session_ended()

@@ -10,6 +10,7 @@ import string
 from datetime import UTC, datetime
 
 from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.login import SecondFactorPending, SessionStart, SessionStarted, find_device
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, mark_reauthenticated, session_ended
@@ -129,6 +130,7 @@ def _bind_by_email(
         return _no_access("bound_to_another_user", settings)
     if not subjects:
         stores.identities.add(SeatIdentity(id_token.issuer, id_token.subject, seat.seat_id, now))
+        end_credentials(stores, seat.seat_id, EndReason.IDENTITY_BOUND, now)
         stores.audit.append(EventOrigin(now, caller, seat).event("identity.bound", "ok", login_details(settings)))
     return seat
 

@@ -177,7 +177,7 @@ class _PasswordLogin:
 
     def write(self, stores: Stores) -> Session | Forbidden | Unauthenticated:
         """Start and return the session, or return the refusal, which is recorded in the audit trail."""
-        verified, now = self.start.seat, self.start.now
+        verified = self.start.seat
         seat = stores.seats.get_for_update(verified.seat_id)
         if seat is None or seat.disabled or seat.password_hash != verified.password_hash:
             # Changed while the password was verified.
@@ -186,7 +186,7 @@ class _PasswordLogin:
         outcome = self.start.write(stores, seat)
         if isinstance(outcome, Session):
             if self.rehashed is not None:
-                stores.seats.set_password_hash(seat.seat_id, self.rehashed, now)
+                stores.seats.set_password_hash(seat.seat_id, self.rehashed)
             # A correct password clears earlier failures of this seat from this address.
             stores.throttle.clear(self.throttle_key)
         return outcome

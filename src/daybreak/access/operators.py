@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from daybreak.access.end_credentials import EndReason, end_all_credentials, end_credentials
 from daybreak.access.enrolment import Enrolment, enrolment_of, recovery_hashes
 from daybreak.access.password_reset import has_password_login
 from daybreak.access.security_events import password_changed, second_factor_changed
@@ -20,8 +21,6 @@ from daybreak.domain.events import EventType, new_event
 from daybreak.domain.identity import Seat, SeatIdentity
 from daybreak.state.stores import Stores
 
-_SIGNED_OUT = "signed out by an operator"
-
 
 def find_seat(stores: Stores, email: str) -> Seat:
     """Return the seat of an email. Raises OperatorError."""
@@ -32,10 +31,10 @@ def find_seat(stores: Stores, email: str) -> Seat:
 
 
 def set_password_hash(stores: Stores, seat: Seat, password_hash: str, now: datetime, *, actor: str) -> int:
-    """Set a seat's password hash, end all its sessions and return their number."""
-    stores.seats.set_password_hash(seat.seat_id, password_hash, now)
+    """Set a seat's password hash, end its sessions and links, and return the number of sessions."""
+    stores.seats.set_password_hash(seat.seat_id, password_hash)
     stores.outbox.add(password_changed(seat, now, "set_by_operator"))
-    ended = stores.sessions.end_all(seat.seat_id, now, "password set by an operator")
+    ended = end_credentials(stores, seat.seat_id, EndReason.PASSWORD_SET, now)
     _record(stores, seat, "password.set", now, actor)
     return ended
 
@@ -54,31 +53,31 @@ def invite(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
 
 
 def set_disabled(stores: Stores, seat: Seat, now: datetime, *, disabled: bool, actor: str) -> None:
-    """Disable a seat, with its sessions and API tokens, or enable it again."""
+    """Disable a seat, which ends its sessions and links and blocks its API tokens, or enable it again."""
     stores.seats.set_disabled(seat.seat_id, disabled)
     if disabled:
-        stores.sessions.end_all(seat.seat_id, now, "seat disabled")
+        end_credentials(stores, seat.seat_id, EndReason.SEAT_DISABLED, now)
     _record(stores, seat, "seat.disabled" if disabled else "seat.enabled", now, actor)
 
 
 def sign_out(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
-    """End all sessions of a seat and return their number. Its API tokens stay valid."""
-    ended = stores.sessions.end_all(seat.seat_id, now, _SIGNED_OUT)
+    """End the sessions and links of a seat and return the number of sessions. Its API tokens stay valid."""
+    ended = end_credentials(stores, seat.seat_id, EndReason.SIGNED_OUT, now)
     _record(stores, seat, "seat.signed_out", now, actor)
     return ended
 
 
 def end_session(stores: Stores, seat: Seat, sid: str, now: datetime, *, actor: str) -> bool:
     """End one session of a seat. Returns False when it had ended already."""
-    ended = stores.sessions.end(sid, now, _SIGNED_OUT)
+    ended = stores.sessions.end(sid, now, EndReason.SIGNED_OUT)
     if ended:
         _record(stores, seat, "seat.session_ended", now, actor)
     return ended
 
 
 def sign_out_all(stores: Stores, now: datetime, *, actor: str) -> dict[str, int]:
-    """End all sessions of all seats. Returns the number for each seat that had any, and records these seats."""
-    ended = stores.sessions.end_every(now, _SIGNED_OUT)
+    """End all sessions and links of all seats. Returns the number of sessions of each seat, and records these seats."""
+    ended = end_all_credentials(stores, EndReason.SIGNED_OUT, now)
     for seat in stores.seats.list_all():
         if seat.seat_id in ended:
             _record(stores, seat, "seat.signed_out", now, actor)
@@ -93,16 +92,19 @@ def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, a
 
 
 def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
-    """Remove a lost second factor, end all sessions of the seat and return their number."""
+    """Remove a lost second factor, end the sessions and links of the seat, and return the number of sessions."""
     stores.seats.reset_second_factor(seat.seat_id)
     stores.outbox.add(second_factor_changed(seat, now, "reset_by_operator"))
-    ended = stores.sessions.end_all(seat.seat_id, now, "second factor reset")
+    ended = end_credentials(stores, seat.seat_id, EndReason.FACTOR_RESET, now)
     _record(stores, seat, "second_factor.reset", now, actor)
     return ended
 
 
 def bind_identity(stores: Stores, seat: Seat, issuer: str, subject: str, now: datetime, *, actor: str) -> None:
-    """Bind a user of a single sign-on provider to a seat. Raises OperatorError if either is bound already."""
+    """Bind a user of a single sign-on provider to a seat, whose sessions and links end.
+
+    Raises OperatorError if either is bound already.
+    """
     bound = [each.subject for each in stores.identities.list_for(seat.seat_id) if each.issuer == issuer]
     if bound:
         raise OperatorError(f"{seat.email} is bound to {bound[0]}. Run `daybreakd seat unbind {seat.email}` first.")
@@ -111,6 +113,7 @@ def bind_identity(stores: Stores, seat: Seat, issuer: str, subject: str, now: da
         owner = stores.seats.by_id(other.seat_id)
         raise OperatorError(f"{subject} is bound to {owner.email if owner else other.seat_id}. Unbind that seat first.")
     stores.identities.add(SeatIdentity(issuer, subject, seat.seat_id, now))
+    end_credentials(stores, seat.seat_id, EndReason.IDENTITY_BOUND, now)
     _record(stores, seat, "identity.bound", now, actor)
 
 
@@ -118,7 +121,7 @@ def unbind_identities(stores: Stores, seat: Seat, now: datetime, *, actor: str) 
     """Remove the users bound to a seat and end its sessions. Returns the number of users and of sessions."""
     stores.seats.get_for_update(seat.seat_id)
     removed = stores.identities.remove_all(seat.seat_id)
-    ended = stores.sessions.end_all(seat.seat_id, now, "identity unbound") if removed else 0
+    ended = end_credentials(stores, seat.seat_id, EndReason.IDENTITY_UNBOUND, now) if removed else 0
     if removed:
         _record(stores, seat, "identity.unbound", now, actor)
     return removed, ended
@@ -160,7 +163,7 @@ def confirm_enrolment(
     codes = totp.new_recovery_codes(random)
     stores.seats.confirm_second_factor(seat.seat_id, step, recovery_hashes(codes, seat.seat_id), now)
     stores.outbox.add(second_factor_changed(seat, now, "authenticator_enrolled"))
-    stores.sessions.end_all(seat.seat_id, now, "second factor enrolled")
+    end_credentials(stores, seat.seat_id, EndReason.FACTOR_ENROLLED, now)
     _record(stores, seat, "second_factor.enrolled", now, actor)
     return codes
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.password_login import require_password_login
 from daybreak.access.passwords import check_new_password
 from daybreak.access.security_events import password_changed
@@ -65,13 +66,16 @@ def has_password_login(stores: Stores, seat: Seat) -> bool:
 
 
 def create_reset(
-    seat: Seat, now: datetime, lifetime: timedelta, random: Callable[[int], bytes]
+    seat: Seat, type_: EventType, requested_at: datetime, now: datetime, random: Callable[[int], bytes]
 ) -> tuple[str, PasswordReset]:
-    """Create the token of a link, and what is stored of it."""
+    """Create the token of a link in a mail of that type, and what is stored of it.
+
+    The link is invalid if the credentials of the seat ended after `requested_at`.
+    """
     token = mail_tokens.new_reset_token(random)
     digest = mail_tokens.reset_digest(token)
     assert digest is not None
-    return token, PasswordReset(digest, seat.seat_id, now, now + lifetime)
+    return token, PasswordReset(digest, seat.seat_id, type_, seat.email, requested_at, now + LINK_LIFETIMES[type_])
 
 
 async def is_valid(services: AccessServices, token: str) -> bool:
@@ -84,7 +88,7 @@ async def is_valid(services: AccessServices, token: str) -> bool:
 
 
 async def reset_password(services: AccessServices, token: str, new: str, caller: Caller) -> None:
-    """Set a new password and end every session of the seat. The link is used up.
+    """Set a new password and end the sessions and links of the seat. The link is used up.
 
     Raises Unauthenticated(invalid_reset_link), InvalidRequest(weak_password), RateLimited, Unavailable(busy), and as
     `is_valid` does.
@@ -94,7 +98,7 @@ async def reset_password(services: AccessServices, token: str, new: str, caller:
     rules = throttle.password_reset_use_rules(services.settings.access, address=caller.address)
     await throttle.count_attempt(services.state, rules, now)
     digest = mail_tokens.reset_digest(token) or ""
-    seat = await services.state.aread(lambda stores: _seat(stores, stores.password_resets.find(digest, now)))
+    seat = await services.state.aread(lambda stores: stores.seats.by_id(stores.password_resets.find(digest, now) or ""))
     if seat is None:
         refused = EventOrigin(now, caller).event(_RESET, "invalid_reset_link")
         await services.state.awrite(lambda stores: stores.audit.append(refused))
@@ -106,22 +110,18 @@ async def reset_password(services: AccessServices, token: str, new: str, caller:
         # Locked first, as a change of the password does.
         locked = stores.seats.get_for_update(seat.seat_id)
         origin = EventOrigin(now, caller, seat)
-        if locked is None or locked.disabled or stores.password_resets.use(digest, now) != seat.seat_id:
+        used = stores.password_resets.use(digest, now)
+        if locked is None or used != seat.seat_id or not has_password_login(stores, locked):
             stores.audit.append(origin.event(_RESET, "invalid_reset_link"))
             return False
-        stores.seats.set_password_hash(seat.seat_id, new_hash, now)
-        stores.sessions.end_all(seat.seat_id, now, "password reset")
+        stores.seats.set_password_hash(seat.seat_id, new_hash)
+        end_credentials(stores, seat.seat_id, EndReason.PASSWORD_RESET, now)
         stores.audit.append(origin.event(_RESET, "ok"))
         stores.outbox.add(password_changed(seat, now, "reset_by_mail", address=caller.address))
         return True
 
     if not await services.state.awrite(write):
         raise _invalid_link()
-
-
-def _seat(stores: Stores, seat_id: str | None) -> Seat | None:
-    seat = None if seat_id is None else stores.seats.by_id(seat_id)
-    return None if seat is None or seat.disabled else seat
 
 
 def _require_available(settings: Settings) -> None:

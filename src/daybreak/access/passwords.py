@@ -7,6 +7,7 @@ import asyncio
 from msgspec.structs import replace
 
 from daybreak.access import throttle
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.password_login import require_password_login
 from daybreak.access.security_events import password_changed
 from daybreak.access.services import AccessServices
@@ -47,13 +48,13 @@ async def change_own(
             return Conflict("The password was changed elsewhere at the same time. Sign in again.")
         stores.sessions.mark_reauthenticated(active.session.sid, now)
         confirmed = replace(active.session, reauthenticated_at=now)
-        session = renew(services, stores, confirmed, now, "password changed")
+        session = renew(services, stores, confirmed, now, EndReason.PASSWORD_CHANGED)
         stores.audit.append(active.renewal_event("password.changed", now, caller, session))
         if session is None:
             return session_ended()
-        stores.seats.set_password_hash(seat.seat_id, new_hash, now)
+        stores.seats.set_password_hash(seat.seat_id, new_hash)
         stores.outbox.add(password_changed(seat, now, "changed", address=caller.address))
-        stores.sessions.end_all(seat.seat_id, now, "password changed", keep_sid=session.sid)
+        end_credentials(stores, seat.seat_id, EndReason.PASSWORD_CHANGED, now, keep_sid=session.sid)
         return session
 
     outcome = await services.state.awrite(write)

@@ -13,6 +13,7 @@ from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, is_idle, session_fault
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.access.password_login import require_password_login
 from daybreak.access.services import AccessServices
 from daybreak.access.session_renewal import renew
@@ -246,7 +247,7 @@ async def end_one(services: AccessServices, active: ActiveSession, sid: str, cal
         resolved = stores.sessions.resolve(sid, None) if is_id(sid) else None
         if resolved is None or resolved.seat.seat_id != active.seat.seat_id:
             return False
-        ended = stores.sessions.end(sid, now, "ended by its owner")
+        ended = stores.sessions.end(sid, now, EndReason.ENDED_BY_OWNER)
         if ended:
             stores.audit.append(active.origin(now, caller).event("session.ended", "ok"))
         return ended
@@ -255,12 +256,15 @@ async def end_one(services: AccessServices, active: ActiveSession, sid: str, cal
 
 
 async def end_others(services: AccessServices, active: ActiveSession, caller: Caller) -> int:
-    """End every other session of the seat and return their number. Raises Forbidden(reauthentication_required)."""
+    """End every other session of the seat, and links that set a password. Returns the number of sessions.
+
+    Raises Forbidden(reauthentication_required).
+    """
     require_recent_password(services, active.session)
     now = services.clock()
 
     def write(stores: Stores) -> int:
-        ended = stores.sessions.end_all(active.seat.seat_id, now, "ended by its owner", keep_sid=active.session.sid)
+        ended = end_credentials(stores, active.seat.seat_id, EndReason.ENDED_BY_OWNER, now, keep_sid=active.session.sid)
         stores.audit.append(active.origin(now, caller).event("session.ended_others", "ok"))
         return ended
 

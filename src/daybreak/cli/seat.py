@@ -131,7 +131,7 @@ def sign_out(
     every: Annotated[bool, Parameter(name="--all", negative="", help="Sign out every seat.")] = False,
     config: Config = None,
 ) -> None:
-    """End all sessions of a seat, in the dashboard and the API, with their links. Its API tokens stay valid."""
+    """End all sessions of a seat and its links that set a password. Its API tokens stay valid."""
     from daybreak.access import operators
     from daybreak.bootstrap import now_utc, open_state
 
@@ -196,7 +196,7 @@ def bind(
     issuer: Annotated[str, Parameter(help="Issuer of the provider. Default: oidc.issuer.")] = "",
     config: Config = None,
 ) -> None:
-    """Bind a seat to a user of the single sign-on provider. Only that user can then sign in with the provider."""
+    """Bind a seat to a user of the single sign-on provider, and end its sessions. Only that user can then use it."""
     from daybreak.access import operators
 
     issuer = issuer or settings_of(config).oidc.issuer

@@ -47,6 +47,11 @@ class MailSubject:
         value = self.data.get(name)
         return "" if value is None else str(value)
 
+    @property
+    def at(self) -> datetime:
+        """When the event happened."""
+        return datetime.fromisoformat(self.value("at"))
+
     def time(self, name: str) -> str:
         """Return an instant as `25 Nov 2026, 04:00 UTC`, empty when it is missing."""
         text = self.value(name)

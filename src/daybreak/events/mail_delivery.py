@@ -88,7 +88,11 @@ class MailDelivery:
             return "The seat's email address is invalid. Correct it in the directory."
         now = self._context.clock()
         if delivery.type in LINK_LIFETIMES:
-            return "The request expired." if now >= delivery.created_at + LINK_LIFETIMES[delivery.type] else ""
+            if now >= delivery.created_at + LINK_LIFETIMES[delivery.type]:
+                return "The request expired."
+            seat_id, since = subject.seat.seat_id, subject.at
+            ended = await self._context.state.aread(lambda stores: stores.seats.links_ended(seat_id, since=since))
+            return "The credentials of the seat ended after the request." if ended else ""
         if delivery.attempts:
             return ""
         rule = ThrottleRule(f"mail:{subject.seat.seat_id}", MAX_PER_DAY, _DAY_SECONDS)
@@ -104,10 +108,10 @@ class MailDelivery:
     async def _content(self, delivery: Delivery, subject: MailSubject) -> MailContent:
         if delivery.type not in LINK_LIFETIMES:
             return content_of(delivery, subject)
-        context, lifetime = self._context, LINK_LIFETIMES[delivery.type]
+        context = self._context
         if not await context.state.aread(lambda stores: has_password_login(stores, subject.seat)):
             return no_password(subject)
         # Created here, because a secret must not be in the outbox. Another attempt creates another one.
-        token, reset = create_reset(subject.seat, context.clock(), lifetime, context.random)
+        token, reset = create_reset(subject.seat, delivery.type, subject.at, context.clock(), context.random)
         await context.state.awrite(lambda stores: stores.password_resets.replace(reset))
         return content_with_link(delivery, subject, token)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from daybreak.domain.events import EventType
 from daybreak.state.columns import KEY, Instant
 from daybreak.state.schema import metadata, seats
 from daybreak.state.statements import upsert
@@ -14,11 +15,16 @@ from daybreak.state.statements import upsert
 
 @dataclass(frozen=True, slots=True)
 class PasswordReset:
-    """A link that sets a new password. `digest` is the SHA-256 of its token in hex."""
+    """A link that sets a new password. `digest` is the SHA-256 of its token in hex.
+
+    `type` is that of the mail, `email` the address that it is sent to.
+    """
 
     digest: str
     seat_id: str
-    created_at: datetime
+    type: EventType
+    email: str
+    requested_at: datetime
     expires_at: datetime
 
 
@@ -26,32 +32,28 @@ password_resets = sa.Table(
     "password_resets",
     metadata,
     sa.Column("seat_id", KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("type", KEY, primary_key=True),
     sa.Column("digest", KEY, nullable=False, unique=True),
-    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("requested_at", Instant, nullable=False),
     sa.Column("expires_at", Instant, nullable=False),
 )
 
 
 class PasswordResetStore:
-    """Unused links that set a new password: at most one for each seat."""
+    """Unused links that set a new password: at most one of each type for a seat."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
     def replace(self, reset: PasswordReset) -> None:
-        """Store a reset. It replaces an earlier one of the seat."""
-        row = {
-            "seat_id": reset.seat_id,
-            "digest": reset.digest,
-            "created_at": reset.created_at,
-            "expires_at": reset.expires_at,
-        }
-        upsert(self._connection, password_resets, [row], keys=("seat_id",))
+        """Store a reset. It replaces an earlier one of the same type."""
+        upsert(self._connection, password_resets, [asdict(reset)], keys=("seat_id", "type"))
 
     def find(self, digest: str, now: datetime) -> str | None:
         """Return the seat of a valid reset.
 
-        A reset is invalid after its expiry, and after a change of the password.
+        A reset is invalid after its expiry, after the credentials of the seat ended, and with another email.
         """
         found: str | None = self._connection.execute(
             sa.select(password_resets.c.seat_id).where(*_is_valid(digest, now))
@@ -70,7 +72,11 @@ class PasswordResetStore:
 
 
 def _is_valid(digest: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
-    changed_since = sa.exists().where(
-        seats.c.seat_id == password_resets.c.seat_id, seats.c.password_changed_at > password_resets.c.created_at
+    ended_at, requested_at = seats.c.links_ended_at, password_resets.c.requested_at
+    is_bound = sa.exists().where(
+        seats.c.seat_id == password_resets.c.seat_id,
+        seats.c.email == password_resets.c.email,
+        sa.not_(seats.c.disabled),
+        sa.or_(ended_at.is_(None), ended_at < requested_at),
     )
-    return password_resets.c.digest == digest, password_resets.c.expires_at > now, sa.not_(changed_since)
+    return password_resets.c.digest == digest, password_resets.c.expires_at > now, is_bound

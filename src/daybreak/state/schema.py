@@ -40,7 +40,7 @@ seats = sa.Table(
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("email_folded", KEY, nullable=False, unique=True),
     sa.Column("password_hash", sa.Text),
-    sa.Column("password_changed_at", Instant),
+    sa.Column("links_ended_at", Instant),
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("operator", sa.Boolean, nullable=False),
     sa.Column("last_client_id", KEY),

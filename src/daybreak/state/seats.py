@@ -77,8 +77,18 @@ class SeatStore:
         rows = self._connection.execute(sa.select(*SEAT_COLUMNS).order_by(seats.c.email_folded))
         return [seat_of(row) for row in rows]
 
-    def set_password_hash(self, seat_id: str, password_hash: str, now: datetime) -> None:
-        self._change(seat_id, password_hash=password_hash, password_changed_at=now)
+    def set_password_hash(self, seat_id: str, password_hash: str) -> None:
+        self._change(seat_id, password_hash=password_hash)
+
+    def end_links(self, now: datetime, seat_id: str | None = None) -> None:
+        """End the links that set a password and were requested until now: of one seat, or of all."""
+        statement = sa.update(seats).values(links_ended_at=now)
+        self._connection.execute(statement if seat_id is None else statement.where(seats.c.seat_id == seat_id))
+
+    def links_ended(self, seat_id: str, *, since: datetime) -> bool:
+        """Return whether a link that was requested at that instant has ended."""
+        ended = sa.exists().where(seats.c.seat_id == seat_id, seats.c.links_ended_at >= since)
+        return bool(self._connection.execute(sa.select(ended)).scalar())
 
     def set_disabled(self, seat_id: str, disabled: bool) -> None:  # noqa: FBT001 - the port's signature
         self._change(seat_id, disabled=disabled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
@@ -194,8 +195,10 @@ def test_recipients_depend_on_access_role_and_choice(state: Database) -> None:
 
 def test_password_reset_is_used_once(state: Database) -> None:
     state.write(_fill)
-    reset = PasswordReset("d" * 64, SEATS[0], NOW, NOW + timedelta(minutes=30))
-    state.write(lambda stores: stores.password_resets.replace(PasswordReset("e" * 64, SEATS[0], NOW, reset.expires_at)))
+    emails = {seat.seat_id: seat.email for seat in state.read(lambda stores: stores.seats.list_all())}
+    type_, expires_at = EventType.PASSWORD_RESET_REQUESTED, NOW + timedelta(minutes=30)
+    reset = PasswordReset("d" * 64, SEATS[0], type_, emails[SEATS[0]], NOW, expires_at)
+    state.write(lambda stores: stores.password_resets.replace(replace(reset, digest="e" * 64)))
     state.write(lambda stores: stores.password_resets.replace(reset))
     assert state.read(lambda stores: stores.password_resets.find("e" * 64, NOW)) is None
     assert state.read(lambda stores: stores.password_resets.find(reset.digest, reset.expires_at)) is None
@@ -204,6 +207,6 @@ def test_password_reset_is_used_once(state: Database) -> None:
     assert state.write(lambda stores: stores.password_resets.use(reset.digest, NOW)) is None
     state.write(lambda stores: stores.password_resets.replace(reset))
     later = NOW + timedelta(minutes=1)
-    state.write(lambda stores: stores.seats.set_password_hash(SEATS[0], "hash", later))
+    state.write(lambda stores: stores.seats.end_links(later, SEATS[0]))
     assert state.write(lambda stores: stores.password_resets.use(reset.digest, later)) is None
     assert state.write(lambda stores: stores.password_resets.delete_expired(reset.expires_at)) == 1

@@ -141,7 +141,7 @@ def test_inactive_account_requires_no_second_factor(instance: Instance) -> None:
 
 def test_login_replaces_an_outdated_hash(instance: Instance) -> None:
     old = PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD)
-    instance.write(lambda stores: stores.seats.set_password_hash(ROSA, old, instance.now[0]))
+    instance.write(lambda stores: stores.seats.set_password_hash(ROSA, old))
     instance.run(instance.log_in())
     stored = instance.seat(ROSA).password_hash
     assert stored is not None
@@ -226,7 +226,7 @@ def test_ten_of_50_parallel_guesses_are_verified(instance: Instance, monkeypatch
 def test_password_changed_during_login_is_refused(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     def change_meanwhile(*_: object) -> bool:
         other = passwords.hash_password("another password 7")
-        instance.write(lambda stores: stores.seats.set_password_hash(ROSA, other, instance.now[0]))
+        instance.write(lambda stores: stores.seats.set_password_hash(ROSA, other))
         return True
 
     replace_verification(monkeypatch, instance.services, change_meanwhile)

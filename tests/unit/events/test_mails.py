@@ -264,6 +264,19 @@ def test_seat_with_a_password_is_not_invited(events: Events) -> None:
         events.instance.write(lambda stores: operators.invite(stores, rosa, events.instance.now[0], actor="operator"))
 
 
+def test_request_before_a_sign_out_is_not_mailed(events: Events, server: MailServer) -> None:
+    events.emit(EventType.PASSWORD_RESET_REQUESTED, data={}, seat_id=ROSA)
+    seat, now = events.instance.seat(ROSA), events.instance.now[0] + timedelta(seconds=1)
+    events.instance.write(lambda stores: operators.sign_out(stores, seat, now, actor="operator"))
+    events.deliver()
+    assert server.mails == []
+    (delivery,) = events.deliveries()
+    assert (delivery.state, delivery.detail) == (
+        DeliveryState.SKIPPED,
+        "The credentials of the seat ended after the request.",
+    )
+
+
 @pytest.fixture
 def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MailServer]]:
     """A function that starts a mail server with a certificate that this process trusts."""

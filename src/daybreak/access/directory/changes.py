@@ -14,6 +14,7 @@ from datetime import datetime
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from daybreak.access.end_credentials import EndReason, end_credentials
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -184,10 +185,12 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
         ("seat.changed", changes.changed_seats),
         ("seat.disabled", changes.disabled_seats),
     ):
+        ended = [(seat, _end_reason(stores.seats.by_id(seat.seat_id), seat)) for seat in seats]
         directory.put_seats(*seats)
+        for seat, reason in ended:
+            if reason is not None:
+                end_credentials(stores, seat.seat_id, reason, now)
         for seat in seats:
-            if seat.disabled or (action == "seat.changed" and seat.password_hash is not None):
-                stores.sessions.end_all(seat.seat_id, now, action)
             events.add(action, seat_id=seat.seat_id, seat=seat.email)
     grants = (*changes.added_grants, *changes.changed_grants)
     directory.put_grants(*grants)
@@ -238,6 +241,18 @@ def _seat_differs(known: Seat, wanted: Seat) -> bool:
         or known.disabled != wanted.disabled
         or (wanted.password_hash is not None and known.password_hash != wanted.password_hash)
     )
+
+
+def _end_reason(before: Seat | None, after: Seat) -> EndReason | None:
+    """Return why the credentials of a changed seat end, None if they do not. An email may change its case."""
+    if before is None:
+        return None
+    if after.disabled:
+        return EndReason.SEAT_DISABLED
+    if before.email.lower() != after.email.lower():
+        return EndReason.EMAIL_CHANGED
+    is_new_password = after.password_hash is not None and after.password_hash != before.password_hash
+    return EndReason.PASSWORD_CHANGED if is_new_password else None
 
 
 _USAGE = ("campaign_messages_monthly_used",)

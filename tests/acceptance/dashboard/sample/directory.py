@@ -86,7 +86,7 @@ def reset_seat(state: State, ring: Keyring, email: str, now: datetime) -> None:
             stores.seats.reset_second_factor(seat_id)
         for rule in throttle.second_factor_rules(AccessSettings(), seat_id=seat_id):
             stores.throttle.clear(rule.key)
-        stores.seats.set_password_hash(seat_id, password_hash, now)
+        stores.seats.set_password_hash(seat_id, password_hash)
 
     state.write(write)
 

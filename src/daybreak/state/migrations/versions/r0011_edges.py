@@ -31,3 +31,19 @@ def upgrade() -> None:
         sa.Column("failed_at", _INSTANT, nullable=False),
         sa.Column("error", sa.Text, nullable=False),
     )
+    _bind_password_links()
+
+
+def _bind_password_links() -> None:
+    """Bind links that set a password to their address and type. Stored links end: the address is not known."""
+    op.execute(sa.text("ALTER TABLE seats RENAME COLUMN password_changed_at TO links_ended_at"))
+    op.drop_table("password_resets")
+    op.create_table(
+        "password_resets",
+        sa.Column("seat_id", _KEY, sa.ForeignKey("seats.seat_id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("type", _KEY, primary_key=True),
+        sa.Column("digest", _KEY, nullable=False, unique=True),
+        sa.Column("email", sa.Text, nullable=False),
+        sa.Column("requested_at", _INSTANT, nullable=False),
+        sa.Column("expires_at", _INSTANT, nullable=False),
+    )
