@@ -122,7 +122,9 @@ def _reading(url: str) -> Iterator[sa.Connection]:
     try:
         with engine.connect() as connection:
             if sqlite_path(url) is None:
-                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                from daybreak.state.postgresql_state import READ_AT_ONE_INSTANT
+
+                connection.execution_options(**READ_AT_ONE_INSTANT)
             with connection.begin():
                 if sqlite_path(url) is not None:
                     connection.exec_driver_sql("BEGIN")

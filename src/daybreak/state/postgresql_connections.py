@@ -77,18 +77,14 @@ def _close_if_active(pgconn: Any) -> None:
         pgconn.finish()
 
 
-def connection_parameters(url: str, statement_timeout_seconds: float) -> dict[str, Any]:
-    """Return the connection parameters of a `postgresql://` URL, with timeouts where it sets none.
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return the connection parameters of a `postgresql://` URL.
+
+    A transaction may be in another session than the one before (PgBouncer in transaction mode), and sessions are shared
+    with other clients: no prepared statements, and no settings outside of a transaction. `begin_statement` has those.
 
     Raises psycopg.ProgrammingError if the URL is invalid.
     """
-    milliseconds = int(statement_timeout_seconds * 1000)
-    parameters = psycopg.conninfo.conninfo_to_dict(url)
-    # The server also stops, so that no statement continues for a client that has disconnected.
-    options = (
-        f"-c timezone=UTC -c statement_timeout={milliseconds} -c lock_timeout={milliseconds} "
-        f"-c idle_in_transaction_session_timeout=60000 {parameters.pop('options', '')}"
-    )
     return {
         "connect_timeout": 4,
         "application_name": "daybreak",
@@ -98,6 +94,19 @@ def connection_parameters(url: str, statement_timeout_seconds: float) -> dict[st
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
-        **parameters,
-        "options": options.strip(),
+        **psycopg.conninfo.conninfo_to_dict(url),
+        # Transactions begin with `begin_statement`.
+        "autocommit": True,
+        "prepare_threshold": None,
     }
+
+
+def begin_statement(timeout_seconds: float, mode: str = "") -> str:
+    """Return the statements that begin a transaction, in one exchange. The server ends a statement, a wait for a lock
+    and an idle transaction, so that none continues for a client that has disconnected.
+    """
+    milliseconds = int(timeout_seconds * 1000)
+    return (
+        f"BEGIN {mode}; SET LOCAL TimeZone = 'UTC'; SET LOCAL statement_timeout = {milliseconds}; "
+        f"SET LOCAL lock_timeout = {milliseconds}; SET LOCAL idle_in_transaction_session_timeout = 60000"
+    )

@@ -18,6 +18,7 @@ from daybreak.state.postgresql_connections import (
     BoundedAsyncConnection,
     BoundedConnection,
     NoAnswer,
+    begin_statement,
     connection_parameters,
 )
 from daybreak.state.stores import Stores
@@ -26,6 +27,10 @@ T = TypeVar("T")
 
 # Statements of the builder are larger than those of a request, and no user waits for them.
 _BLOCKING_WAIT_FACTOR = 3
+# Execution option: the mode of a transaction, in SQL.
+_MODE = "transaction_mode"
+READ_AT_ONE_INSTANT = {_MODE: "ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+"""Options of a connection that reads as of one instant."""
 # A request may also wait for a connection from the pool, and for a new one after a disconnect.
 _CONNECT_SECONDS = 3.0
 _MAX_RETRIES = 4
@@ -70,7 +75,7 @@ class PostgresqlState:
     def __init__(self, url: str, *, pool_size: int = 8, wait_seconds: float = 5.0) -> None:
         self._pool_size = pool_size
         self._wait_seconds = wait_seconds
-        self._parameters = connection_parameters(url, wait_seconds)
+        self._parameters = connection_parameters(url)
         self._engine = blocking_engine(url, wait_seconds * _BLOCKING_WAIT_FACTOR)
         self._lock = threading.Lock()
         self._loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
@@ -80,7 +85,7 @@ class PostgresqlState:
     # --- Blocking: builder and command line --------------------------------------------------------
 
     def read(self, work: Callable[[Stores], T]) -> T:
-        return self._blocking(work, isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        return self._blocking(work, **READ_AT_ONE_INSTANT)
 
     def write(self, work: Callable[[Stores], T]) -> T:
         return self._blocking(work)
@@ -154,8 +159,9 @@ class PostgresqlState:
             self._loop = weakref.ref(loop)
             # READ COMMITTED statements see the same data with or without a transaction. Autocommit saves two of three
             # exchanges per read, and the reset when a connection returns to the pool.
-            reads = self._async_engine(isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
-            self._async_engines = (reads, self._async_engine())
+            reads, writes = self._async_engine(pool_reset_on_return=None), self._async_engine()
+            _begin_transactions(writes.sync_engine, self._wait_seconds)
+            self._async_engines = (reads, writes)
             return self._async_engines
 
     def _async_engine(self, **options: Any) -> AsyncEngine:
@@ -214,14 +220,14 @@ class PostgresqlState:
 
 def blocking_engine(url: str, wait_seconds: float = 15.0) -> sa.Engine:
     """Return an engine for a process that may block. An exchange takes up to `wait_seconds`."""
-    parameters = connection_parameters(url, wait_seconds)
+    parameters = connection_parameters(url)
 
     def connect() -> BoundedConnection:
         connection = BoundedConnection.connect(**parameters)
         connection.wait_seconds = wait_seconds
         return connection
 
-    return sa.create_engine(
+    engine = sa.create_engine(
         "postgresql+psycopg://",
         creator=connect,
         # Parameters of failed statements must not reach a log.
@@ -232,3 +238,15 @@ def blocking_engine(url: str, wait_seconds: float = 15.0) -> sa.Engine:
         pool_recycle=1800,
         use_native_hstore=False,
     )
+    _begin_transactions(engine, wait_seconds)
+    return engine
+
+
+def _begin_transactions(engine: sa.Engine, timeout_seconds: float) -> None:
+    """Begin the transactions of an engine, whose connections are in autocommit mode, with their settings."""
+
+    def begin(connection: sa.Connection) -> None:
+        mode = connection.get_execution_options().get(_MODE, "")
+        connection.exec_driver_sql(begin_statement(timeout_seconds, mode))
+
+    sa.event.listen(engine, "begin", begin)
