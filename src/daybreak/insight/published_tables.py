@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -38,6 +39,38 @@ _READERS = {
 }
 
 
+class Interruption:
+    """Ends the queries of a thread from another thread, once their result is no longer wanted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._engine: duckdb.DuckDBPyConnection | None = None
+
+    def set(self) -> None:
+        """End the query that runs, and refuse further ones."""
+        with self._lock:
+            self._is_set = True
+            if self._engine is not None:
+                self._engine.interrupt()
+
+    def check(self) -> None:
+        """Raise FileStoreError after `set`."""
+        if self._is_set:
+            raise FileStoreError("The request was canceled.")
+
+    @contextmanager
+    def of(self, engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Let `set` end the queries of an engine, until it is closed."""
+        with self._lock:
+            self._engine = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._engine = None
+
+
 class PublishedTables:
     """Queries over the published files of one account. Each resource is a table with the file's rows in their order.
 
@@ -45,31 +78,38 @@ class PublishedTables:
     thread.
     """
 
-    def __init__(self, engine: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, engine: duckdb.DuckDBPyConnection, interruption: Interruption) -> None:
         self._engine = engine
+        self._interruption = interruption
 
     @classmethod
     @contextmanager
-    def open(cls, store: FileStore, entries: Sequence[ManifestEntry]) -> Iterator[Self]:
+    def open(
+        cls, store: FileStore, entries: Sequence[ManifestEntry], interruption: Interruption | None = None
+    ) -> Iterator[Self]:
         """Open the files of these entries, in the format that is the fastest to read. Raises FileStoreError."""
+        interruption = interruption or Interruption()
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="daybreak-insight-")))
             engine = stack.enter_context(
                 closing(open_engine(memory_bytes=MEMORY_BYTES, threads=1, temp_dir=folder / "spill"))
             )
+            stack.enter_context(interruption.of(engine))
             # Queries rely on the order of the rows in the files.
             engine.execute("SET preserve_insertion_order = true")
             paths = []
             for entry in entries:
                 name = next(name for name in _FORMATS if name in entry.formats)
-                path = _local_file(stack, store, entry.formats[name].key, folder / f"{entry.resource}.{name}")
+                copy = folder / f"{entry.resource}.{name}"
+                path = _local_file(stack, store, entry.formats[name].key, copy, interruption)
                 _create_view(engine, resource_named(entry.resource), name, path)
                 paths.append(path)
             lock_engine(engine, paths)
-            yield cls(engine)
+            yield cls(engine, interruption)
 
     def rows(self, query: str, parameters: Mapping[str, object] | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Raises FileStoreError if a file cannot be read."""
+        """Return the rows of a query. Raises FileStoreError if a file cannot be read, or after an interruption."""
+        self._interruption.check()
         try:
             return self._engine.execute(query, parameters or {}).fetchall()
         except duckdb.Error as error:
@@ -107,12 +147,14 @@ def _value(column: Column) -> str:
             return f"coalesce(CAST({name} AS VARCHAR), '')"
 
 
-def _local_file(stack: ExitStack, store: FileStore, key: str, copy: Path) -> Path:
+def _local_file(stack: ExitStack, store: FileStore, key: str, copy: Path, interruption: Interruption) -> Path:
     """Return the path of a stored file: its own on local disk, else that of a temporary copy."""
     opened = store.open_local(key)
     if opened is not None:
         stack.enter_context(opened)
         return Path(str(opened.name))
     with copy.open("wb", buffering=_COPY_BYTES) as file:
-        file.writelines(store.read(key))
+        for piece in store.read(key):
+            interruption.check()
+            file.write(piece)
     return copy

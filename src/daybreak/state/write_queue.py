@@ -52,22 +52,24 @@ class WriteQueue:
 
         Raises Unavailable if too many jobs are waiting.
         """
-        if self._closed or self._jobs.qsize() >= _MAX_WAITING:
-            raise busy()
-        if self._thread is None:
-            with self._lock:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._serve, name="state-writer", daemon=True)
-                    self._thread.start()
         job = _Job(work)
-        self._jobs.put(job)
+        # Under the lock, so that no job follows the end of the queue: its future would never have a result.
+        with self._lock:
+            if self._closed or self._jobs.qsize() >= _MAX_WAITING:
+                raise busy()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="state-writer", daemon=True)
+                self._thread.start()
+            self._jobs.put(job)
         return job.done
 
     def close(self) -> None:
         """Complete the queued jobs and stop the thread."""
-        self._closed = True
+        with self._lock:
+            is_first, self._closed = not self._closed, True
+            if is_first and self._thread is not None:
+                self._jobs.put(None)
         if self._thread is not None:
-            self._jobs.put(None)
             self._thread.join(timeout=30)
             self._thread = None
 

@@ -4,7 +4,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from concurrent.futures import Future
+from contextlib import closing, suppress
 
 import pytest
 
@@ -226,3 +227,29 @@ def test_job_that_waited_too_long_fails_and_is_not_run(sqlite_url: str, monkeypa
         engine.dispose()
     with closing(SqliteState(path)) as state:
         assert trail(state) == set()
+
+
+def test_job_of_a_closing_queue_has_a_result(sqlite_url: str) -> None:
+    path = sqlite_path(sqlite_url)
+    assert path is not None
+    engine = sqlite_engine(path)
+    queue = WriteQueue(engine, wait_seconds=60)
+    jobs: list[Future[int]] = []
+    begun, closed = threading.Event(), threading.Event()
+
+    def submit() -> None:
+        while not closed.is_set():
+            with suppress(Unavailable):
+                jobs.append(queue.submit(lambda _stores: 7))
+                begun.set()
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    queue.close()
+    closed.set()
+    for thread in threads:
+        thread.join()
+    engine.dispose()
+    assert {job.result(60) for job in jobs} == {7}

@@ -17,7 +17,14 @@ PIECES = st.sampled_from(
 
 @pytest.mark.parametrize(
     "address",
-    ["ana@example.org", "o'brien+x@mail.example.org", "jürgen@bücher.example", "x@localhost", "cafe\u0301@example.org"],
+    [
+        "ana@example.org",
+        "o'brien+x@mail.example.org",
+        "jürgen@bücher.example",
+        "x@localhost",
+        "cafe\u0301@example.org",
+        "a" * 80 + "@example.org",
+    ],
 )
 def test_address_is_valid(address: str) -> None:
     assert is_email_address(address)
@@ -50,7 +57,6 @@ def test_address_is_valid(address: str) -> None:
         "",
         "ana\0@example.org",
         "ana\udc80@example.org",
-        "a" * 65 + "@example.org",
         "ana@" + "a" * 64 + ".org",
         "ana@" + "a." * 130 + "org",
     ],

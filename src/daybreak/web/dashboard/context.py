@@ -14,11 +14,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from daybreak.domain.identity import SecondFactorPolicy
 from daybreak.web.dashboard import formatting
 from daybreak.web.dashboard.assets import Asset, load_assets
+from daybreak.web.fair_queue import FairQueue
 from daybreak.web.services import Services
 
 T = TypeVar("T")
 
-_FILE_TASKS = 2
+_TASKS = 2
+_MAX_WAITING = 100
+_MAX_PER_ACCOUNT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,9 @@ class DashboardContext:
     services: Services
     templates: Environment
     assets: Mapping[str, Asset]
-    file_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_FILE_TASKS))
+    tasks: FairQueue = field(
+        default_factory=lambda: FairQueue(_TASKS, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT)
+    )
 
     @property
     def root(self) -> str:
@@ -59,9 +64,12 @@ class DashboardContext:
         """Return the URL of a stylesheet, script or image; it contains the content's digest."""
         return f"{self.root}/dashboard/static/{self.assets[name].digest}/{name}"
 
-    async def run_file_task(self, task: Callable[[], T]) -> T:
-        """Run a task that reads files in a thread. At most two run at the same time per worker."""
-        async with self.file_slots:
+    async def run_task(self, account: str, task: Callable[[], T]) -> T:
+        """Run a task that takes long in a thread. At most two run at the same time per worker.
+
+        `account` is an account, or a seat for pages of no account. Raises Unavailable(busy).
+        """
+        async with self.tasks.slot(account):
             return await asyncio.to_thread(task)
 
 

@@ -18,6 +18,7 @@ from daybreak.web.dashboard.error_pages import error_page
 from daybreak.web.dashboard.forms import read_form
 from daybreak.web.dashboard.page_request import PageRequest, load_page_request, require_operator
 from daybreak.web.dashboard.rendering import is_partial, local_path, redirect
+from daybreak.web.fair_queue import while_connected
 
 Handler = Callable[[Request], Awaitable[Response]]
 PageHandler = Callable[[PageRequest], Awaitable[Response]]
@@ -97,7 +98,9 @@ async def _handle_page(
     page: PageRequest | None = None
     try:
         page = await load_page_request(dashboard, request, client_id)
-        response = await handle(page)
+        # A form is completed, even when its client has left.
+        is_read = request.method in ("GET", "HEAD")
+        response = await (while_connected(request, handle(page)) if is_read else handle(page))
         if is_activity and not is_recorded(page.session, page.now):
             # Written after the response is sent, which must not wait for a busy state database.
             access = dashboard.services.access

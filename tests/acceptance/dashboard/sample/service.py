@@ -28,6 +28,7 @@ from daybreak.credentials import keyring
 from daybreak.events.context import DeliveryContext, DeliveryTimings
 from daybreak.events.deliverer import run_deliverer
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.insight.published_tables import Interruption
 from daybreak.snapshots.schedule import last_due, publication_of
 from daybreak.state.migrate import migrate
 from daybreak.state.sqlite_state import SqliteState
@@ -115,13 +116,13 @@ def hold_figures(folder: Path) -> None:
     """Delay the computation of figures while the folder has a file HOLD_FIGURES."""
     run = FigureCache.run
 
-    async def run_later(cache: FigureCache, task: Callable[[], T]) -> T:
-        def held_task() -> T:
+    async def run_later(cache: FigureCache, account: str, task: Callable[[Interruption], T]) -> T:
+        def held_task(interruption: Interruption) -> T:
             while (folder / HOLD_FIGURES).exists():
                 time.sleep(0.05)
-            return task()
+            return task(interruption)
 
-        return await run(cache, held_task)
+        return await run(cache, account, held_task)
 
     FigureCache.run = run_later  # type: ignore[assignment,method-assign]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode
@@ -55,7 +54,8 @@ async def show_activity(page: PageRequest) -> Response:
         return _read_page(stores, activity.events_of(page.client_id), number, newest, link_lifetime)
 
     # In a thread: counting the events of a large account takes up to a second.
-    found = await asyncio.to_thread(page.dashboard.services.state.read, read)
+    state = page.dashboard.services.state
+    found = await page.dashboard.run_task(page.client_id, lambda: state.read(read))
     files_query = f"?{urlencode(activity.query)}" if activity.query else ""
     context: dict[str, object] = {
         "rows": found.rows,

@@ -125,7 +125,7 @@ async def preview_file(page: PageRequest) -> Response:
     """Show the first 50 rows and the columns, as a page or in a drawer, and record it in the audit trail."""
     found, files = await load_requested_entry(page), page.dashboard.services.files
     try:
-        rows = await page.dashboard.run_file_task(lambda: first_rows(files, found.resource, found.entry))
+        rows = await page.dashboard.run_task(page.client_id, lambda: first_rows(files, found.resource, found.entry))
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
@@ -143,7 +143,7 @@ async def preview_changes(page: PageRequest) -> Response:
     resource, snapshot, delta = await load_requested_delta(page)
     files = page.dashboard.services.files
     try:
-        rows = await page.dashboard.run_file_task(lambda: first_changes(files, resource, delta))
+        rows = await page.dashboard.run_task(page.client_id, lambda: first_changes(files, resource, delta))
     except FileStoreError:
         raise files_unavailable() from None
     if page.request.method == "GET":
@@ -162,7 +162,7 @@ async def download_spreadsheet_safe(page: PageRequest) -> Response:
     pieces = spreadsheet_safe_csv(services.files, found.resource, found.entry.formats["csv"].key)
     try:
         # Read the first piece before the response starts, while an error page is still possible.
-        first = await page.dashboard.run_file_task(lambda: next(pieces, b""))
+        first = await page.dashboard.run_task(page.client_id, lambda: next(pieces, b""))
     except (FileStoreError, csv.Error):
         raise files_unavailable() from None
     name = f"{found.resource.name}-spreadsheet-safe.csv"

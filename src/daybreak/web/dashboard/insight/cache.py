@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -18,20 +19,30 @@ from daybreak.insight.figures import (
     MemberFigures,
     UsageFigures,
 )
+from daybreak.insight.published_tables import Interruption
+from daybreak.web.fair_queue import FairQueue
 
 T = TypeVar("T")
 
 _MAXIMUM_ENTRIES = 32
+_GRACE_SECONDS = 5.0
+_INTERRUPTION_SECONDS = 0.1
+# A page starts seven computations.
+_MAX_PER_ACCOUNT = 28
+_MAX_WAITING = 200
 
 
 class ValueCache(Generic[T]):
     """Up to 32 values by the content and the period that they were computed from. The oldest is dropped first.
 
-    Requests for the same value wait for one computation, which continues when a request is canceled.
+    Requests for the same value wait for one computation. It is canceled when the last of them has left, and none has
+    come in `grace_seconds`: a page that says that rows are being counted returns every two seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace_seconds: float = _GRACE_SECONDS) -> None:
+        self._grace_seconds = grace_seconds
         self._tasks: dict[Hashable, asyncio.Future[T]] = {}
+        self._requests: Counter[asyncio.Future[T]] = Counter()
 
     async def get(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
         """Return the cached value, or compute and cache it. A failed computation is not cached."""
@@ -41,11 +52,28 @@ class ValueCache(Generic[T]):
             if len(self._tasks) >= _MAXIMUM_ENTRIES:
                 del self._tasks[next(iter(self._tasks))]
             self._tasks[key] = task
+        self._requests[task] += 1
         try:
             return await asyncio.shield(task)
         finally:
-            if task.done() and (task.cancelled() or task.exception() is not None) and self._tasks.get(key) is task:
-                del self._tasks[key]
+            self._requests[task] -= 1
+            if not task.done():
+                asyncio.get_running_loop().call_later(self._grace_seconds, self._cancel_unwanted, key, task)
+            elif task.cancelled() or task.exception() is not None:
+                self._drop(key, task)
+            if task.done():
+                del self._requests[task]
+
+    def _cancel_unwanted(self, key: Hashable, task: asyncio.Future[T]) -> None:
+        if not self._requests[task]:
+            del self._requests[task]
+            if not task.done():
+                task.cancel()
+                self._drop(key, task)
+
+    def _drop(self, key: Hashable, task: asyncio.Future[T]) -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +89,20 @@ class FigureCache:
     links: ValueCache[LinkFigures] = field(default_factory=ValueCache)
     pages: ValueCache[CampaignPage] = field(default_factory=ValueCache)
     details: ValueCache[CampaignDetails | None] = field(default_factory=ValueCache)
-    slot: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    queue: FairQueue = field(
+        default_factory=lambda: FairQueue(1, max_waiting=_MAX_WAITING, max_waiting_per_account=_MAX_PER_ACCOUNT)
+    )
 
-    async def run(self, task: Callable[[], T]) -> T:
-        """Run a task that reads files in a thread, after the tasks before it."""
-        async with self.slot:
-            return await asyncio.to_thread(task)
+    async def run(self, account: str, task: Callable[[Interruption], T]) -> T:
+        """Run a task that reads files in a thread, after others. End it when canceled. Raises Unavailable(busy)."""
+        async with self.queue.slot(account):
+            interruption = Interruption()
+            running = asyncio.ensure_future(asyncio.to_thread(task, interruption))
+            try:
+                return await asyncio.shield(running)
+            except asyncio.CancelledError:
+                # Repeated, because an engine misses what comes before its query. The slot is in use until then.
+                while not running.done():
+                    interruption.set()
+                    await asyncio.wait((running,), timeout=_INTERRUPTION_SECONDS)
+                raise

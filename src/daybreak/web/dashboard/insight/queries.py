@@ -25,7 +25,7 @@ from daybreak.insight.figures import (
 from daybreak.insight.members import community_figures, growth_figures, member_figures
 from daybreak.insight.messages import usage_figures
 from daybreak.insight.periods import Period
-from daybreak.insight.published_tables import PublishedTables
+from daybreak.insight.published_tables import Interruption, PublishedTables
 from daybreak.snapshots.freshness import freshness
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.files.queries import files_unavailable
@@ -169,13 +169,13 @@ class _Files:
         found = [self.entries[name] for name in wanted.resources]
         store = self.page.dashboard.services.files
 
-        def task() -> T:
-            with PublishedTables.open(store, found) as tables:
+        def task(interruption: Interruption) -> T:
+            with PublishedTables.open(store, found, interruption) as tables:
                 return wanted.compute(tables)
 
         try:
             key = (*(_content(entry) for entry in found), *parameters)
-            return await wanted.values.get(key, lambda: self.cache.run(task))
+            return await wanted.values.get(key, lambda: self.cache.run(self.page.client_id, task))
         except FileStoreError:
             raise files_unavailable() from None
 

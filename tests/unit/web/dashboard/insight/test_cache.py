@@ -1,10 +1,14 @@
 """Cache of insight figures."""
 
 import asyncio
+import threading
 import time
+from contextlib import closing
 
+import duckdb
 import pytest
 
+from daybreak.insight.published_tables import Interruption
 from daybreak.web.dashboard.insight.cache import FigureCache, ValueCache
 
 
@@ -53,7 +57,7 @@ def test_files_are_read_one_after_another() -> None:
     cache = FigureCache()
     reading: list[int] = []
 
-    def task() -> int:
+    def task(_interruption: Interruption) -> int:
         reading.append(1)
         time.sleep(0.01)
         found = len(reading)
@@ -61,7 +65,7 @@ def test_files_are_read_one_after_another() -> None:
         return found
 
     async def use() -> list[int]:
-        return list(await asyncio.gather(*(cache.run(task) for _ in range(4))))
+        return list(await asyncio.gather(*(cache.run("account", task) for _ in range(4))))
 
     assert asyncio.run(use()) == [1, 1, 1, 1]
 
@@ -101,3 +105,50 @@ def test_failed_computation_is_repeated() -> None:
         return await cache.get("key", succeed)
 
     assert asyncio.run(use()) == "figures"
+
+
+def test_computation_that_no_request_wants_is_canceled() -> None:
+    cache: ValueCache[str] = ValueCache(grace_seconds=0.0)
+    ended = asyncio.Event()
+
+    async def compute() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    async def use() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cache.get("key", compute), 0.01)
+        await ended.wait()
+        assert await cache.get("key", _succeed) == "figures"
+
+    asyncio.run(use())
+
+
+def test_canceled_task_ends_its_query_and_frees_the_slot() -> None:
+    figures = FigureCache()
+    started = threading.Event()
+    ended: list[str] = []
+
+    def endless(interruption: Interruption) -> None:
+        with closing(duckdb.connect()) as engine, interruption.of(engine):
+            started.set()
+            try:
+                engine.execute("SELECT count(*) FROM range(9999999) a, range(9999999) b WHERE a.range % 7 < b.range")
+            except duckdb.InterruptException:
+                ended.append("interrupted")
+
+    async def use() -> str:
+        task = asyncio.create_task(figures.run("first", endless))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        return await figures.run("second", lambda _interruption: "figures")
+
+    assert asyncio.run(use()) == "figures"
+    assert ended == ["interrupted"]
+
+
+async def _succeed() -> str:
+    return "figures"
