@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 import requests
@@ -19,6 +18,7 @@ from tests.acceptance.api_contract import ApiContract
 from tests.acceptance.installation import PASSWORD, Installation, totp_code
 from tests.parts.ports import free_port
 from tests.parts.processes import Running, is_running, running
+from tests.parts.warm import running_warm
 
 Answer = TypeVar("Answer")
 # Much longer than any step takes. A test that waits this long has found a defect.
@@ -127,11 +127,20 @@ def serving(
     settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
+    warm: bool = True,
     **options: Any,
 ) -> Iterator[Service]:
     """Start `daybreakd serve` or another command on an installation.
 
-    `settings` are keys of the configuration, with dots for sections. `before` precedes the command, such as `faketime`.
+    Args:
+        installation: Where it runs.
+        command: Command of `daybreakd`.
+        workers: Number of web workers.
+        settings: Keys of the configuration, with dots for sections.
+        environment: Further variables.
+        before: Words before the command, such as `faketime`.
+        warm: Fork a process that has imported the service. False for tests of the start and of memory.
+        **options: Arguments of `subprocess.Popen`.
     """
     port, metrics_port = free_port(), free_port()
     address = f"http://127.0.0.1:{port}"
@@ -158,8 +167,14 @@ def serving(
         # Several nodes may serve one installation.
         file = file.with_name(f"daybreak-{port}.toml")
     file.write_text(_toml(values))
-    program_line: list[str | Path] = [*before, *DAYBREAKD, command, "--config", file]
-    with running(program_line, environment=environment, folder=installation.folder, **options) as program:
+    arguments, folder = (command, "--config", str(file)), installation.folder
+    # Python reads some variables only when it starts.
+    as_usual = all(name.startswith(("DAYBREAK_", "AWS_", "AZURE_")) for name in environment or ())
+    with (
+        running_warm(arguments, environment=environment or {}, folder=folder)
+        if warm and as_usual and not before and not options
+        else running([*before, *DAYBREAKD, *arguments], environment=environment, folder=folder, **options)
+    ) as program:
         program.wait_for_log('"ready"', PATIENCE_SECONDS, count=workers)
         service = Service(address, str(values["base_url"]), installation, program, metrics_port)
         yield service

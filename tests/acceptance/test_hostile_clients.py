@@ -16,7 +16,7 @@ PIPELINED_BYTES = 256 * 1024
 
 
 def test_pipelining_without_reading_uses_little_memory(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation(), workers=1) as service, ExitStack() as connections:
+    with serving(make_installation(), workers=1, warm=False) as service, ExitStack() as connections:
         token = service.token(MAYA, NORTH)
         link = service.link(token, NORTH).removeprefix(service.address)
         requests = (

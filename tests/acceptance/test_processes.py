@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,12 @@ from tests.parts.ports import listens
 from tests.parts.processes import is_running, running
 from tests.parts.waiting import wait_until
 
+# These tests cover the start of the processes.
+started = partial(serving, warm=False)
+
 
 def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation(), settings={"snapshot.schedule": True}) as service:
+    with started(make_installation(), settings={"snapshot.schedule": True}) as service:
         workers = service.workers()
         (builder,) = wait_until(lambda: service.processes("builder"), what="a builder")
         for pid in (workers[0], builder):
@@ -33,7 +37,7 @@ def test_killed_worker_and_builder_are_restarted(make_installation: Callable[[],
 
 
 def test_processes_end_with_the_main_process(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation(), settings={"snapshot.schedule": True}) as service:
+    with started(make_installation(), settings={"snapshot.schedule": True}) as service:
         (builder,) = wait_until(lambda: service.processes("builder"), what="a builder")
         processes = [*service.workers(), builder]
         os.kill(service.program.pid, signal.SIGKILL)
@@ -42,7 +46,7 @@ def test_processes_end_with_the_main_process(make_installation: Callable[[], Ins
 
 def test_web_and_builder_run_as_separate_services(make_installation: Callable[[], Installation]) -> None:
     settings = {"snapshot.schedule": True}
-    with serving(make_installation(), command="web", settings=settings) as service:
+    with started(make_installation(), command="web", settings=settings) as service:
         assert service.processes("builder") == []
         file = service.installation.folder / "daybreak.toml"
         with running([*DAYBREAKD, "builder", "--config", file], folder=service.installation.folder) as builder:
@@ -56,7 +60,7 @@ def test_web_and_builder_run_as_separate_services(make_installation: Callable[[]
 def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[], Installation]) -> None:
     # The builder cannot create its folder there.
     settings = {"snapshot.schedule": True, "snapshot.temp_dir": "/proc/nowhere", "source.location": "/nowhere"}
-    with serving(make_installation(), settings=settings) as service:
+    with started(make_installation(), settings=settings) as service:
         for builder in wait_until(lambda: service.processes("builder"), what="a builder"):
             os.kill(builder, signal.SIGKILL)
         assert '"starts_again_in_seconds"' in service.program.wait_for_log('"ended"', PATIENCE_SECONDS)
@@ -64,7 +68,7 @@ def test_web_keeps_serving_while_the_builder_fails(make_installation: Callable[[
 
 
 def test_logins_in_progress_are_answered_at_shutdown(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation(), workers=1) as service, ThreadPoolExecutor(10) as clients:
+    with started(make_installation(), workers=1) as service, ThreadPoolExecutor(10) as clients:
         assert service.log_in(MAYA).status_code == 200
         (worker,) = service.workers()
         before = _descriptors(worker)
@@ -86,7 +90,7 @@ def large_installation(make_installation: Callable[[], Installation]) -> Install
 
 
 def test_transfers_of_slow_readers_are_limited(large_installation: Installation) -> None:
-    with serving(large_installation, workers=1, settings={"files.max_transfers": 20}) as service:
+    with started(large_installation, workers=1, settings={"files.max_transfers": 20}) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
         assert len(expected) > 5_000_000
@@ -113,7 +117,7 @@ def test_transfers_of_slow_readers_are_limited(large_installation: Installation)
 
 
 def test_running_transfer_finishes_after_sigterm(large_installation: Installation) -> None:
-    with serving(large_installation, workers=1) as service:
+    with started(large_installation, workers=1) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         expected = service.get(link).content
         with _slow_connection(service, link) as connection:
@@ -130,7 +134,7 @@ def test_running_transfer_finishes_after_sigterm(large_installation: Installatio
 
 
 def test_publication_does_not_change_running_transfers(large_installation: Installation) -> None:
-    with serving(large_installation, workers=1) as service:
+    with started(large_installation, workers=1) as service:
         token = service.token(MAYA, NORTH)
         link = service.link(token, NORTH, "members.csv.gz")
         old = service.get(link).content
@@ -152,7 +156,7 @@ def test_service_works_with_few_descriptors(make_installation: Callable[[], Inst
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
-    with serving(make_installation(), workers=1, preexec_fn=limit) as service:
+    with started(make_installation(), workers=1, preexec_fn=limit) as service:
         link = service.link(service.token(MAYA, NORTH), NORTH, "members.csv.gz")
         (worker,) = service.workers()
         idle = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
@@ -183,7 +187,7 @@ def test_unix_socket_is_private_and_replaced(make_installation: Callable[[], Ins
         stale.bind(str(path))
     installation = make_installation()
     for _ in range(2):
-        with serving(installation, settings={"listen": f"unix:{path}"}) as service:
+        with started(installation, settings={"listen": f"unix:{path}"}) as service:
             assert path.stat().st_mode & 0o777 == 0o660
             assert b"200 OK" in _answer_over(path, b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             os.killpg(service.program.pid, signal.SIGKILL)
@@ -192,7 +196,7 @@ def test_unix_socket_is_private_and_replaced(make_installation: Callable[[], Ins
 
 
 def test_files_of_the_service_are_private(make_installation: Callable[[], Installation]) -> None:
-    with serving(make_installation(), preexec_fn=lambda: os.umask(0)) as service:
+    with started(make_installation(), preexec_fn=lambda: os.umask(0)) as service:
         service.log_in(MAYA)
         for pid in service.workers():
             umask = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "Umask" in line)

@@ -10,16 +10,35 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.parts.waiting import wait_until
+
+
+class Process(Protocol):
+    """The methods of `subprocess.Popen` that tests use."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def args(self) -> object: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
 
 
 @dataclass(frozen=True)
 class Running:
     """Running program."""
 
-    process: "subprocess.Popen[bytes]"
+    process: Process
     log_file: Path
 
     @property

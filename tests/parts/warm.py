@@ -1,0 +1,109 @@
+"""Commands of the service in processes forked from one that has imported it, for tests of anything but the start."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.parts.processes import Running, end_with_this_run
+
+_ROOT = Path(__file__).parents[2]
+
+
+class WarmService:
+    """Client of `warm_service.py`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server = subprocess.Popen(
+            end_with_this_run([sys.executable, "-m", "tests.parts.warm_service"]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT,
+        )  # fmt: skip
+
+    def request(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        with self._lock:
+            self._server.stdin.write(json.dumps(command) + "\n")
+            self._server.stdin.flush()
+            answer = self._server.stdout.readline()
+        assert answer, "the warm process ended"
+        return dict(json.loads(answer))
+
+    def close(self) -> None:
+        self._server.communicate()
+
+
+class ForkedProcess:
+    """Process that `warm_service.py` forked, with the methods of `subprocess.Popen`."""
+
+    def __init__(self, server: WarmService, pid: int, arguments: Sequence[str]) -> None:
+        self.pid, self.args = pid, arguments
+        self.returncode: int | None = None
+        self._server = server
+        self._ended = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        return self._reap(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        status = self._reap(timeout)
+        if status is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def _reap(self, seconds: float | None) -> int | None:
+        """Return the exit status, or None if the process has not ended after `seconds`."""
+        if self.returncode is None and select.select([self._ended], [], [], seconds)[0]:
+            self.returncode = int(self._server.request({"wait": self.pid})["status"])
+            os.close(self._ended)
+        return self.returncode
+
+
+@functools.cache
+def _warm_service() -> WarmService:
+    server = WarmService()
+    atexit.register(server.close)
+    return server
+
+
+@contextlib.contextmanager
+def running_warm(arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> Iterator[Running]:
+    """Run `daybreakd` with the arguments, and stop it and its children at the end of the block.
+
+    Args:
+        arguments: Command and its options.
+        environment: Variables in addition to those of the test process. Those that Python reads when it starts have
+            no effect.
+        folder: Working directory.
+    """
+    with tempfile.TemporaryDirectory(prefix="daybreak-log-") as log_folder:
+        log_file = Path(log_folder) / "output.log"
+        log_file.touch()
+        server = _warm_service()
+        command = {
+            "start": list(arguments), "environment": {**os.environ, **environment}, "folder": str(folder),
+            "log_file": str(log_file),
+        }  # fmt: skip
+        program = Running(ForkedProcess(server, server.request(command)["pid"], arguments), log_file)
+        try:
+            yield program
+        finally:
+            program.stop(signal.SIGTERM)
