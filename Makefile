@@ -4,12 +4,15 @@
 #   make test-release run the long versions of tests: clusters, many kills, all examples of the documentation
 #   make test-unit    run the unit tests (Python packages only, under a minute)
 #   make test-random  run the property tests with random seeds
+#   make coverage     run the unit tests, and fail if they cover less than the floor in pyproject.toml
 #   make check        check style, types, imports, generated pages, spelling and wording
 #   make format       format the code
 #   make reference    write the generated pages of docs/
 #   make docs         build the documentation site in build/docs
 #   make bench        run the benchmarks
 #   make lock         update the lock files
+#   make check-api    compare the public API of the client with AGAINST=origin/main
+#   make release      build the packages and the bill of materials of TAG
 #   make sbom         write the software bill of materials to build/sbom.json
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -28,8 +31,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest --dist worksteal
 TEST_ARGS ?=
 BENCH_ARGS ?= all --write
+AGAINST ?= origin/main
+TAG ?=
 
-.PHONY: help setup system npm demo test test-release test-unit test-random check bench docs lock sbom reference format clean
+.PHONY: help setup system npm check-api coverage release test-newest test-next-duckdb demo test test-release test-unit test-random check bench docs lock sbom reference format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -72,6 +77,18 @@ test-unit: $(UNIT)
 test-random: $(DEV) system npm
 	HYPOTHESIS_PROFILE=random $(PYTEST) -n 2 -m hypothesis $(TEST_ARGS)
 
+coverage: $(UNIT)
+	$(PYTEST) -n auto -q tests/unit --cov $(TEST_ARGS)
+
+# With the next version of DuckDB, or with the newest version of every package: early warnings, not in the lock files.
+test-next-duckdb: $(DEV) system npm
+	$(BIN)/python -m pip install --upgrade --pre --no-deps duckdb
+	$(PYTEST) -n 2 -m "not release" tests/unit tests/integration $(TEST_ARGS)
+
+test-newest:
+	UPGRADE=1 $(MAKE) lock
+	$(MAKE) test-unit
+
 check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -80,6 +97,10 @@ check: $(DEV)
 	$(BIN)/python -m tools.reference --check
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
+
+# Prints every change of `daybreak_client` that breaks its callers, and fails if there is one.
+check-api: $(DEV)
+	$(BIN)/griffe check daybreak_client --search src --against $(AGAINST)
 
 bench: $(DEV)
 	@tools/setup-system bench
@@ -102,6 +123,13 @@ lock: $(DEV)
 # Reads the installed packages for their licenses.
 sbom: $(DEV)
 	@$(BIN)/python -m tools.sbom
+
+# With the locked build tools, so that the same commit builds the same packages.
+release: $(DEV)
+	@test "$(TAG)" = "v$$($(BIN)/daybreakd --version)" || { echo "TAG is not v$$($(BIN)/daybreakd --version)."; exit 1; }
+	rm -rf dist
+	$(BIN)/uv build --no-build-isolation --python $(BIN)/python
+	$(MAKE) sbom
 
 clean:
 	rm -rf $(VENV) build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,7 +5,10 @@ import hashlib
 import json
 import re
 import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,8 +181,12 @@ def test_no_module_has_a_catch_all_name() -> None:
     assert [path for path in modules() if path.stem in names or path.parent.name in names] == []
 
 
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def test_documented_make_targets_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = make_targets()
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         # Only in code: "make sure" is English.
         code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page.read_text(encoding="utf-8"), re.DOTALL))
@@ -203,6 +210,35 @@ def test_workflows_run_the_documented_commands() -> None:
         "make check", *(f"make test TEST_ARGS=tests/{name}" for name in test_folders), "make test-release",
     }  # fmt: skip
     assert "- run: make test-random\n" in (folder / "nightly.yml").read_text(encoding="utf-8")
+
+
+def test_workflows_run_existing_make_targets() -> None:
+    targets = make_targets()
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").iterdir()]
+    named = {target for text in texts for target in re.findall(r"\bmake ([a-z-]+)", text)}
+    assert {"check", "check-api", "coverage", "release", "test-newest", "test-next-duckdb"} <= named <= targets
+
+
+def test_code_owners_name_existing_paths() -> None:
+    lines = (ROOT / ".github" / "CODEOWNERS").read_text(encoding="utf-8").splitlines()
+    owned = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    assert owned[0] == "*"
+    assert [pattern for pattern in owned[1:] if not list(ROOT.glob(pattern.strip("/")))] == []
+
+
+def test_release_files_name_no_registry(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        contents = {name: archive.read(name).decode("utf-8", "replace") for name in archive.namelist()}
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        for member in archive:
+            if (found := archive.extractfile(member)) is not None:
+                contents[member.name] = found.read().decode("utf-8", "replace")
+    assert len(contents) > 600
+    registry = FORBIDDEN["registry address"]
+    assert [name for name, text in contents.items() if registry.search(text)] == []
 
 
 def test_vulnerability_check_refuses_skipped_packages() -> None:
