@@ -43,9 +43,9 @@ class MailSubject:
     accounts: Sequence[GrantedAccount]
 
     def value(self, name: str) -> str:
-        """Return a value of the event as text, empty when it is missing."""
+        """Return a value of the event as text on one line, empty when it is missing."""
         value = self.data.get(name)
-        return "" if value is None else str(value)
+        return "" if value is None else " ".join(str(value).split())
 
     @property
     def at(self) -> datetime:
@@ -67,7 +67,7 @@ class MailSubject:
     @property
     def account_names(self) -> str:
         """Return the names of the accounts; those after the tenth are counted."""
-        names = [each.account.name for each in self.accounts]
+        names = [" ".join(each.account.name.split()) for each in self.accounts]
         more = len(names) - _MAX_ACCOUNTS
         return ", ".join(names[:_MAX_ACCOUNTS]) + (f" and {more} more" if more > 0 else "")
 
@@ -110,7 +110,7 @@ def _recovered(subject: MailSubject) -> MailContent:
 
 def _held(subject: MailSubject) -> MailContent:
     findings = subject.data.get("findings")
-    details = [str(each) for each in findings] if isinstance(findings, list) else []
+    details = [" ".join(str(each).split()) for each in findings] if isinstance(findings, list) else []
     return MailContent(
         f"A snapshot is held: {format_count(int(subject.value('finding_count')), 'finding')}",
         "The guard blocked the publication. The previous files stay published until an operator accepts or discards "
@@ -207,7 +207,11 @@ def _webhook_disabled(subject: MailSubject) -> MailContent:
 
 
 def _token(subject: MailSubject) -> list[tuple[str, str]]:
-    named = [each.account.name for each in subject.accounts if each.account.client_id == subject.value("client_id")]
+    named = [
+        " ".join(each.account.name.split())
+        for each in subject.accounts
+        if each.account.client_id == subject.value("client_id")
+    ]
     return [("Token", f"…{subject.value('last_four')}"), *(("Account", name) for name in named)]
 
 

@@ -333,3 +333,28 @@ def test_server_elsewhere_must_offer_tls() -> None:
         settings = MailSettings(url=server.url, sender="exports@example.org")
         with pytest.raises(OperatorError, match="STARTTLS"):
             MailClient(settings).check()
+
+
+@pytest.mark.parametrize("type_", SECURITY_EVENTS)
+def test_mail_about_security_has_no_unsubscribe_link(events: Events, server: MailServer, type_: EventType) -> None:
+    _emit_to(events, type_)
+    events.deliver()
+    (mail,) = server.mails
+    assert mail["List-Unsubscribe"] is None
+    assert mail["List-Unsubscribe-Post"] is None
+    assert "unsubscribe" not in mail.as_string().lower()
+
+
+def test_names_cannot_change_how_a_mail_is_read(events: Events, server: MailServer) -> None:
+    name = "night\x1b[31m\u202ely\u2028\u2066\r\nUnsubscribe: https://evil.example/\x85"
+    events.emit(
+        EventType.TOKEN_LEAKED, data={**EXAMPLES[EventType.TOKEN_LEAKED], "name": name}, seat_id=ROSA, client_id=ALPHA
+    )
+    events.deliver()
+    (mail,) = server.mails
+    for part in (mail.get_body(("plain",)), mail.get_body(("html",))):
+        assert part is not None
+        text = part.get_content().replace("\r\n", "\n")
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
+        assert not re.search("^Unsubscribe", text, re.MULTILINE)
+    assert mail["Subject"].isprintable()
