@@ -6,7 +6,10 @@ The token is sent to the service only, never to a file store that a link redirec
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import ssl
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -15,6 +18,7 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import certifi
 import httpx
 
 from daybreak_client import wire
@@ -51,7 +55,7 @@ class Connection:
 
         self.address = _validated(address, plain_http=plain_http)
         headers = {"User-Agent": f"daybreak/{version('daybreak')}", "Accept-Encoding": "identity"}
-        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT)
+        self._http = _client(headers)
         # A file store must not receive cookies of the service, nor the other way around. No service needs them.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
 
@@ -101,6 +105,7 @@ class Connection:
                 # The error may quote a header with the token.
                 raise WrongUse("The request contains an invalid character. Check the account and the URL.") from None
             except httpx.RequestError as fault:
+                _check_certificate(fault)
                 # A request that may have arrived is repeated only if it is idempotent.
                 if not attempts_left or not (method == "GET" or isinstance(fault, httpx.ConnectError)):
                     raise Unreachable(f"{self.address} does not answer: {reason_of(fault)}.") from fault
@@ -147,8 +152,59 @@ def _redirected(http: httpx.Client, base: str, url: str, headers: Mapping[str, s
                     return
                 url = response.headers["Location"]
     except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as fault:
+        _check_certificate(fault)
         raise Unreachable(f"The transfer was interrupted: {reason_of(fault)}.") from fault
     raise Unreachable("The link redirects too often. Contact the operator of the service.")
+
+
+def _client(headers: Mapping[str, str]) -> httpx.Client:
+    """Return a client with the proxies of the environment, and the certificates of SSL_CERT_FILE, SSL_CERT_DIR or the
+    system. Raises WrongUse for an invalid proxy or file.
+    """
+    try:
+        context = _certificates()
+    except (OSError, ValueError) as fault:
+        raise WrongUse(
+            f"SSL_CERT_FILE or SSL_CERT_DIR does not contain certificates: {reason_of(fault)}. Correct or remove it."
+        ) from None
+    try:
+        return httpx.Client(headers=headers, timeout=_TIMEOUT, verify=context)
+    except ImportError:
+        raise WrongUse(
+            "A SOCKS proxy is set, in ALL_PROXY or a similar variable. Run `pip install 'httpx[socks]'`, or use an "
+            "HTTP proxy."
+        ) from None
+    except (ValueError, httpx.InvalidURL):
+        raise WrongUse(
+            "ALL_PROXY, HTTPS_PROXY, HTTP_PROXY or NO_PROXY is not valid. Use the URL of a proxy such as "
+            "http://proxy.example.org:3128."
+        ) from None
+
+
+def _certificates() -> ssl.SSLContext:
+    """Return the accepted certificates. Those of the system include private CAs."""
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if file or folder:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    if sys.platform != "linux":
+        import truststore
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # A small container may have none.
+    context = ssl.create_default_context(cafile=certifi.where())
+    context.load_default_certs()
+    return context
+
+
+def _check_certificate(fault: BaseException | None) -> None:
+    """Raise WrongUse when a certificate is the cause of an error. Another attempt would not help."""
+    while fault is not None and not isinstance(fault, ssl.SSLCertVerificationError):
+        fault = fault.__cause__ or fault.__context__
+    if fault is not None:
+        raise WrongUse(
+            f"The certificate of the server or proxy is not accepted: {fault.verify_message.rstrip('.')}. Add the CA "
+            "that signed it to the certificates of the system, or set SSL_CERT_FILE to a file with its certificate."
+        ) from None
 
 
 def _next_url(base: str, url: str) -> str:

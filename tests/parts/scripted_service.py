@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 DISCONNECT = 0
 """Status of a reply that closes the connection instead."""
@@ -42,8 +44,8 @@ class ScriptedService:
 
 
 @contextmanager
-def scripted_service() -> Iterator[ScriptedService]:
-    """Run a server on a free port."""
+def scripted_service(certificate: Path | None = None) -> Iterator[ScriptedService]:
+    """Run a server on a free port, over TLS with a certificate."""
     service = ScriptedService()
 
     class Handler(BaseHTTPRequestHandler):
@@ -69,9 +71,13 @@ def scripted_service() -> Iterator[ScriptedService]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
+    service.url = f"http{'' if certificate is None else 's'}://127.0.0.1:{server.server_address[1]}"
     try:
         yield service
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from daybreak_client import connection as connections
 from daybreak_client.connection import Connection
 from daybreak_client.errors import NotPublished, Refused, Unreachable, WrongUse
 from daybreak_client.published import parse_accounts, parse_link, parse_manifest
+from tests.parts.certificates import own_certificate
 from tests.parts.ports import free_port
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 
@@ -231,3 +233,46 @@ def test_plain_http_over_a_network_needs_permission() -> None:
         assert connection.address == address.rstrip("/")
         connection.close()
     Connection("http://export.example.org", plain_http=True).close()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1", r"pip install 'httpx\[socks\]'"),
+        ("ALL_PROXY", "socks4://127.0.0.1:1", "is not valid"),
+        ("HTTPS_PROXY", "ftp://127.0.0.1", "is not valid"),
+        ("HTTP_PROXY", "http://ana:secret@127.0.0.1:x", "is not valid"),
+        ("ALL_PROXY", "http://[::1", "is not valid"),
+        ("SSL_CERT_FILE", "/nonexistent", "SSL_CERT_FILE or SSL_CERT_DIR does not contain certificates: No such file"),
+        ("SSL_CERT_FILE", "/etc/passwd", "does not contain certificates: no certificate or crl found"),
+        ("SSL_CERT_FILE", "/", "does not contain certificates"),
+    ],
+)
+def test_invalid_proxy_or_certificate_file_is_wrong_use(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(WrongUse, match=message) as caught:
+        Connection("https://export.example.org")
+    assert "secret" not in caught.value.message
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_certificate_of_an_unknown_ca_is_wrong_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, trusted: bool
+) -> None:
+    certificate = tmp_path / "certificate.pem"
+    own_certificate(certificate)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with scripted_service(certificate) as service:
+        service.script = lambda _: Reply(200, {"data": 7})
+        connection = Connection(service.url)
+        if trusted:
+            assert connection.request("GET", "/x", dict) == {"data": 7}
+        else:
+            with pytest.raises(WrongUse, match=r"is not accepted: self-signed certificate\. Add the CA"):
+                connection.request("GET", "/x", dict)
+            with pytest.raises(WrongUse, match="is not accepted"), connection.download("/x", 0):
+                pass
+        connection.close()
