@@ -5,6 +5,7 @@ The command `daybreak` is built on it; see `daybreak --help`.
 
 from daybreak_client.database_sync import Callbacks, ResourceResult, SyncResult, sync
 from daybreak_client.errors import (
+    Busy,
     ClientError,
     Damaged,
     DatabaseFailed,
@@ -14,12 +15,14 @@ from daybreak_client.errors import (
     Unreachable,
     WrongUse,
 )
+from daybreak_client.lock_wait import LockWait
 from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, Daybreak, FetchResult
 
 __all__ = [
     "Account",
     "AccountFiles",
+    "Busy",
     "Callbacks",
     "ClientError",
     "Damaged",
@@ -27,6 +30,7 @@ __all__ = [
     "Daybreak",
     "FetchResult",
     "Late",
+    "LockWait",
     "NotPublished",
     "PublishedFile",
     "PublishedSnapshot",

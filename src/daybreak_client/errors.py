@@ -6,6 +6,7 @@ ClientError
 │   └── NotPublished    the account has no files yet; `retry_after_seconds` is the time until the next attempt
 ├── Late                the files of the day are not published yet
 ├── Unreachable         the service or its file store does not answer or is busy; try again later
+├── Busy                another fetch or sync uses the folder or database
 ├── Damaged             received or stored content is not the published one
 └── DatabaseFailed      the database of a sync reported an error
 """
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 import re
 
-_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+_ERROR_NUMBER = re.compile(r"\[(?:Errno -?\d+|(?:SSL|X509)[^\]]*)\] | \(_ssl\.c:\d+\)")
+LEFT_OVER = 7
 
 EXIT_CODES = {
     0: "success",
@@ -24,6 +26,8 @@ EXIT_CODES = {
     4: "late: the files of the day are not published yet",
     5: "unreachable: the service or its file store does not answer or is busy; try again later",
     6: "damaged: content differs from its published digest",
+    LEFT_OVER: "left over: a folder or database contains an account that you can no longer access; see `--prune`",
+    8: "busy: another fetch or sync uses the folder or database",
     130: "interrupted",
 }
 
@@ -76,6 +80,12 @@ class Unreachable(ClientError):
     """The service does not answer, or requests a later retry."""
 
     exit_code = 5
+
+
+class Busy(ClientError):
+    """Another process uses the folder or database."""
+
+    exit_code = 8
 
 
 class Damaged(ClientError):

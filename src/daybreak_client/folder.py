@@ -21,6 +21,7 @@ from threading import Event, Thread
 from typing import BinaryIO
 
 from daybreak_client.errors import ClientError, Damaged, Unreachable, WrongUse
+from daybreak_client.lock_wait import NO_WAIT, LockWait
 from daybreak_client.published import PublishedFile
 
 # (file, offset) -> (offset of the first byte, the bytes). Raises Unreachable when the transfer is interrupted.
@@ -67,6 +68,14 @@ def make_private_folder(folder: Path) -> None:
     make_private_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     folder.chmod(0o700)
+
+
+def expanded(path: Path) -> Path:
+    """Return a path whose `~` is the home folder. Raises WrongUse for an unknown user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise WrongUse(f"{path} names the home folder of an unknown user.") from None
 
 
 def subfolder(folder: Path, name: str) -> Path:
@@ -212,22 +221,37 @@ def errors_named(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder. The system releases it when the process ends.
+def locked(folder: Path, wait: LockWait = NO_WAIT) -> Iterator[None]:
+    """Create a folder if necessary and hold its lock. The system releases it when the process ends.
 
-    Raises WrongUse when another process updates the folder.
+    Raises Busy when another process updates the folder for longer than the wait.
     """
     if sys.platform == "win32":
+        make_private_folder(folder)
         yield
         return
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
+    handle = wait.acquire(lambda: _lock(folder), f"{folder}: another process updates this folder.")
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WrongUse(f"{folder}: another process updates this folder. Wait until it ends.") from None
         yield
     finally:
         os.close(handle)
+
+
+def _lock(folder: Path) -> int | None:
+    """Return a handle with the lock of a folder, None when another process has it."""
+    import fcntl
+
+    make_private_folder(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The previous holder may have deleted the folder.
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from daybreak_client import wire
 from daybreak_client.errors import WrongUse
+from daybreak_client.folder import errors_named, locked
+from daybreak_client.lock_wait import LockWait
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 
 FILE_NAME = "daybreak.json"
@@ -66,6 +69,34 @@ class Provenance:
             "sha256": file.sha256,
             "content_sha256": file.content_sha256,
         }
+
+
+def recorded_accounts(folder: Path, service: str) -> frozenset[str]:
+    """Return the accounts of a service that have a folder with fetched files in a folder."""
+    if not folder.is_dir():
+        return frozenset()
+    names = [path.name for path in folder.iterdir() if wire.is_uuid(path.name) and not path.is_symlink()]
+    return frozenset(name for name in names if _is_recorded(folder / name, service))
+
+
+def _is_recorded(folder: Path, service: str) -> bool:
+    try:
+        stored = _load(folder) or {}
+    except (WrongUse, NotADirectoryError):
+        return False
+    return (stored.get("client_id"), stored.get("service")) == (folder.name, service)
+
+
+def remove_account(folder: Path, lock_wait: LockWait) -> None:
+    """Remove the fetched files from a folder, and the folder if it contains nothing else. Raises Busy."""
+    with errors_named(folder), locked(folder, lock_wait):
+        for name in filter(wire.is_file_name, (_load(folder) or {}).get("files", {})):
+            (folder / name).unlink(missing_ok=True)
+        for partial in folder.glob(".*.part"):
+            partial.unlink()
+        (folder / FILE_NAME).unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _load(folder: Path) -> dict[str, Any] | None:

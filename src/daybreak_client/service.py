@@ -17,11 +17,12 @@ from daybreak_client.feed import Feed, parse_feed
 from daybreak_client.folder import (
     ProgressCallback,
     errors_named,
+    expanded,
     locked,
-    make_private_folder,
     missing_files,
     update_folder,
 )
+from daybreak_client.lock_wait import NO_WAIT, LockWait
 from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
     Account,
@@ -197,15 +198,16 @@ class AccountFiles:
         *,
         force: bool = False,
         dry_run: bool = False,
+        lock_wait: LockWait | None = None,
     ) -> FetchResult:
         """Update a folder to the current snapshot. Only missing and changed files are downloaded.
 
         Files are replaced after all are downloaded and verified; an error leaves them unchanged. Without
         `resources`, all are fetched. `on_progress` is called from several threads. `force` replaces or deletes the
         files of another account. `dry_run` downloads nothing. Raises WrongUse, NotPublished, Refused, Unreachable,
-        Damaged.
+        Damaged, Busy.
         """
-        folder = Path(folder)
+        folder = expanded(Path(folder))
         for _ in range(_MAX_SNAPSHOT_CHANGES):
             published = self.published()
             files = published.select(resources, formats)
@@ -213,8 +215,7 @@ class AccountFiles:
             if dry_run:
                 provenance.check(folder, force=force)
                 return FetchResult(published, files, missing_files(folder, files))
-            make_private_folder(folder)
-            with errors_named(folder), locked(folder):
+            with errors_named(folder), locked(folder, lock_wait or NO_WAIT):
                 provenance.check(folder, force=force)
                 try:
                     downloaded = update_folder(folder, files, self._download, on_progress or _ignore_progress)

@@ -43,10 +43,13 @@ class Table:
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Columns of the primary key, empty without one. A Member that moves may be in the rows of two accounts."""
+        """Columns of the primary key, empty without one. It begins with LEADER_ID, by which all statements select rows.
+
+        A Member that moves may be in the rows of two accounts.
+        """
         if not self.key_is_unique:
             return ()
-        return (*self.key, *(() if LEADER_COLUMN in self.key else (LEADER_COLUMN,)))
+        return (LEADER_COLUMN, *(name for name in self.key if name != LEADER_COLUMN))
 
 
 def parse_tables(response: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = ("daybreak.sources.spark", "botocore", "dlt", "keyring", "obstore.auth.boto3")
+# The last one is installed on other systems than Linux.
+EXTRAS = ("daybreak.sources.spark", "botocore", "dlt", "keyring", "obstore.auth.boto3", "truststore")
 # Imports the modules in its arguments; hides every distribution that standard input does not list.
 IMPORTER = """
 import importlib, importlib.metadata, re, sys
@@ -30,7 +31,7 @@ for name in sys.argv[1:]:
 
 
 def imported_modules() -> set[str]:
-    """Return the modules that service and client import, inside functions too, except those of the extras."""
+    """Return the modules that service and client import, inside functions too, except those of `EXTRAS`."""
     found: set[str] = set()
     for path in (ROOT / "src").rglob("*.py"):
         if "spark" in path.parts or "versions" in path.parts or path.name == "env.py":

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from daybreak_client.command.freshness import Wait
-from daybreak_client.command.options import Accounts
+from daybreak_client.command.options import Accounts, Mode
 from daybreak_client.command.output import print_note
 from daybreak_client.command.sign_in import connect, current_profile, selected_account
-from daybreak_client.errors import ClientError, WrongUse
+from daybreak_client.errors import LEFT_OVER, ClientError, WrongUse
 from daybreak_client.service import AccountFiles, Daybreak
 
 
@@ -34,10 +34,14 @@ def signed_in(accounts: Accounts, wait: Wait | None = None) -> Iterator[tuple[Da
     """Yield the service and the selected accounts. Raises WrongUse, Refused, Unreachable."""
     if accounts.all_accounts and accounts.account is not None:
         raise WrongUse("Use --account or --all-accounts, not both.")
+    if accounts.prune and not accounts.all_accounts:
+        raise WrongUse("--prune needs --all-accounts, because it removes the accounts that are not among them.")
     profile = current_profile(accounts)
     with connect(profile) as service:
         if accounts.all_accounts:
             found = (wait or Wait()).for_service(service.accounts)
+            if accounts.prune and not found:
+                raise WrongUse("The service lists no account. Nothing is removed. Contact its operator.")
             yield service, Selection({each.client_id: each.name for each in found}, all_accounts=True)
         else:
             client_id = selected_account(accounts, profile)
@@ -67,3 +71,33 @@ def for_each_account(
             results.append({"client_id": client_id, "error": {"code": code, "message": message}})
             exit_code = exit_code or getattr(error, "exit_code", ClientError.exit_code)
     return Outcome(tuple(results), exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """Accounts that the user can no longer access, but whose data is in a `place`. `remove` receives a client_id."""
+
+    place: str
+    remove: Callable[[str], None]
+
+    def handle(
+        self, outcome: Outcome, found: frozenset[str], selection: Selection, accounts: Accounts, mode: Mode
+    ) -> Outcome:
+        """Name them, or remove them with `--prune`. Returns the outcome with them."""
+        results, exit_code = list(outcome.results), outcome.exit_code
+        for client_id in sorted(found - selection.names.keys()):
+            if not accounts.prune:
+                message = (
+                    f"You can no longer access this account, and {self.place} still contains its data. Remove it with "
+                    "--prune."
+                )
+                print_note(f"daybreak: {client_id}: {message}")
+                results.append({"client_id": client_id, "error": {"code": "account_left_over", "message": message}})
+                exit_code = exit_code or LEFT_OVER
+                continue
+            if not mode.dry_run:
+                self.remove(client_id)
+            if not mode.quiet:
+                print_note(f"{client_id}: {'would be ' if mode.dry_run else ''}removed from {self.place}.")
+            results.append({"client_id": client_id, "removed": not mode.dry_run})
+        return Outcome(tuple(results), exit_code)

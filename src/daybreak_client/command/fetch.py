@@ -5,11 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.every_account import for_each_account, signed_in
-from daybreak_client.command.freshness import Wait, freshness, parse_duration
-from daybreak_client.command.options import Accounts, Mode, names_of
+from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
+from daybreak_client.command.freshness import Wait, freshness
+from daybreak_client.command.options import Accounts, Mode, names_of, parse_duration
 from daybreak_client.command.output import download_progress, print_json, print_note, print_text
-from daybreak_client.folder import subfolder
+from daybreak_client.folder import expanded, subfolder
+from daybreak_client.provenance import recorded_accounts, remove_account
 from daybreak_client.service import AccountFiles, FetchResult
 
 
@@ -39,30 +40,41 @@ def fetch(
     Files have mode 0600. daybreak.json in the folder names their account, snapshot and digests.
     With --all-accounts, each account has a folder with its client_id as name.
     """
-    note = _ignore if mode.quiet else print_note
+    folder, lock_wait = expanded(folder), mode.lock_wait()
     resources, formats = names_of("--only", only), names_of("--format", format) or ("csv",)
-    waiting = None if wait is None else Wait(parse_duration(wait), note)
+    waiting = None if wait is None else Wait(parse_duration("--wait", wait), _ignore if mode.quiet else print_note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
         if waiting is not None:
             waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:
-            fetched = account_files.fetch(target, resources, formats, on_progress, force=force, dry_run=mode.dry_run)
-        if not (mode.as_json or mode.quiet):
-            for file in fetched.downloaded:
-                print_text(str(target / file.name))
-        would = "would change" if mode.dry_run else "changed"
-        prefix = f"{account_files.client_id}: " if accounts.all_accounts else ""
-        counts = f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}."
-        note(f"{prefix}{counts} {freshness(fetched.published)}")
+            fetched = account_files.fetch(
+                target, resources, formats, on_progress, force=force, dry_run=mode.dry_run, lock_wait=lock_wait
+            )
+        _print_result(target, fetched, mode, f"{account_files.client_id}: " if accounts.all_accounts else "")
         return _as_json(target, fetched)
 
     with signed_in(accounts, waiting) as (service, selection):
         outcome = for_each_account(service, selection, fetch_account, waiting)
+        if selection.all_accounts:
+            left_over = LeftOver(str(folder), lambda client_id: remove_account(folder / client_id, lock_wait))
+            found = recorded_accounts(folder, service.address)
+            outcome = left_over.handle(outcome, found, selection, accounts, mode)
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code
+
+
+def _print_result(folder: Path, fetched: FetchResult, mode: Mode, prefix: str) -> None:
+    if mode.quiet:
+        return
+    if not mode.as_json:
+        for file in fetched.downloaded:
+            print_text(str(folder / file.name))
+    would = "would change" if mode.dry_run else "changed"
+    counts = f"{len(fetched.downloaded)} of {len(fetched.files)} files {would}."
+    print_note(f"{prefix}{counts} {freshness(fetched.published)}")
 
 
 def _as_json(folder: Path, fetched: FetchResult) -> dict[str, object]:

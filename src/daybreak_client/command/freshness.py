@@ -1,19 +1,17 @@
 """Age of the published files as text, and the wait for the service and for the files of the day."""
 
-import re
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from daybreak_client.command.output import print_note
-from daybreak_client.errors import ClientError, Late, NotPublished, Unreachable, WrongUse
+from daybreak_client.errors import ClientError, Late, NotPublished, Unreachable
 from daybreak_client.published import PublishedSnapshot
 from daybreak_client.service import AccountFiles
 
 T = TypeVar("T")
 
 _POLL_SECONDS = 60.0
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def freshness(published: PublishedSnapshot) -> str:
@@ -22,14 +20,6 @@ def freshness(published: PublishedSnapshot) -> str:
     if published.late:
         return f"{as_of}. New files are late. {published.reason or ''}".strip()
     return f"{as_of}, next files expected at {published.next_expected_at:%Y-%m-%d %H:%M} UTC."
-
-
-def parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as `30m`. Raises WrongUse."""
-    found = re.fullmatch(r"([0-9]+)([smh])", text)
-    if found is None:
-        raise WrongUse(f"--wait: {text!r} is not a duration. Use one such as 90s, 30m or 2h.")
-    return int(found[1]) * _SECONDS[found[2]]
 
 
 class Wait:

@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from daybreak_client.command.output import print_note
 from daybreak_client.errors import WrongUse
+from daybreak_client.lock_wait import LockWait
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 ProfileName = Annotated[
     str | None,
     Parameter(help="Saved sign-in to use, by name. Default: DAYBREAK_PROFILE, else `default`."),
@@ -49,6 +53,10 @@ class Accounts(Access):
         bool,
         Parameter(negative="", help="All your accounts. An error of one does not stop the others."),
     ] = False
+    prune: Annotated[
+        bool,
+        Parameter(negative="", help="Remove the data of accounts that you can no longer access. Needs --all-accounts."),
+    ] = False
 
 
 @Parameter(name="*")
@@ -59,6 +67,22 @@ class Mode:
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would happen. Nothing is changed.")] = False
     as_json: AsJson = False
     quiet: Annotated[bool, Parameter(negative="", help="Print errors only.")] = False
+    lock_timeout: Annotated[
+        str,
+        Parameter(help="Maximum wait for another fetch or sync of the same folder or database."),
+    ] = "5m"
+
+    def lock_wait(self) -> LockWait:
+        """Return the wait for locks. Raises WrongUse."""
+        return LockWait(parse_duration("--lock-timeout", self.lock_timeout), _ignore if self.quiet else print_note)
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Return the seconds of a duration such as `30m`. Raises WrongUse."""
+    found = re.fullmatch(r"([0-9]{1,9})([smh])", text)
+    if found is None:
+        raise WrongUse(f"{option}: {text!r} is not a duration. Use one such as 90s, 30m or 2h.")
+    return int(found[1]) * _SECONDS[found[2]]
 
 
 def names_of(option: str, values: Iterable[str] | None) -> tuple[str, ...]:
@@ -72,3 +96,7 @@ def names_of(option: str, values: Iterable[str] | None) -> tuple[str, ...]:
     if not names:
         raise WrongUse(f"{option} is empty. Specify a name, or omit the option.")
     return names
+
+
+def _ignore(_text: str) -> None:
+    """Print nothing."""

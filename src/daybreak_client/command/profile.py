@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from daybreak_client.errors import WrongUse
+from daybreak_client.folder import expanded
 
 DEFAULT_NAME = "default"
 
@@ -37,7 +38,7 @@ def profile_file(environ: Mapping[str, str], name: str | None = None) -> Path:
     if name is None:
         name = DEFAULT_NAME
     if "/" in name or os.sep in name or name.endswith(".json"):
-        return Path(name)
+        return expanded(Path(name))
     if not re.fullmatch(r"\w[\w.-]*", name):
         raise WrongUse(f"{name!r} is not the name of a profile. Use letters, digits, `-`, `_` and `.`.")
     folder = _folder(environ)

@@ -11,6 +11,7 @@ from daybreak_client.command.output import print_note
 from daybreak_client.command.profile import save_private
 from daybreak_client.command.sign_in import current_profile
 from daybreak_client.errors import WrongUse
+from daybreak_client.folder import expanded
 from daybreak_client.service import API_TOKEN_PREFIX
 
 _SHARING_PATH = "/sharing/v1"
@@ -22,7 +23,7 @@ def share_profile(
     credential: Credential = Credential(),
 ) -> None:
     """Write a Delta Sharing profile with the API token in use, for pandas, Spark, Power BI and other clients."""
-    profile = current_profile(credential)
+    file, profile = expanded(file), current_profile(credential)
     if not profile.token.startswith(API_TOKEN_PREFIX):
         raise WrongUse(
             "Delta Sharing needs an API token. Create one in the dashboard. Then set DAYBREAK_TOKEN, or run "

@@ -12,6 +12,7 @@ from daybreak_client.command.options import Access, Credential
 from daybreak_client.command.profile import Profile
 from daybreak_client.connection import is_token
 from daybreak_client.errors import WrongUse
+from daybreak_client.folder import expanded
 from daybreak_client.service import Daybreak
 
 
@@ -82,7 +83,7 @@ def _token(token_file: Path | None) -> str | None:
             raise WrongUse("DAYBREAK_TOKEN contains a space or another invalid character. Copy the token again.")
         return token or None
     try:
-        token = profiles.read_private(Path(path)).strip()
+        token = profiles.read_private(expanded(Path(path))).strip()
     except UnicodeDecodeError:
         token = ""
     if not is_token(token):

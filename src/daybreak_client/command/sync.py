@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from daybreak_client.command.every_account import for_each_account, signed_in
+from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
 from daybreak_client.command.options import Accounts, Mode
 from daybreak_client.command.output import (
     download_progress,
@@ -17,10 +17,17 @@ from daybreak_client.command.output import (
     print_note,
     print_table,
 )
-from daybreak_client.database_sync import UNCHANGED, Callbacks, ResourceResult, SyncResult
+from daybreak_client.database_sync import (
+    UNCHANGED,
+    Callbacks,
+    ResourceResult,
+    SyncResult,
+    remove_account,
+    synced_accounts,
+)
 from daybreak_client.database_sync import sync as sync_account
 from daybreak_client.database_sync.plan import DELTA
-from daybreak_client.database_sync.targets import has_password
+from daybreak_client.database_sync.targets import has_password, place_of
 from daybreak_client.errors import Damaged
 from daybreak_client.service import AccountFiles
 
@@ -57,11 +64,11 @@ def sync(
         )
     silent = mode.quiet or mode.as_json
     on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
-    report = _Report(mode, accounts)
+    report, lock_wait = _Report(mode, accounts), mode.lock_wait()
 
     def work(account: AccountFiles) -> dict[str, object]:
         with download_progress(quiet=silent) as on_progress:
-            callbacks = Callbacks(on_progress, on_step)
+            callbacks = Callbacks(on_progress, on_step, lock_wait)
             result = sync_account(
                 account, target, schema=schema, full=full, verify=verify, dry_run=mode.dry_run, callbacks=callbacks
             )
@@ -70,6 +77,11 @@ def sync(
 
     with signed_in(accounts) as (service, selection):
         outcome = for_each_account(service, selection, work)
+        if selection.all_accounts:
+            waits = Callbacks(lock_wait=lock_wait)
+            left_over = LeftOver(place_of(target), lambda each: remove_account(target, each, schema, callbacks=waits))
+            found = synced_accounts(target, schema, callbacks=waits)
+            outcome = left_over.handle(outcome, found, selection, accounts, mode)
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code or (Damaged.exit_code if report.different else 0)

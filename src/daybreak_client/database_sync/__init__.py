@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from daybreak_client.database_sync.downloads import delete_old_downloads, work_folder
@@ -13,7 +14,7 @@ from daybreak_client.database_sync.targets import open_database, place_of
 from daybreak_client.errors import WrongUse
 from daybreak_client.service import AccountFiles
 
-__all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "sync"]
+__all__ = ["UNCHANGED", "Callbacks", "ResourceResult", "SyncResult", "remove_account", "sync", "synced_accounts"]
 
 
 def sync(
@@ -33,13 +34,15 @@ def sync(
     change in one transaction. Changed rows are transferred as deltas; `full` loads the full files instead. `verify`
     exports the tables again and compares their digests. `dry_run` changes nothing.
 
-    Raises WrongUse, NotPublished, Refused, Unreachable, Damaged, DatabaseFailed.
+    Raises WrongUse, NotPublished, Refused, Unreachable, Damaged, DatabaseFailed, and Busy when another sync runs for
+    longer than `callbacks.lock_wait`.
     """
     if dry_run and verify:
         raise WrongUse("A dry run cannot verify. Use --dry-run or --verify, not both.")
-    database = open_database(target, schema, read_only=dry_run)
+    callbacks = callbacks or Callbacks()
+    database = open_database(target, schema, read_only=dry_run, lock_wait=callbacks.lock_wait)
     try:
-        run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks or Callbacks())
+        run = SyncRun(account, database, work_folder(account, place_of(target)), callbacks)
         if dry_run:
             plan = run.preview(full=full)
             return replace(_result(account, plan, None, dry_run=True), notes=_late_notes(run, plan))
@@ -57,6 +60,25 @@ def sync(
     finally:
         if database is not None:
             database.close()
+
+
+def synced_accounts(target: str, schema: str | None = None, *, callbacks: Callbacks | None = None) -> frozenset[str]:
+    """Return the client_ids of the accounts that a database contains. Raises WrongUse, Busy, DatabaseFailed."""
+    database = open_database(target, schema, read_only=True, lock_wait=(callbacks or Callbacks()).lock_wait)
+    if database is None:
+        return frozenset()
+    with closing(database):
+        return frozenset(database.accounts())
+
+
+def remove_account(
+    target: str, client_id: str, schema: str | None = None, *, callbacks: Callbacks | None = None
+) -> None:
+    """Remove the rows of an account from a database. Raises WrongUse, Busy, DatabaseFailed."""
+    database = open_database(target, schema, read_only=False, lock_wait=(callbacks or Callbacks()).lock_wait)
+    assert database is not None
+    with closing(database), database.transaction():
+        database.delete_account(client_id)
 
 
 def _result(account: AccountFiles, plan: Plan, state: AccountState | None, *, dry_run: bool = False) -> SyncResult:

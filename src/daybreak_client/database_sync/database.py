@@ -62,6 +62,12 @@ class Database(Protocol):
     def state(self, client_id: str) -> AccountState | None:
         """Return what the database contains of an account, None if it was never synced."""
 
+    def accounts(self) -> Sequence[str]:
+        """Return the client_ids of the accounts that were synced."""
+
+    def delete_account(self, client_id: str) -> None:
+        """Delete the rows and the state of an account."""
+
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         """Return the names of tables that do not exist, or lack a column.
 

@@ -8,7 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
-from daybreak_client.errors import WrongUse
+from daybreak_client.errors import Busy
 from daybreak_client.folder import locked
 from daybreak_client.service import AccountFiles
 
@@ -29,7 +29,7 @@ def delete_old_downloads() -> None:
             if max(path.stat().st_mtime for path in (folder, *folder.iterdir())) < oldest:
                 with locked(folder):
                     shutil.rmtree(folder, ignore_errors=True)
-        except (OSError, WrongUse):
+        except (OSError, Busy):
             # Another sync has deleted the folder, or uses it.
             continue
 

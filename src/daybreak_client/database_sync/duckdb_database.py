@@ -19,6 +19,7 @@ from daybreak_client.database_sync.sql import (
     OPERATION,
     STAGE,
     STATE_COLUMNS,
+    account_columns,
     columns_with_types,
     delete_by_key,
     identifier,
@@ -28,6 +29,7 @@ from daybreak_client.database_sync.sql import (
     update_constants,
 )
 from daybreak_client.errors import DatabaseFailed, WrongUse
+from daybreak_client.lock_wait import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
@@ -39,6 +41,8 @@ _TEMPORARY_STAGE = f"temp.main.{STAGE}"
 _LINES_PER_FETCH = 20_000
 # https://duckdb.org/docs/stable/internals/storage
 _MAGIC = slice(8, 12)
+# New files have the format of DuckDB 1.4, so that it can read them. Other files keep their format.
+_STORAGE_VERSION = "v1.4.0"
 # An empty cell is NULL and a quoted empty one is text. Values may contain any character, and be long.
 _CSV_OPTIONS = (
     "auto_detect = false, header = true, delim = ',', quote = '\"', escape = '\"', new_line = '\\n', nullstr = '', "
@@ -66,14 +70,16 @@ _PLACE = re.compile(
 class DuckDBDatabase:
     """Tables in a DuckDB file, which is created if necessary, with mode 0600."""
 
-    def __init__(self, path: Path, schema: str, *, read_only: bool) -> None:
-        """Open the file. Raises DatabaseFailed when another process uses it, and WrongUse for another kind of file."""
+    def __init__(self, path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
+        """Open the file. Raises Busy while another process uses it, and WrongUse for another kind of file."""
         is_new = not path.exists()
         if path.is_file() and not _is_duckdb_file(path):
             raise WrongUse(f"{path} is not a DuckDB file. Use the path of a new file, or of a DuckDB file.")
         self._created: set[str] = set()
         with _errors():
-            self._connection = duckdb.connect(str(path), read_only=read_only)
+            self._connection = lock_wait.acquire(
+                lambda: _connect(path, read_only=read_only, is_new=is_new), f"{path} is open in another process."
+            )
         if is_new:
             path.chmod(0o600)
         self._execute("SET TimeZone = 'UTC'")
@@ -97,6 +103,16 @@ class DuckDBDatabase:
         resources = {row[0]: ResourceState(row[0], *row[6:]) for row in rows if row[0] in tables}
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
         return AccountState(version, chain_id, snapshot_id, _EPOCH + timedelta(microseconds=as_of), etag, resources)
+
+    def accounts(self) -> Sequence[str]:
+        if STATE_TABLE not in self._columns():
+            return ()
+        rows = self._execute(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id").fetchall()
+        return [str(row[0]) for row in rows]
+
+    def delete_account(self, client_id: str) -> None:
+        for name, column in account_columns(self._columns()):
+            self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = ?", [client_id])
 
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)
@@ -294,6 +310,17 @@ class DuckDBDatabase:
     def _execute(self, query: str, parameters: Sequence[object] = ()) -> Any:
         with _errors():
             return self._connection.execute(query, list(parameters))
+
+
+def _connect(path: Path, *, read_only: bool, is_new: bool) -> duckdb.DuckDBPyConnection | None:
+    """Open a file, None while another process has locked it."""
+    config: dict[str, Any] = {"storage_compatibility_version": _STORAGE_VERSION} if is_new else {}
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=config)
+    except duckdb.IOException as error:
+        if "Could not set lock on file" not in str(error):
+            raise
+        return None
 
 
 def _is_duckdb_file(path: Path) -> bool:

@@ -20,7 +20,8 @@ from daybreak_client.database_sync.plan import DELTA, FULL, UNCHANGED, AccountSt
 from daybreak_client.database_sync.sql import OPERATION
 from daybreak_client.errors import Damaged, DatabaseFailed, Unreachable
 from daybreak_client.feed import Feed
-from daybreak_client.folder import ProgressCallback, locked, make_private_folder
+from daybreak_client.folder import ProgressCallback, locked
+from daybreak_client.lock_wait import DEFAULT_WAIT, LockWait
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, SnapshotChanged
 from daybreak_client.tables import LEADER_COLUMN, Table
@@ -35,10 +36,11 @@ _REPEATED_CHANGES = "New snapshots were published repeatedly during the sync. Tr
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Receivers of progress: of downloads, from several threads, and of the steps of a load as text."""
+    """Receivers of progress: of downloads, from several threads, of the steps of a load as text, and of waits."""
 
     on_progress: ProgressCallback = lambda _file, _size_bytes: None
     on_step: Callable[[str], None] = lambda _text: None
+    lock_wait: LockWait = DEFAULT_WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,7 @@ class SyncRun:
         """Download the files of a plan and apply them in one transaction. Returns the new state."""
         assert self.database is not None
         files = [file for step in plan.steps for file in step.files]
-        make_private_folder(self.work_folder)
-        with locked(self.work_folder):
+        with locked(self.work_folder, self.callbacks.lock_wait):
             self.account.download(self.work_folder, files, self.callbacks.on_progress)
             self._check_headers(plan)
             with self.database.transaction():
@@ -182,8 +183,7 @@ class SyncRun:
         return found
 
     def _contains(self, database: Database, table: Table, file: PublishedFile) -> bool:
-        make_private_folder(self.work_folder)
-        with locked(self.work_folder):
+        with locked(self.work_folder, self.callbacks.lock_wait):
             self.account.download(self.work_folder, [file], self.callbacks.on_progress)
             found = database.contains(table, self.account.client_id, self.work_folder / file.name)
             shutil.rmtree(self.work_folder, ignore_errors=True)

@@ -27,6 +27,7 @@ from daybreak_client.database_sync.sql import (
     OPERATION,
     STAGE,
     STATE_COLUMNS,
+    account_columns,
     columns_with_types,
     delete_by_key,
     has_null,
@@ -36,7 +37,8 @@ from daybreak_client.database_sync.sql import (
     types_by_table,
     update_constants,
 )
-from daybreak_client.errors import DatabaseFailed, WrongUse, reason_of
+from daybreak_client.errors import Busy, DatabaseFailed, WrongUse, reason_of
+from daybreak_client.lock_wait import LockWait
 from daybreak_client.tables import BIGINT, BOOLEAN, DATE, QUOTED_KINDS, TEXT, TIMESTAMP, UUID, Column, Table
 
 _TYPES = {
@@ -63,10 +65,11 @@ _SETTINGS = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'"
 class PostgreSQLDatabase:
     """Tables in a schema of a PostgreSQL database. PostgreSQL cannot store NUL, which is replaced by U+FFFD."""
 
-    def __init__(self, url: str, schema: str, *, read_only: bool) -> None:
+    def __init__(self, url: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> None:
         """Connect. Raises DatabaseFailed, and WrongUse for a database that cannot store every character."""
         self._schema = schema
         self._settings = f"{_SETTINGS}; SET TRANSACTION READ ONLY" if read_only else _SETTINGS
+        self._lock_wait = lock_wait
         with _errors():
             # Behind a pooler such as PgBouncer, each transaction may be in another session, which other clients use
             # too: no prepared statements.
@@ -96,6 +99,16 @@ class PostgreSQLDatabase:
         version, chain_id, snapshot_id, as_of, etag = rows[0][1:6]
         return AccountState(version, chain_id, snapshot_id, as_of.astimezone(UTC), etag, resources)
 
+    def accounts(self) -> Sequence[str]:
+        if STATE_TABLE not in self._columns():
+            return ()
+        rows = self._rows(f"SELECT DISTINCT client_id FROM {self._name(STATE_TABLE)} ORDER BY client_id")
+        return [str(row[0]) for row in rows]
+
+    def delete_account(self, client_id: str) -> None:
+        for name, column in account_columns(self._columns()):
+            self._execute(f"DELETE FROM {self._name(name)} WHERE {identifier(column)} = %s", [client_id])
+
     def missing_tables(self, tables: Sequence[Table]) -> Collection[str]:
         return lacking_columns(tables, self._columns(), _ACCEPTED)
 
@@ -103,11 +116,17 @@ class PostgreSQLDatabase:
     def transaction(self) -> Iterator[None]:
         try:
             with self._in_transaction():
-                # Released with the transaction. Readers do not wait for it.
-                self._execute("SELECT pg_advisory_xact_lock(hashtext('daybreak sync'), hashtext(%s))", [self._schema])
+                self._lock_wait.acquire(self._lock, "Another sync of this database runs.")
+                milliseconds = max(1, min(round(self._lock_wait.seconds * 1000), 2**31 - 1))
+                self._execute(f"SET LOCAL lock_timeout = {milliseconds}")
                 yield
         except psycopg.Error as error:
             raise _failure(error) from None
+
+    def _lock(self) -> bool | None:
+        """Exclude other syncs until the end of the transaction. Readers do not wait. Returns None while one runs."""
+        lock = "SELECT pg_try_advisory_xact_lock(hashtext('daybreak sync'), hashtext(%s))"
+        return self._rows(lock, [self._schema])[0][0] or None
 
     def create_tables(self, tables: Sequence[Table], *, without_key: Collection[str]) -> None:
         if not self._rows("SELECT 1 FROM pg_namespace WHERE nspname = %s", [self._schema]):
@@ -316,6 +335,10 @@ def _errors() -> Iterator[None]:
         yield
     except (errors.UniqueViolation, errors.NotNullViolation, errors.ProgramLimitExceeded):
         raise
+    except errors.LockNotAvailable:
+        raise Busy(
+            "Another session has locked a table of the sync. Try again later, or wait longer with --lock-timeout."
+        ) from None
     except psycopg.Error as error:
         raise _failure(error) from None
 

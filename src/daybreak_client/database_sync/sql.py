@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from daybreak_client.database_sync.database import STATE_TABLE
 from daybreak_client.errors import WrongUse
 from daybreak_client.tables import LEADER_COLUMN, Table
+from daybreak_client.wire import RESOURCES
 
 STATE_COLUMNS = (
     "client_id text, resource text, chain_id text, version bigint, snapshot_id text, as_of timestamptz, rows bigint, "
@@ -59,6 +61,12 @@ def types_by_table(rows: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, 
     for table, column, data_type in rows:
         found.setdefault(table, {})[column] = data_type
     return found
+
+
+def account_columns(found: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str]]:
+    """Return the tables that contain rows of accounts, with the column of the account. `found` is as in others."""
+    resources = [(name, LEADER_COLUMN) for name in RESOURCES if LEADER_COLUMN in found.get(name, {})]
+    return [*resources, (STATE_TABLE, "client_id")]
 
 
 def has_null(table: Table, alias: str) -> str:

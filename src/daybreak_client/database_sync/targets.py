@@ -7,6 +7,8 @@ from pathlib import Path
 
 from daybreak_client.database_sync.database import Database
 from daybreak_client.errors import WrongUse
+from daybreak_client.folder import expanded
+from daybreak_client.lock_wait import NO_WAIT, LockWait
 
 _EXAMPLES = "Use one such as duckdb:///exports.duckdb or postgresql://user@host/database."
 _DUCKDB_PREFIX = "duckdb:///"
@@ -16,15 +18,17 @@ _USER_PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/]*@")
 _QUERY_PASSWORD = re.compile(r"([?&])password=[^&]*&?")
 
 
-def open_database(target: str, schema: str | None, *, read_only: bool) -> Database | None:
+def open_database(
+    target: str, schema: str | None, *, read_only: bool, lock_wait: LockWait = NO_WAIT
+) -> Database | None:
     """Open a database by its URL. The caller closes it. With `read_only`, a missing DuckDB file is None.
 
     Raises WrongUse for an invalid URL and for a missing driver, DatabaseFailed when the database is unavailable.
     """
     if target.startswith(_DUCKDB_PREFIX):
-        return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only)
+        return _open_duckdb(_duckdb_path(target), schema or "main", read_only=read_only, lock_wait=lock_wait)
     if _is_postgresql(target):
-        return _open_postgresql(target, schema or "daybreak", read_only=read_only)
+        return _open_postgresql(target, schema or "daybreak", read_only=read_only, lock_wait=lock_wait)
     raise WrongUse(f"{place_of(target)!r} is not the URL of a database. {_EXAMPLES}")
 
 
@@ -49,25 +53,22 @@ def _duckdb_path(target: str) -> Path:
     path = Path(text)
     if not path.name or "?" in target or text.startswith(_IN_MEMORY):
         raise WrongUse(f"{target!r} does not name a file. {_EXAMPLES}")
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise WrongUse(f"{target!r} names the home folder of an unknown user. {_EXAMPLES}") from None
+    return expanded(path)
 
 
-def _open_duckdb(path: Path, schema: str, *, read_only: bool) -> Database | None:
+def _open_duckdb(path: Path, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database | None:
     try:
         from daybreak_client.database_sync.duckdb_database import DuckDBDatabase
     except ModuleNotFoundError:
         raise WrongUse("DuckDB is not installed. Run `pip install 'daybreak[duckdb]'`.") from None
     if read_only and not path.exists():
         return None
-    return DuckDBDatabase(path, schema, read_only=read_only)
+    return DuckDBDatabase(path, schema, read_only=read_only, lock_wait=lock_wait)
 
 
-def _open_postgresql(target: str, schema: str, *, read_only: bool) -> Database:
+def _open_postgresql(target: str, schema: str, *, read_only: bool, lock_wait: LockWait) -> Database:
     try:
         from daybreak_client.database_sync.postgresql_database import PostgreSQLDatabase
     except ModuleNotFoundError:
         raise WrongUse("The driver psycopg is not installed. Run `pip install 'daybreak[postgresql]'`.") from None
-    return PostgreSQLDatabase(target, schema, read_only=read_only)
+    return PostgreSQLDatabase(target, schema, read_only=read_only, lock_wait=lock_wait)

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from daybreak_client import AccountFiles, Callbacks, DatabaseFailed, WrongUse, sync
+from daybreak_client import AccountFiles, Busy, Callbacks, DatabaseFailed, LockWait, WrongUse, sync
+from daybreak_client.database_sync import remove_account, synced_accounts
 from tests.integration.sync.conftest import NORTH, SOUTH
 from tests.parts.churn import Churn
 from tests.parts.delta_publisher import Publisher
@@ -107,3 +108,38 @@ def test_database_with_another_encoding_is_refused(postgresql_server: PostgreSQL
 def test_unreachable_database_is_an_error(account: AccountFiles) -> None:
     with pytest.raises(DatabaseFailed, match="PostgreSQL"):
         sync(account, "postgresql://ana@127.0.0.1:1/exports")
+
+
+def test_lock_of_another_session_is_not_waited_for_without_end(
+    postgresql_url: str, north: Publisher, account: AccountFiles
+) -> None:
+    north.publish({})
+    sync(account, postgresql_url)
+    north.publish({"communities": [("00000000-0000-4000-8000-000000000001", "Fans", NORTH, 1)]})
+    impatient = Callbacks(lock_wait=LockWait(0.2))
+    locks = (
+        ("SELECT pg_advisory_xact_lock(hashtext('daybreak sync'), hashtext('daybreak'))", "Another sync"),
+        ("LOCK TABLE daybreak.communities IN SHARE MODE", "Another session has locked a table"),
+    )
+    for statement, message in locks:
+        with psycopg.connect(postgresql_url) as other:
+            other.execute(statement.encode())
+            with pytest.raises(Busy, match=message):
+                sync(account, postgresql_url, callbacks=impatient)
+    assert sync(account, postgresql_url, callbacks=impatient, verify=True).different == ()
+
+
+def test_account_is_removed(postgresql_url: str, publishers: list[Publisher], accounts: list[AccountFiles]) -> None:
+    for publisher, account in zip(publishers, accounts, strict=True):
+        publisher.publish({"communities": [("00000000-0000-4000-8000-000000000001", "F", publisher.client_id, 1)]})
+        sync(account, postgresql_url)
+    assert synced_accounts(postgresql_url) == {NORTH, SOUTH}
+    remove_account(postgresql_url, SOUTH)
+    assert synced_accounts(postgresql_url) == {NORTH}
+    with psycopg.connect(postgresql_url) as other:
+        assert other.execute('SELECT "LEADER_ID"::text FROM daybreak.communities').fetchall() == [(NORTH,)]
+        key = other.execute(
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'daybreak.members'::regclass "
+            "AND contype = 'p'"
+        ).fetchone()
+    assert key == ('PRIMARY KEY ("LEADER_ID", "MEMBER_ID")',)

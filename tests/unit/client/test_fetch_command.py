@@ -16,6 +16,7 @@ import pytest
 
 from daybreak_client import connection, provenance
 from daybreak_client.command import freshness, run
+from daybreak_client.folder import locked
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 
 NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
@@ -180,3 +181,42 @@ def test_notes_name_the_account(service: ScriptedService, tmp_path: Path, capsys
     assert run(["fetch", str(tmp_path), "--all-accounts"]) == 0
     notes = capsys.readouterr().err.splitlines()
     assert [note.split(" ")[:2] for note in notes] == [[f"{NORTH}:", "2"], [f"{SOUTH}:", "2"]]
+
+
+def test_folder_of_an_account_out_of_reach_is_named_or_removed(
+    service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--quiet"]) == 0
+    (tmp_path / SOUTH / "notes.txt").touch()
+    other = tmp_path / "c0000000-0000-4000-8000-000000000001"
+    other.mkdir()
+    (tmp_path / "c0000000-0000-4000-8000-000000000002").symlink_to(tmp_path / SOUTH)
+    (other / "daybreak.json").write_text(json.dumps({"service": "https://other.example", "client_id": other.name}))
+    service.script = lambda request: reply(request, (NORTH,))
+    for options in (["--quiet"], ["--dry-run"]):
+        assert run(["fetch", str(tmp_path), "--all-accounts", *options]) == 7
+        assert f"daybreak: {SOUTH}: You can no longer access this account" in capsys.readouterr().err
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--prune", "--dry-run"]) == 0
+    assert "would be removed" in capsys.readouterr().err
+    assert (tmp_path / SOUTH / "members.csv.gz").exists()
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--prune"]) == 0
+    assert f"{SOUTH}: removed from {tmp_path}." in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / SOUTH).iterdir()] == ["notes.txt"]
+    assert (other / "daybreak.json").exists()
+    assert (tmp_path / NORTH / "members.csv.gz").exists()
+    assert run(["fetch", str(tmp_path), "--all-accounts", "--quiet"]) == 0
+
+
+def test_busy_folder_has_an_exit_code(
+    service: ScriptedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with locked(tmp_path):
+        assert run(["fetch", str(tmp_path), "--account", NORTH, "--lock-timeout", "0s"]) == 8
+    assert "another process updates this folder. Try again later" in capsys.readouterr().err
+
+
+def test_home_folder_is_found(service: ScriptedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["fetch", "~/exports", "--account", NORTH, "--quiet"]) == 0
+    assert (tmp_path / "exports" / "members.csv.gz").exists()
+    assert run(["fetch", "~unknown-user/exports", "--account", NORTH]) == 2

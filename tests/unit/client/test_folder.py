@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak_client import folder as folder_module
-from daybreak_client.errors import Damaged, Unreachable, WrongUse
+from daybreak_client.errors import Busy, Damaged, Unreachable
 from daybreak_client.folder import OpenFile, locked, make_private_folder, update_folder
 from daybreak_client.published import PublishedFile
 
@@ -207,7 +207,7 @@ def test_outdated_partial_files_are_deleted(tmp_path: Path) -> None:
 
 
 def test_parallel_update_of_a_folder_is_refused(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(WrongUse, match="another"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(Busy, match="another"), locked(tmp_path):
         pass
     with locked(tmp_path):
         pass

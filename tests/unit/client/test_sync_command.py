@@ -17,9 +17,9 @@ from daybreak_client.command import run
 from daybreak_client.database_sync.targets import has_password, open_database, place_of
 from daybreak_client.tables import parse_tables
 from tests.parts.delta_publisher import Publisher, Row, publishing, schema
-from tests.parts.scripted_service import Reply
+from tests.parts.scripted_service import Reply, Request
 
-NORTH = "7d909222-adf5-4547-93e0-e8f60c50f980"
+NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_exit_code_names_the_cause(
     assert "PUT" not in printed
 
 
-def test_database_in_use_is_an_error(
+def test_database_in_use_has_an_exit_code(
     north: Publisher, target: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     north.publish({})
@@ -130,8 +130,8 @@ def test_database_in_use_is_an_error(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "open\n"
-        assert run(["sync", target]) == 1
-        assert "lock" in capsys.readouterr().err
+        assert run(["sync", target, "--lock-timeout", "0s"]) == 8
+        assert "is open in another process. Try again later" in capsys.readouterr().err
         other.communicate("")
     assert run(["sync", target]) == 0
 
@@ -151,7 +151,7 @@ def test_database_in_use_is_an_error(
     ],
 )
 def test_invalid_target_is_refused(target: str) -> None:
-    with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb"):
+    with pytest.raises(WrongUse, match=r"Use one such as duckdb:///exports\.duckdb|unknown user"):
         open_database(target, None, read_only=False)
 
 
@@ -234,3 +234,49 @@ def test_unsafe_name_in_the_schema_is_refused(name: str) -> None:
             resource["schema"]["fields"][2]["name"] = name
         with pytest.raises(ValueError, match=r"a resource is unknown|the name of a column is invalid"):
             parse_tables(described)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_account_out_of_reach_is_named_or_removed(
+    north: Publisher, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], prune: bool
+) -> None:
+    """The second account is no longer among those of the user."""
+    context = {"first_name": "An", "last_name": "Account", "current_context": False, "roles": []}
+    accounts = [NORTH]
+
+    def list_accounts(request: Request) -> Reply | None:
+        if not request.path.endswith("/context"):
+            return None
+        found = [{"client_id": each, **context} for each in accounts]
+        return Reply(200, {"data": found if request.method == "GET" else {"token": "session"}})
+
+    north.publish({"communities": [community(1, "Fans")]})
+    north.before_reply = list_accounts
+    assert run(["sync", target, "--all-accounts", "--quiet"]) == 0
+    with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
+        database.execute(f"INSERT INTO communities SELECT * REPLACE ('{SOUTH}' AS LEADER_ID) FROM communities")
+        database.execute(f"INSERT INTO _daybreak_sync SELECT '{SOUTH}', * EXCLUDE client_id FROM _daybreak_sync")
+    options = ["--prune"] if prune else []
+    assert run(["sync", target, "--all-accounts", "--dry-run", *options]) == (0 if prune else 7)
+    for _ in range(2 - prune):
+        capsys.readouterr()
+        assert run(["sync", target, "--all-accounts", "--quiet", "--json", *options]) == (0 if prune else 7)
+        printed = capsys.readouterr()
+        assert (f"daybreak: {SOUTH}: You can no longer access this account" in printed.err) is not prune
+        assert json.loads(printed.out)[1]["client_id"] == SOUTH
+    with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
+        counts = [
+            database.execute(f"SELECT count(*) FROM {name}").fetchone() for name in ("communities", "_daybreak_sync")
+        ]
+    assert counts == ([(1,), (9,)] if prune else [(2,), (18,)])
+    accounts.clear()
+    assert run(["sync", target, "--all-accounts", "--prune"]) == 2
+    assert "The service lists no account. Nothing is removed." in capsys.readouterr().err
+    assert run(["sync", target, "--prune"]) == 2
+
+
+def test_new_file_has_the_format_of_an_older_version(north: Publisher, target: str, tmp_path: Path) -> None:
+    """DuckDB 1.4 reads formats up to 67."""
+    north.publish({})
+    assert run(["sync", target, "--quiet"]) == 0
+    assert (tmp_path / "exports.duckdb").read_bytes()[8:16] == b"DUCK\x43\0\0\0"
