@@ -173,19 +173,13 @@ def test_lists_are_read_page_by_page(north: Recipient) -> None:
         assert (refused.status_code, refused.json()["errorCode"]) == (400, "invalid_request")
 
 
-def test_page_tokens_work_for_one_token_and_list(service: Service, north: Recipient) -> None:
+def test_invalid_page_tokens_are_refused(north: Recipient) -> None:
     path = f"/shares/{NORTH}/all-tables"
-    token = north.call(path, params={"maxResults": "4"}).json()["nextPageToken"]
-    other = recipient_of(service, MAYA, NORTH)
-    attempts = [
-        other.call(path, params={"pageToken": token}),
-        north.call(f"/shares/{NORTH}/schemas/daybreak/tables", params={"pageToken": token}),
-        north.call(path, params={"pageToken": "8" + token[1:]}),
-        north.call(path, params={"pageToken": "x"}),
-    ]
-    for refused in attempts:
+    for text in ("x", "-1", "0", "1.5", "٣", "9" * 10, "4-abcd-ef"):
+        refused = north.call(path, params={"pageToken": text})
         assert refused.status_code == 400
         assert refused.json()["message"] == "pageToken is invalid. Send the nextPageToken of the previous page."
+    assert north.call(path, params={"pageToken": "999999999"}).json()["items"] == []
 
 
 def test_version_is_in_the_headers(north: Recipient) -> None:

@@ -396,7 +396,10 @@ def test_seats_are_managed_from_the_command_line(
         assert "data breach" in command("seat", "set-password", email, code=1)
     assert "is disabled" in command("seat", "disable", email)
     assert "is enabled" in command("seat", "enable", email)
-    assert "is an operator" in command("seat", "grant-operator", email)
+    assert f"daybreakd seat enrol {email}" in command("seat", "grant-operator", email, code=1)
+    with monkeypatch.context() as changed:
+        changed.setenv("DAYBREAK_ACCESS__OPERATOR_SECOND_FACTOR", "false")
+        assert "is an operator" in command("seat", "grant-operator", email)
     assert "no longer an operator" in command("seat", "revoke-operator", email)
     monkeypatch.setattr("sys.stdin", io.StringIO("000000\n"))
     command("seat", "enrol", email, code=1)

@@ -84,16 +84,35 @@ def sign_out_all(stores: Stores, now: datetime, *, actor: str) -> dict[str, int]
     return ended
 
 
-def set_operator(stores: Stores, seat: Seat, now: datetime, *, operator: bool, actor: str) -> None:
-    """Grant or withdraw the operator role."""
-    stores.seats.set_operator(seat.seat_id, operator)
-    action = "seat.operator_granted" if operator else "seat.operator_withdrawn"
-    _record(stores, seat, action, now, actor)
+def grant_operator(stores: Stores, seat: Seat, now: datetime, *, second_factor: bool, actor: str) -> None:
+    """Grant the operator role. Raises OperatorError without an enrolled second factor, if `second_factor` requires it.
+
+    Otherwise a stolen password is enough to enrol a second factor and open the operator pages.
+    """
+    if second_factor and not seat.second_factor_enrolled:
+        raise OperatorError(
+            f"{seat.email} has no second factor. Run `daybreakd seat enrol {seat.email}` with the seat's owner. Then "
+            "grant the role.",
+            code="second_factor_not_enrolled",
+        )
+    stores.seats.set_operator(seat.seat_id, True)
+    _record(stores, seat, "seat.operator_granted", now, actor)
+
+
+def withdraw_operator(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> None:
+    """Withdraw the operator role."""
+    stores.seats.set_operator(seat.seat_id, False)
+    _record(stores, seat, "seat.operator_withdrawn", now, actor)
 
 
 def reset_second_factor(stores: Stores, seat: Seat, now: datetime, *, actor: str) -> int:
-    """Remove a lost second factor, end the sessions and links of the seat, and return the number of sessions."""
+    """Remove a lost second factor, end the sessions and links of the seat, and return the number of sessions.
+
+    The operator role is withdrawn with it.
+    """
     stores.seats.reset_second_factor(seat.seat_id)
+    if seat.operator:
+        withdraw_operator(stores, seat, now, actor=actor)
     stores.outbox.add(second_factor_changed(seat, now, "reset_by_operator"))
     ended = end_credentials(stores, seat.seat_id, EndReason.FACTOR_RESET, now)
     _record(stores, seat, "second_factor.reset", now, actor)

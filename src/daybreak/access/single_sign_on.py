@@ -1,6 +1,6 @@
 """Single sign-on: the authorization request, and the checks of its response.
 
-A request is bound to the browser by a sealed cookie, expires after ten minutes, and its response is accepted once.
+A request is bound to the browser by a sealed cookie, and expires after ten minutes. The provider accepts its code once.
 `identity_login` continues with the verified user.
 """
 
@@ -24,7 +24,6 @@ from daybreak.domain.errors import Forbidden, NotFound, ProviderUnavailable
 from daybreak.domain.identity import Caller
 from daybreak.oidc.provider import AuthorizationRequest, Provider, TokenRefused
 from daybreak.settings import OidcSettings
-from daybreak.state.throttle import ThrottleRule
 
 # How long the user may take at the provider.
 REQUEST_LIFETIME = timedelta(minutes=10)
@@ -106,7 +105,6 @@ async def verify_response(
     await throttle.count_attempt(services.state, rules, now)
     try:
         pending = _pending_request(services, cookie, parameters.get("state"), now)
-        await _claim(services, pending, now)
         code = await _authorization_code(provider, services.settings.oidc, parameters)
         id_token = await _redeem(services, provider, code, pending)
     except SignInRefused as refused:
@@ -152,16 +150,6 @@ def _pending_request(services: AccessServices, cookie: str | None, state: str | 
     return pending
 
 
-async def _claim(services: AccessServices, pending: PendingRequest, now: datetime) -> None:
-    """Record that the response of a request was received; refuse the second one.
-
-    The record is in the state database, for all workers and nodes.
-    """
-    rule = ThrottleRule(f"oidc-state:{pending.state}", 1, int(REQUEST_LIFETIME.total_seconds()))
-    if await services.state.awrite(lambda stores: stores.throttle.count([rule], now)) is not None:
-        raise _expired("request_used")
-
-
 async def _authorization_code(provider: Provider, settings: OidcSettings, parameters: Mapping[str, str]) -> str:
     """Return the code of a response that this provider sent (RFC 9207 prevents mix-up with another one)."""
     issuer = parameters.get("iss")
@@ -200,9 +188,7 @@ def _random_text(services: AccessServices) -> str:
 
 
 def _expired(reason: str) -> SignInRefused:
-    return SignInRefused(
-        reason, "This sign-in has expired, was used, or was started in another browser. Sign in again."
-    )
+    return SignInRefused(reason, "This sign-in has expired or was started in another browser. Sign in again.")
 
 
 def _invalid_response(reason: str, settings: OidcSettings) -> SignInRefused:

@@ -159,10 +159,6 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     def work(stores: Stores) -> str:
         now = now_utc()
         for seat in directory.seats:
-            if seat.operator:
-                operators.set_operator(
-                    stores, operators.find_seat(stores, seat.email), now, operator=True, actor="demo"
-                )
             if seat.totp_seed is not None:
                 ring = keyring.current()
                 sealed = totp.encrypt_seed(
@@ -170,6 +166,9 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
                 )
                 stores.seats.begin_second_factor(seat.seat_id, sealed, now)
                 stores.seats.confirm_second_factor(seat.seat_id, 0, (), now)
+            if seat.operator:
+                known = operators.find_seat(stores, seat.email)
+                operators.grant_operator(stores, known, now, second_factor=True, actor="demo")
         found = operators.find_seat(stores, owner.email)
         created = api_tokens.new_token(
             found, owner.client_ids[0], now=now, random=os.urandom, name="demo", expires_at=None

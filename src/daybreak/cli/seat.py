@@ -179,7 +179,7 @@ def enrol(email: Email, *, config: Config = None) -> None:
 
 @app.command
 def reset_second_factor(email: Email, *, config: Config = None) -> None:
-    """Remove a lost second factor, its recovery codes and passkeys. Ends all sessions of the seat."""
+    """Remove a lost second factor, recovery codes, passkeys and the operator role. Ends all sessions of the seat."""
     from daybreak.access import operators
 
     ended = _write(
@@ -223,26 +223,25 @@ def unbind(email: Email, *, config: Config = None) -> None:
 
 @app.command
 def grant_operator(email: Email, *, config: Config = None) -> None:
-    """Grant a seat the operator pages of the dashboard."""
-    _set_operator(config, email, operator=True)
+    """Grant a seat the operator pages of the dashboard. The seat must have a second factor."""
+    from daybreak.access import operators
+
+    required = settings_of(config).access.operator_second_factor
+    _write(
+        config,
+        email,
+        lambda stores, seat, now: operators.grant_operator(stores, seat, now, second_factor=required, actor=ACTOR),
+    )
     print_text(f"{email} is an operator.")
 
 
 @app.command
 def revoke_operator(email: Email, *, config: Config = None) -> None:
     """Withdraw the operator role from a seat."""
-    _set_operator(config, email, operator=False)
-    print_text(f"{email} is no longer an operator.")
-
-
-def _set_operator(config: Path | None, email: str, *, operator: bool) -> None:
     from daybreak.access import operators
 
-    _write(
-        config,
-        email,
-        lambda stores, seat, now: operators.set_operator(stores, seat, now, operator=operator, actor=ACTOR),
-    )
+    _write(config, email, lambda stores, seat, now: operators.withdraw_operator(stores, seat, now, actor=ACTOR))
+    print_text(f"{email} is no longer an operator.")
 
 
 def _write(config: Path | None, email: str, work: "Callable[[Stores, Seat, datetime], T]") -> T:

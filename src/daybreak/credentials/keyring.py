@@ -36,7 +36,6 @@ Purpose = Literal[
     "csrf",
     "dashboard-cookie",
     "oidc-request",
-    "page-token",
     "webhook-secret",
     "unsubscribe",
 ]

@@ -252,15 +252,6 @@ def test_trusted_second_factor_of_the_provider_is_accepted(claims: dict[str, obj
     assert isinstance(setup.sign_in(email="ines@example.org"), SecondFactorPending)
 
 
-def test_response_is_accepted_once(setup: Setup) -> None:
-    begun = setup.begin()
-    setup.respond(begun.cookie, setup.provider.authorize(begun.url))
-    again = setup.provider.authorize(begun.url)
-    with pytest.raises(SignInRefused) as refused:
-        setup.respond(begun.cookie, again)
-    assert refused.value.reason == "request_used"
-
-
 def test_code_is_accepted_once(setup: Setup) -> None:
     begun = setup.begin()
     first = setup.provider.authorize(begun.url)

@@ -78,7 +78,7 @@ FLASH_MESSAGES: Mapping[str, Flash] = {
     "api-tokens-off": Flash("good", "API tokens turned off.", "Tokens of this account are refused."),
     "grant-saved": Flash("good", "Access granted."),
     "grant-removed": Flash("good", "Access removed.", "Its API tokens on this account are revoked."),
-    "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended."),
+    "factor-reset": Flash("good", "Second factor reset.", "All sessions have ended, and the seat is not an operator."),
     "seat-signed-out": Flash("good", "All sessions ended.", "API tokens stay valid."),
     "seat-invited": Flash("good", "Invitation sent.", "Its link sets a password. It works once, for 7 days."),
     "seat-disabled": Flash("good", "Seat disabled."),

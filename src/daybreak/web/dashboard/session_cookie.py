@@ -6,7 +6,6 @@ is rejected without a database query. The session itself is stored in the state 
 
 from __future__ import annotations
 
-import hmac
 import re
 
 from starlette.requests import Request
@@ -40,10 +39,7 @@ def unseal(value: str | None, *, kind: str, keyring: Keyring) -> str | None:
         return None
     kid, payload, sent = found.groups()
     key = keyring.derive(kid, "dashboard-cookie")
-    if key is None:
-        return None
-    valid = mac.is_valid(sent, key, kind, payload) or hmac.compare_digest(sent, _unprefixed_mac(key, kind, payload))
-    return payload if valid else None
+    return payload if key is not None and mac.is_valid(sent, key, kind, payload) else None
 
 
 def read_cookie(request: Request, kind: str, *, secure: bool, keyring: Keyring) -> str | None:
@@ -81,8 +77,3 @@ def set_cookie_value(response: Response, kind: str, value: str, *, secure: bool,
 def clear_cookie(response: Response, kind: str, *, secure: bool) -> None:
     """Delete the cookie from the browser."""
     response.delete_cookie(cookie_name(kind, secure=secure), path="/", secure=secure, httponly=True, samesite="lax")
-
-
-def _unprefixed_mac(key: bytes, kind: str, payload: str) -> str:
-    """Return the MAC of cookies from versions without length prefixes. They stay valid after an upgrade."""
-    return hmac.digest(key, f"{kind}:{payload}".encode(), "sha256").hex()

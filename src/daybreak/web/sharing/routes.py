@@ -65,7 +65,7 @@ class _SharingEndpoints:
     async def list_shares(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         client_id = sharing.require_share(principal, principal.account.client_id)
-        return self._page(request, principal, [objects.share(client_id)])
+        return self._page(request, [objects.share(client_id)])
 
     async def get_share(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -75,18 +75,18 @@ class _SharingEndpoints:
     async def list_schemas(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         client_id = sharing.require_share(principal, request.path_params["share"])
-        return self._page(request, principal, [objects.schema(client_id)])
+        return self._page(request, [objects.schema(client_id)])
 
     async def list_tables(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         names = request.path_params
         client_id = sharing.require_schema(principal, names["share"], names["schema"])
-        return self._page(request, principal, objects.tables(client_id))
+        return self._page(request, objects.tables(client_id))
 
     async def list_all_tables(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
         client_id = sharing.require_share(principal, request.path_params["share"])
-        return self._page(request, principal, objects.tables(client_id))
+        return self._page(request, objects.tables(client_id))
 
     async def version(self, request: Request) -> Response:
         principal = await token_principal(request, self._services)
@@ -133,8 +133,8 @@ class _SharingEndpoints:
         version = {"version": table.version} if versioned else {}
         return {**objects.metadata(client_id, resource, has_changes=has_changes), **size, **version}
 
-    def _page(self, request: Request, principal: Principal, items: list[Any]) -> Response:
-        page, next_token = page_of(request, self._services, principal, items)
+    def _page(self, request: Request, items: list[Any]) -> Response:
+        page, next_token = page_of(request, items)
         return _json({"items": page} | ({"nextPageToken": next_token} if next_token else {}))
 
 
