@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -96,20 +96,41 @@ def test_all_invalid_credentials_get_the_same_error(instance: Instance, email: s
     assert {event.actor for event in instance.audit()} <= {"rosa@example.org", "unknown"}
 
 
-def test_every_failed_login_verifies_one_hash(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_failed_login_does_the_same_work(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a refusal must not say whether a seat exists: one hash, and the same transactions in order."""
     seen: list[str | None] = []
+    transactions: list[str] = []
 
-    def accept(password_hash: str | None, _: str) -> bool:
+    def matches(password_hash: str | None, password: str) -> bool:
         seen.append(password_hash)
-        return True
+        return password == PASSWORD
 
-    replace_verification(monkeypatch, instance.services, accept)
+    state = type(instance.services.state)
+
+    def count(name: str, run: Callable[..., object]) -> None:
+        def counted(*arguments: object) -> object:
+            transactions.append(name)
+            return run(*arguments)
+
+        monkeypatch.setattr(state, name, counted)
+
+    count("aread", state.aread)
+    count("awrite", state.awrite)
+    replace_verification(monkeypatch, instance.services, matches)
     known = instance.seat(ROSA).password_hash
-    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
-    for email in ("rosa@example.org", "nobody@example.org"):
+
+    def transactions_of_refusal(email: str, password: str) -> list[str]:
+        transactions.clear()
         with pytest.raises(Unauthenticated, match="Email or password"):
-            instance.run(instance.login(email))
-    assert seen == [known, None]
+            instance.run(instance.login(email, password))
+        return transactions.copy()
+
+    expected = transactions_of_refusal("nobody@example.org", PASSWORD)
+    assert len(expected) > 2
+    assert transactions_of_refusal("rosa@example.org", "wrong wrong wrong") == expected
+    instance.write(lambda stores: stores.seats.set_disabled(ROSA, disabled=True))
+    assert transactions_of_refusal("rosa@example.org", PASSWORD) == expected
+    assert seen == [None, known, known]
 
 
 def test_missing_account_is_reported_after_the_password(instance: Instance) -> None:
