@@ -73,7 +73,11 @@ def test_schema_lists_the_columns_of_every_file(service: Service) -> None:
 
 def test_health_and_readiness_report_ok(service: Service) -> None:
     assert service.get("/healthz").json()["status"] == "ok"
-    assert service.get("/readyz").json() == {"status": "ready", "parts": {"state": "ok", "files": "ok"}}
+    assert service.get("/readyz").json() == {
+        "status": "ready",
+        "parts": {"state": "ok", "files": "ok"},
+        "failing_tasks": [],
+    }
     for path in ("/healthz", "/readyz", "/openapi.json", "/docs", "/download/v1/schema"):
         head, get = service.request("HEAD", path), service.get(path)
         assert (head.status_code, head.content) == (200, b"")
