@@ -20,7 +20,7 @@ AS_OF = datetime(2026, 11, 20, 4, tzinfo=UTC)
 def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str) -> Path:
     """Create a folder of Parquet files. `order` of the Members is "shuffled" (random) or "clustered" (by Leader)."""
     source = folder / f"platform-{rows}-{leaders}-{messages}-{order}"
-    if (source / "ready").exists():
+    if (source / ".ready").exists():
         return source
     print(f"Generating a platform of {rows:,} Members in {source} ...", flush=True)
     make_platform(source, PlatformSizes(leaders=leaders, members=rows, messages=messages), as_of=AS_OF)
@@ -36,7 +36,7 @@ def make_source(folder: Path, rows: int, leaders: int, messages: int, order: str
             f"FROM '{ordered}') TO '{with_text_ids(source)}' (FORMAT parquet)"
         )
     ordered.replace(source / "members.parquet")
-    (source / "ready").touch()
+    (source / ".ready").touch()
     return source
 
 
@@ -79,7 +79,7 @@ class Shape:
 def make_shape(folder: Path, shape: Shape) -> Path:
     """Create a folder of Parquet files in that shape, with one statement per file."""
     source = folder / f"shape-{shape.name}"
-    if (source / "ready").exists():
+    if (source / ".ready").exists():
         return source
     print(f"Generating {shape.description} in {source} ...", flush=True)
     source.mkdir(parents=True, exist_ok=True)
@@ -105,14 +105,14 @@ def make_shape(folder: Path, shape: Shape) -> Path:
             connection.execute(
                 f"COPY ({query}) TO '{source}/{table.name}.parquet' (FORMAT parquet, COMPRESSION zstd{size})"
             )
-    (source / "ready").touch()
+    (source / ".ready").touch()
     return source
 
 
 def changed_copy(source: Path, changes: Mapping[str, tuple[str, str]], share: float) -> Path:
     """Copy a platform with changes in a share of the rows. `changes` has a column and its new value (SQL), by table."""
     target = source.with_name(f"{source.name}-changed-{share}")
-    if (target / "ready").exists():
+    if (target / ".ready").exists():
         return target
     target.mkdir(exist_ok=True)
     with _engine() as connection:
@@ -126,7 +126,7 @@ def changed_copy(source: Path, changes: Mapping[str, tuple[str, str]], share: fl
                 f"COPY (SELECT {columns} FROM '{path}' AS one) TO '{target / path.name}' "
                 "(FORMAT parquet, COMPRESSION zstd)"
             )
-    (target / "ready").touch()
+    (target / ".ready").touch()
     return target
 
 

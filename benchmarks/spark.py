@@ -74,7 +74,7 @@ def _tables_with_text_ids(source: Path) -> Path:
     from daybreak.catalogue.source_tables import SOURCE_TABLES
 
     folder = source.with_name(source.name + "-text")
-    if (folder / "ready").exists():
+    if (folder / ".ready").exists():
         return folder
     folder.mkdir(exist_ok=True)
     with duckdb.connect() as engine:
@@ -86,7 +86,7 @@ def _tables_with_text_ids(source: Path) -> Path:
             engine.execute(
                 f"COPY (SELECT {columns} FROM '{source / table.name}.parquet') TO '{folder / table.name}.parquet'"
             )
-    (folder / "ready").touch()
+    (folder / ".ready").touch()
     return folder
 
 
