@@ -1,8 +1,10 @@
 """One exported snapshot of a PostgreSQL server, and the connections that read in it.
 
 The keeper, a psycopg connection, holds the snapshot (`REPEATABLE READ READ ONLY`) and answers small queries. Rows are
-streamed over ADBC connections in the same snapshot. A connection whose stream ended normally is reused, so a reading
-needs three connections in total. A connection whose stream failed is closed.
+streamed over ADBC connections, each stream in a transaction of the same snapshot. A connection whose stream ended
+normally is reused, so a reading needs three connections in total. A connection whose stream failed is closed.
+
+Every setting is local to its transaction: behind PgBouncer in transaction mode, other clients use the same session.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -36,31 +38,32 @@ _CONNECTION_PARAMETERS = {
     "keepalives_count": "3",
     "application_name": "daybreak",
 }
-# The transaction lasts as long as the run, so timeouts of idle or long transactions must not end it. The available
+# The keeper's transaction lasts as long as the run. A thread keeps it from being idle. The server ends the transaction
+# of a process that is stopped or unreachable: its snapshot would keep dead rows of the whole server. The available
 # settings depend on the version of the server.
-_NO_TIMEOUTS = (
-    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN "
-    "('idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout')"
-)
+_MAX_IDLE_SECONDS = 900
+_HEARTBEAT_SECONDS = 60
 # The server converts texts of other encodings. If a row-level security policy would hide rows from the role, the server
 # reports an error. A session that alters a table waits for the keeper, and streams queue behind that session. The
 # server detects no deadlock, because the keeper does not wait for a lock. The lock timeout ends the wait.
-_SESSION_SETTINGS = (
-    "SET TIME ZONE 'UTC'; SET client_encoding TO 'UTF8'; SET row_security TO off; SET lock_timeout TO '10s'"
+_SETTINGS = (
+    "SET LOCAL TimeZone TO 'UTC'; SET LOCAL client_encoding TO 'UTF8'; SET LOCAL row_security TO off; "
+    "SET LOCAL lock_timeout TO '10s'"
 )
+_COMMIT = "COMMIT"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BATCH_OPTION = "adbc.postgresql.batch_size_hint_bytes"
 # A sixteenth of the driver's default. Buffers are reused, which takes less memory and a tenth less work.
 _BATCH_BYTES = 1 << 20
 # SQLSTATE classes of errors that may not repeat: connection (08), conflict and recovery (40), resources (53), operator
-# intervention (57), and lock timeout (55P03).
-_TRANSIENT = ("08", "40", "53", "57", "55P03")
+# intervention (57), lock timeout (55P03), and the end of an idle transaction (25P03).
+_TRANSIENT = ("08", "40", "53", "57", "55P03", "25P03")
 _QUERY_CANCELED = "57014"
 _IN_FAILED_TRANSACTION = "25P02"
 
 
 class ServerSnapshot:
-    """Reads in one exported snapshot. `keeper` holds it open, and is for one thread."""
+    """Reads in one exported snapshot. `keeper` holds it open, and is for one thread and the heartbeat."""
 
     def __init__(self, location: str, keeper: Connection, name: str, timeout_seconds: int) -> None:
         self.keeper = keeper
@@ -84,12 +87,12 @@ class ServerSnapshot:
             try:
                 connection = self._idle.popleft()
             except IndexError:
-                connection = self._connect()
+                connection = AdbcConnection(self._database.result())
             with self._lock:
                 self._streaming.add(connection)
             try:
-                workers = "DEFAULT" if parallel_workers else "0"
-                _execute(connection, f"SET max_parallel_workers_per_gather TO {workers}")
+                for statement in self._begin_statements(parallel_workers=parallel_workers):
+                    _execute(connection, statement)
                 with AdbcStatement(connection) as statement:
                     statement.set_options(**{_BATCH_OPTION: str(_BATCH_BYTES)})
                     statement.set_sql_query(sql)
@@ -100,6 +103,7 @@ class ServerSnapshot:
                     except StreamFailed as failure:
                         failure.sqlstate = self._sqlstate_of_failure(connection, sql, monotonic() - began)
                         raise
+                _execute(connection, _COMMIT)
             except BaseException:
                 with self._lock:
                     self._streaming.discard(connection)
@@ -127,23 +131,15 @@ class ServerSnapshot:
         if self._database.exception() is None:
             self._database.result().close()
 
-    def _connect(self) -> AdbcConnection:
-        connection = AdbcConnection(self._database.result())
-        try:
-            for statement in self._session_statements():
-                _execute(connection, statement)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _session_statements(self) -> Iterator[str]:
-        yield _SESSION_SETTINGS
-        yield _NO_TIMEOUTS
-        if self._timeout_seconds:
-            yield f"SET statement_timeout = {self._timeout_seconds * 1000:d}"
+    def _begin_statements(self, *, parallel_workers: bool = True) -> Iterator[str]:
         yield _BEGIN
         yield f"SET TRANSACTION SNAPSHOT {literal(self._name)}"
+        yield _SETTINGS
+        yield _timeouts()
+        if self._timeout_seconds:
+            yield f"SET LOCAL statement_timeout = {self._timeout_seconds * 1000:d}"
+        if not parallel_workers:
+            yield "SET LOCAL max_parallel_workers_per_gather TO 0"
 
     def _sqlstate_of_failure(self, connection: AdbcConnection, sql: str, seconds: float) -> str | None:
         """Return the SQLSTATE of the error that ended a stream, None when the server reported none.
@@ -164,7 +160,7 @@ class ServerSnapshot:
                 return error.sqlstate
         try:
             with closing(_connect(self._location)) as repeating:
-                for statement in self._session_statements():
+                for statement in self._begin_statements():
                     repeating.execute(statement.encode())
                 return _sqlstate_of(repeating, sql)
         except psycopg.Error:
@@ -194,7 +190,7 @@ def open_snapshot(location: str, *, timeout_seconds: int) -> Iterator[ServerSnap
     """Export a snapshot for the duration of the context. A streamed SELECT may take `timeout_seconds`, 0 for the
     server's own limit. Raises SourceError, SourceUnavailable.
     """
-    with open_transaction(location) as keeper:
+    with open_transaction(location) as keeper, _heartbeat(keeper):
         with server_faults("The source"):
             row = keeper.execute("SELECT pg_export_snapshot()").fetchone()
         if row is None:
@@ -210,10 +206,39 @@ def open_transaction(location: str) -> Iterator[Connection]:
         connection = _connect(location)
     with closing(connection):
         with server_faults("The source"):
-            connection.execute(_SESSION_SETTINGS)
-            connection.execute(_NO_TIMEOUTS)
             connection.execute(_BEGIN)
+            connection.execute(_SETTINGS)
+            connection.execute(_timeouts().encode())
         yield connection
+
+
+def _timeouts() -> str:
+    milliseconds = f"{_MAX_IDLE_SECONDS * 1000:.0f}"
+    return (
+        f"SELECT set_config(name, CASE name WHEN 'transaction_timeout' THEN '0' ELSE '{milliseconds}' END, true) "
+        "FROM pg_settings WHERE name IN ('idle_in_transaction_session_timeout', 'tcp_user_timeout', "
+        "'transaction_timeout')"
+    )
+
+
+@contextmanager
+def _heartbeat(keeper: Connection) -> Iterator[None]:
+    """Keep the keeper's transaction from being idle, while this process runs."""
+    stop = Event()
+
+    def beat() -> None:
+        while not stop.wait(_HEARTBEAT_SECONDS):
+            # The next query of the reading reports a lost connection.
+            with suppress(psycopg.Error):
+                keeper.execute("SELECT 1")
+
+    thread = Thread(target=beat, name="source-heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager
@@ -238,7 +263,9 @@ def server_faults(subject: str, *, timeout_seconds: float = 0) -> Iterator[None]
 
 
 def _connect(location: str) -> Connection:
-    return psycopg.connect(location, autocommit=True, **_missing_parameters(_parameters(location)))
+    return psycopg.connect(
+        location, autocommit=True, prepare_threshold=None, **_missing_parameters(_parameters(location))
+    )
 
 
 def _parameters(location: str) -> dict[str, Any]:
