@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sys
 import urllib.request
 from contextlib import suppress
@@ -22,7 +24,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from daybreak.web.listener import TcpAddress
 from daybreak.web.server import ServerHooks, serve
-from daybreak.web.watchdog import watchdog
+from daybreak.web import server
+from daybreak.web.watchdog import kill_stopped_workers, watchdog
 
 async def hang(request):
     time.sleep(600)
@@ -31,6 +34,8 @@ async def pid(request):
     return PlainTextResponse(str(os.getpid()))
 
 main = os.getpid()
+# Sooner than in the service.
+server.kill_stopped_workers = lambda started: kill_stopped_workers(started, 2)
 
 def load_app():
     if sys.argv[2] == "broken":
@@ -67,6 +72,22 @@ def test_hung_worker_is_replaced() -> None:
         assert wait_until(lambda: get(port, "/pid"), what="another worker") != hung
         # The log contains the stack of the hung worker.
         assert re.search(r'File "<string>", line \d+ in hang', service.log())
+        assert service.stop() == 0
+
+
+def test_stopped_worker_is_replaced() -> None:
+    port = free_port()
+    with running([sys.executable, "-c", SERVICE, str(port), "healthy"]) as service:
+        stopped = wait_until(lambda: get(port, "/pid"), what="the first worker")
+        os.kill(int(stopped), signal.SIGSTOP)
+
+        def answers() -> str | None:
+            with suppress(OSError):
+                return get(port, "/pid", 5)
+            return None
+
+        assert wait_until(answers, 120, what="another worker") != stopped
+        assert "worker_stopped" in service.log()
         assert service.stop() == 0
 
 

@@ -7,10 +7,12 @@ import logging
 import os
 import resource
 import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import SimpleQueue
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from granian.log import LogLevels
 from starlette.types import ASGIApp
 
 from daybreak.web.listener import ListenAddress, accepts
+from daybreak.web.watchdog import kill_stopped_workers
 
 # Time for running transfers to finish after SIGTERM.
 GRACE_SECONDS = 25
@@ -54,8 +57,8 @@ class ServerHooks:
 def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp], hooks: ServerHooks) -> None:
     """Serve until SIGTERM or SIGINT, then wait up to `GRACE_SECONDS` for running transfers.
 
-    Granian replaces a worker that dies. If one worker dies twice within 5.5 seconds, Granian exits with status 1, and
-    the init system must restart the service.
+    Granian replaces a worker that dies, and one that is stopped is killed. If one worker dies twice within 5.5 seconds,
+    Granian exits with status 1, and the init system must restart the service.
 
     Args:
         address: Where to listen, as returned by `claim_address`.
@@ -90,19 +93,24 @@ def serve(address: ListenAddress, workers: int, load_app: Callable[[], ASGIApp],
         log_dictconfig=_LOG_CONFIG,
     )
 
+    started: SimpleQueue[int] = SimpleQueue()
+    # Only Linux and the BSDs report stopped processes in this way.
+    if hasattr(os, "waitid"):
+        server.on_startup(threading.Thread(target=kill_stopped_workers, args=(started,), daemon=True).start)
     server.on_startup(hooks.on_start)
     server.on_shutdown(hooks.on_stop)
-    server.serve(target_loader=partial(_load_in_worker, load_app), wrap_loader=False)
+    server.serve(target_loader=partial(_load_in_worker, load_app, started), wrap_loader=False)
     _log.info("stopped")
 
 
-def _load_in_worker(load_app: Callable[[], ASGIApp]) -> ASGIApp:
-    """Create the application in a worker, which SIGTERM ends until Granian handles it.
+def _load_in_worker(load_app: Callable[[], ASGIApp], started: SimpleQueue[int]) -> ASGIApp:
+    """Create the application in a worker, which SIGTERM ends until Granian handles it. Report its process id.
 
     A forked worker has inherited the handler of the main process. It would ignore the signal, and the main process
     would wait for it until `GRACE_SECONDS` have passed.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    started.put(os.getpid())
     return load_app()
 
 

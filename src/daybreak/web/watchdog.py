@@ -1,4 +1,4 @@
-"""End a worker that hangs, or whose main process has ended."""
+"""End a worker that hangs or is stopped, or whose main process has ended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import asyncio
 import faulthandler
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from multiprocessing import SimpleQueue
+
+import structlog
 
 _HANG_SECONDS = 60.0
+_STOPPED_SECONDS = 30
 _INTERVAL_SECONDS = 1.0
+_log = structlog.get_logger("daybreak.web")
 
 
 @asynccontextmanager
@@ -34,3 +40,27 @@ async def _watch(main_pid: int, hang_seconds: float) -> None:
         if os.getppid() != main_pid:
             os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(_INTERVAL_SECONDS)
+
+
+def kill_stopped_workers(started: SimpleQueue[int], stopped_seconds: int = _STOPPED_SECONDS) -> None:
+    """Kill each worker that is stopped (SIGSTOP, a debugger's leftover) for `stopped_seconds`: it accepts connections,
+    and answers none. The server starts another one. For a thread of the main process; never returns.
+
+    `started` contains the process ids of workers. Checks are counted, because time also passes while the main process
+    itself is stopped.
+    """
+    checks: dict[int, int] = {}
+    while True:
+        time.sleep(_INTERVAL_SECONDS)
+        while not started.empty():
+            checks[started.get()] = 0
+        for pid in list(checks):
+            try:
+                is_stopped = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+            except ChildProcessError:
+                del checks[pid]
+                continue
+            checks[pid] = checks[pid] + 1 if is_stopped else 0
+            if checks[pid] * _INTERVAL_SECONDS >= stopped_seconds:
+                _log.error("worker_stopped", pid=pid, detail="The worker was stopped. It is killed and replaced.")
+                os.kill(pid, signal.SIGKILL)
