@@ -1,5 +1,6 @@
 """Loading of the configuration: the file and the variables that override it. One error lists every fault."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from daybreak.settings.text_forms import InvalidValue
 from daybreak.settings.tree import ENVIRONMENT_PREFIX, SECTIONS, Settings
 
 CONFIG_VARIABLE = "DAYBREAK_CONFIG"
+# Variables of the client, which may run in the same environment, and of this program.
+_OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
+# Kubernetes adds these to every container when a service is named daybreak or daybreak-...
+_KUBERNETES = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +83,24 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[Fault]:
-    """Yield a fault for each variable that resembles a setting; ignore variables of other programs."""
-    variables = [_variable(key) for key in known_settings()]
+    """Yield a fault for each variable that is meant as a setting; ignore variables of other programs."""
+    known = {_variable(key) for key in known_settings()}
     for name in environ:
-        if not name.startswith(ENVIRONMENT_PREFIX) or name == CONFIG_VARIABLE or name in variables:
+        short = name.removeprefix(ENVIRONMENT_PREFIX)
+        if name == short or name in known or short in _OTHER_VARIABLES or _KUBERNETES.fullmatch(short):
             continue
-        if "__" in name or get_close_matches(name, variables, n=1, cutoff=0.85):
-            near = get_close_matches(name, variables, n=1, cutoff=0.6)
-            yield Fault(name, "is not a setting. " + (f"Did you mean {near[0]}?" if near else "Remove it."))
+        near = _nearest(short.lower().replace("__", "."))
+        if "__" in short or near:
+            yield Fault(name, "is not a setting. " + (f"Did you mean {_variable(near)}?" if near else "Remove it."))
+
+
+def _nearest(key: str) -> str | None:
+    """Return the setting whose name is most like `key`, in which `_` may separate the section, None without one."""
+    settings = {each.replace(".", "_"): each for each in known_settings()}
+    word = key.replace(".", "_")
+    by_name = [each for each in known_settings() if each.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = [word] if word in settings else get_close_matches(word, settings, n=1, cutoff=0.75)
+    return settings[near[0]] if near else by_name[0] if len(by_name) == 1 else None
 
 
 def _fault(error: ErrorDetails, variables: Mapping[str, str]) -> Fault:

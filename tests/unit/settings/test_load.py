@@ -258,8 +258,14 @@ def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert load_settings(path, {}).source.location.get_secret_value() == str(tmp_path / "platform")
 
 
-def test_variables_of_other_programs_are_ignored() -> None:
-    load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", "DAYBREAK_CONFIG": "a", "DAYBREAK_TOKEN": "b", "PATH": "c"})
+@pytest.mark.parametrize(
+    "variable",
+    ["DAYBREAK_CONFIG", "DAYBREAK_TOKEN", "PATH", "DAYBREAK_PORT", "DAYBREAK_PORT_8400_TCP_ADDR",
+     "DAYBREAK_WEB_SERVICE_PORT_HTTP", "DAYBREAK_X"],
+)  # fmt: skip
+def test_variables_of_other_programs_are_ignored(variable: str) -> None:
+    """Kubernetes sets some of them in every container."""
+    load_settings(None, {"DAYBREAK_SOURCE__LOCATION": "x", variable: "tcp://10.0.0.1:8400"})
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("1h30m", 5400), ("7d", 604_800), ("2w", 1_209_600)])
@@ -312,3 +318,18 @@ def test_references_to_secrets_are_settings_of_spark(tmp_path: Path) -> None:
     names = ("spark.kubernetes.executor.secretKeyRef.KEY", "spark.kubernetes.driver.secrets.store", "spark.master")
     lines = "\n".join(f'"{name}" = "x"' for name in names)
     assert set(load_settings(written(tmp_path, SOURCE + f"[source.spark]\n{lines}\n"), {}).source.spark) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("variable", "suggestion"),
+    [
+        ("DAYBREAK_LOCATION", "DAYBREAK_SOURCE__LOCATION"),
+        ("DAYBREAK_SOURCE_LOCATION", "DAYBREAK_SOURCE__LOCATION"),
+        ("DAYBREAK_SORCE__LOCATION", "DAYBREAK_SOURCE__LOCATION"),
+        ("DAYBREAK_WORKER", "DAYBREAK_WORKERS"),
+        ("DAYBREAK_LOGLEVEL", "DAYBREAK_LOG_LEVEL"),
+    ],
+)
+def test_misspelled_variable_has_a_suggestion(variable: str, suggestion: str) -> None:
+    found = faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", variable: "2"})
+    assert found == {variable: f"is not a setting. Did you mean {suggestion}?"}
