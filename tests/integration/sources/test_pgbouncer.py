@@ -57,7 +57,7 @@ def test_source_behind_a_pooler(
 def test_snapshot_of_a_stopped_builder_ends(
     postgresql_server: PostgreSQLServer, filled_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No heartbeat arrives, as after SIGSTOP. The server ends the transaction, which would hold back vacuum."""
+    """No heartbeat arrives, as after SIGSTOP. The server ends the transaction, which would block vacuum."""
     monkeypatch.setattr(server_snapshot, "_HEARTBEAT_SECONDS", 3600)
     monkeypatch.setattr(server_snapshot, "_MAX_IDLE_SECONDS", 0.2)
     with open_snapshot(postgresql_server.url(filled_database), timeout_seconds=0) as snapshot:
