@@ -20,7 +20,9 @@ _ATOM_SPECIALS = frozenset("!#$%&'*+-/=?^_`{|}~")
 
 
 def is_email_address(text: str) -> bool:
-    """Return whether a text is one email address: a dot-atom, `@`, and a full domain name or `localhost`."""
+    """Return whether a text is one email address: a dot-atom, `@`, and a host name, which may be of a private network
+    (`ana@intranet`).
+    """
     if len(text) > MAX_EMAIL_INPUT_LENGTH:
         return False
     local, _, domain = unicodedata.normalize("NFC", text).rpartition("@")
@@ -29,7 +31,7 @@ def is_email_address(text: str) -> bool:
         len(local) + 1 + len(domain) <= MAX_EMAIL_LENGTH
         and all(_consists_of(atom, _ATOM_SPECIALS) for atom in local.split("."))
         and all(_is_label(label) for label in labels)
-        and (domain.casefold() == "localhost" or (len(labels) > 1 and not labels[-1].isdigit()))
+        and not labels[-1].isdigit()
     )
 
 
