@@ -22,7 +22,6 @@ from cyclopts.validators import Number
 from daybreak.cli.output import format_bytes, format_seconds, print_note, print_table, print_text
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
-from daybreak.snapshots.report import count, figure, format_share
 
 if TYPE_CHECKING:
     from daybreak.demo.directory import DemoDirectory
@@ -128,6 +127,7 @@ def _prepare(folder: Path, wanted: Mapping[str, int], port: int) -> _PreparedDem
 def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -> None:
     from daybreak.demo.plan import PlatformSizes
     from daybreak.demo.platform import PlatformProgress, make_platform
+    from daybreak.snapshots.report import format_share
 
     print_note(f"Generating a platform: {_options(wanted)}.")
     began = time.monotonic()
@@ -183,6 +183,7 @@ def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
 def _snapshot(settings: "Settings", as_of: datetime) -> None:
     from daybreak.bootstrap import open_state
     from daybreak.cli.snapshot import run_once
+    from daybreak.snapshots.report import count, figure
 
     with closing(open_state(settings)) as state:
         served = state.read(lambda stores: stores.snapshots.current())

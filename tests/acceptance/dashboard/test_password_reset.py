@@ -11,9 +11,10 @@ import requests
 from playwright.sync_api import Page, expect
 
 from daybreak.credentials import totp
+from daybreak.credentials.mail_tokens import unsubscribe_token
 from daybreak.domain.events import EventType
 from tests.acceptance.dashboard.axe import axe_violations
-from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
+from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads
 from tests.acceptance.dashboard.sample import directory
 from tests.parts.waiting import wait_until
 
@@ -88,33 +89,22 @@ def test_unknown_email_has_the_same_answer_and_no_mail(open_page: Callable[..., 
 
 def test_unsubscribe_link_works_with_one_click(open_with_axe: Callable[[], Page], service: Service) -> None:
     seat_id = directory.id_of(directory.CHANGER)
-    page = open_with_axe()
-    sign_in(page, service, directory.CHANGER)
-    page.wait_for_url("**/files")
-    page.goto(service.account(directory.KITA, "settings/security"))
-    page.get_by_label("Current password").fill(directory.PASSWORD)
-    page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
-    page.get_by_label("Repeat new password").fill(NEW_PASSWORD)
-    page.get_by_role("button", name="Change password").click()
-    expect(page.get_by_text("Password changed.")).to_be_visible()
-    subject = "Your password was changed"
-    wait_until(lambda: bool(_mails(service, directory.CHANGER, subject)), 120)
-    mail = _mails(service, directory.CHANGER, subject)[-1]
-    url = str(mail["List-Unsubscribe"]).strip("<>")
+    token = unsubscribe_token(seat_id, EventType.SNAPSHOT_LATE, keyring=service.ring)
+    url = f"{service.base}/dashboard/unsubscribe/{token}"
     # Opening the link changes nothing.
     shown = open_with_axe()
     shown.goto(url)
     expect(shown.get_by_role("heading", name="Unsubscribe?")).to_be_visible()
     violations = axe_violations(shown, "unsubscribe")
-    assert EventType.PASSWORD_CHANGED not in service.state.read(lambda stores: stores.notifications.choices(seat_id))
+    assert EventType.SNAPSHOT_LATE not in service.state.read(lambda stores: stores.notifications.choices(seat_id))
     # As a mail program sends it (RFC 8058 §3.1): no cookie, no form token.
     done = requests.post(url, data={"List-Unsubscribe": "One-Click"}, timeout=90)
     assert done.status_code == 200
     choices = service.state.read(lambda stores: stores.notifications.choices(seat_id))
-    assert choices == {EventType.PASSWORD_CHANGED: False}
+    assert choices == {EventType.SNAPSHOT_LATE: False}
     shown.get_by_role("button", name="Unsubscribe").click()
     expect(shown.get_by_role("heading", name="Unsubscribed")).to_be_visible()
     assert [*violations, *axe_violations(shown, "unsubscribed")] == []
     assert requests.get(url[:-4], timeout=90).status_code == 404
-    service.state.write(lambda stores: stores.notifications.choose(seat_id, {EventType.PASSWORD_CHANGED: True}))
+    service.state.write(lambda stores: stores.notifications.choose(seat_id, {EventType.SNAPSHOT_LATE: True}))
     service.reset_seat(directory.CHANGER)
