@@ -19,7 +19,7 @@ from daybreak.settings import Settings
 if TYPE_CHECKING:
     from daybreak.access.directory.sync import DirectorySync
     from daybreak.access.services import AccessServices
-    from daybreak.credentials.keyring import KeyringFile
+    from daybreak.credentials.keyring import Keyring, KeyringFile
     from daybreak.events.context import DeliveryContext
     from daybreak.filestore.file_store import FileStore
     from daybreak.oidc.provider import Provider
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from daybreak.sources.reading import PlatformSource
     from daybreak.state.database import Database
     from daybreak.state.nodes import Node
-    from daybreak.state.stores import State
+    from daybreak.state.stores import State, Stores
     from daybreak.web.services import Services
 
 
@@ -60,6 +60,15 @@ def open_keyring(settings: Settings) -> "KeyringFile":
     from daybreak.credentials.keyring import KeyringFile
 
     return KeyringFile(settings.keys.file)
+
+
+def read_keyring(settings: Settings, stores: "Stores") -> "Keyring":
+    """Return the keys of the keyring. Raises OperatorError, also if it contains the secret of a revoked key."""
+    from daybreak.access.keys import require_no_revoked_key
+
+    keyring = open_keyring(settings).current()
+    require_no_revoked_key(keyring, stores)
+    return keyring
 
 
 def open_files(settings: Settings) -> "FileStore":

@@ -529,7 +529,7 @@ def test_errors_name_the_cause_and_the_fix(
     assert "FAULT clock: not checked, see state database\n" in doctor
     checks = [json.loads(line) for line in command("doctor", "--json", code=1).splitlines()]
     assert [check["check"] for check in checks if not check["ok"]] == [
-        "state database", "background tasks", "clock", "freshness"
+        "state database", "keyring", "background tasks", "clock", "freshness"
     ]  # fmt: skip
     (failed,) = [check for check in checks if check["check"] == "state database"]
     assert "file is not a database" in failed["detail"]

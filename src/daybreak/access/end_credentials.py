@@ -26,10 +26,11 @@ class EndReason(StrEnum):
     IDENTITY_UNBOUND = "identity unbound"
     FACTOR_RESET = "second factor reset"
     FACTOR_ENROLLED = "second factor enrolled"
+    KEY_REVOKED = "key revoked"
 
 
-_KEEPS_LINKS = frozenset({EndReason.FACTOR_ENROLLED})
-"""An operator enrols the second factor of an invited person, who then sets the password."""
+_KEEPS_LINKS = frozenset({EndReason.FACTOR_ENROLLED, EndReason.KEY_REVOKED})
+"""An operator enrols the second factor of an invited person, who then sets the password. No key signs these links."""
 
 
 def end_credentials(
@@ -46,5 +47,6 @@ def end_credentials(
 
 def end_all_credentials(stores: Stores, reason: EndReason, now: datetime) -> dict[str, int]:
     """End the sessions and links of all seats. Returns the number of sessions for each seat that had any."""
-    stores.seats.end_links(now)
+    if reason not in _KEEPS_LINKS:
+        stores.seats.end_links(now)
     return stores.sessions.end_every(now, reason)

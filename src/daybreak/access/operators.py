@@ -75,9 +75,11 @@ def end_session(stores: Stores, seat: Seat, sid: str, now: datetime, *, actor: s
     return ended
 
 
-def sign_out_all(stores: Stores, now: datetime, *, actor: str) -> dict[str, int]:
+def sign_out_all(
+    stores: Stores, now: datetime, *, actor: str, reason: EndReason = EndReason.SIGNED_OUT
+) -> dict[str, int]:
     """End all sessions and links of all seats. Returns the number of sessions of each seat, and records these seats."""
-    ended = end_all_credentials(stores, EndReason.SIGNED_OUT, now)
+    ended = end_all_credentials(stores, reason, now)
     for seat in stores.seats.list_all():
         if seat.seat_id in ended:
             _record(stores, seat, "seat.signed_out", now, actor)
@@ -185,25 +187,6 @@ def confirm_enrolment(
     end_credentials(stores, seat.seat_id, EndReason.FACTOR_ENROLLED, now)
     _record(stores, seat, "second_factor.enrolled", now, actor)
     return codes
-
-
-def reseal_seeds(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) -> int:
-    """Encrypt every seed with the current signing key, so that old keys can be deleted. Returns their number.
-
-    Run it after a rotation, with the new keyring.
-    """
-
-    def reseal(seat_id: str, sealed: str) -> str | None:
-        if totp.encryption_kid(sealed) == keyring.signing_kid:
-            return None
-        try:
-            seed = totp.decrypt_seed(sealed, seat_id=seat_id, keyring=keyring)
-        except totp.SeedDecryptionError:
-            # Encrypted with another keyring. It is unusable, and must not block the others.
-            return None
-        return totp.encrypt_seed(seed, seat_id=seat_id, keyring=keyring, random=random)
-
-    return stores.seats.reseal_seeds(reseal)
 
 
 def _record(

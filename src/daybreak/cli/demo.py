@@ -149,18 +149,17 @@ def _make_platform(platform: Path, wanted: Mapping[str, int], as_of: datetime) -
 def _set_up_seats(settings: "Settings", directory: "DemoDirectory") -> str:
     """Set up the operator role, a second factor and an API token. Returns the secret of the token."""
     from daybreak.access import api_tokens, operators
-    from daybreak.bootstrap import now_utc, open_keyring, open_state
+    from daybreak.bootstrap import now_utc, open_state, read_keyring
     from daybreak.credentials import totp
     from daybreak.demo.emails import OWNER_EMAIL
     from daybreak.state.stores import Stores
 
-    keyring, owner = open_keyring(settings), directory.seat(OWNER_EMAIL)
+    owner = directory.seat(OWNER_EMAIL)
 
     def work(stores: Stores) -> str:
-        now = now_utc()
+        now, ring = now_utc(), read_keyring(settings, stores)
         for seat in directory.seats:
             if seat.totp_seed is not None:
-                ring = keyring.current()
                 sealed = totp.encrypt_seed(
                     seat.totp_seed, seat_id=seat.seat_id, keyring=ring, random=secrets.token_bytes
                 )

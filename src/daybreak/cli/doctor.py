@@ -40,8 +40,8 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
     failed: dict[str, str] = {}
     checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
         ("addresses", _addresses),
-        ("keyring", _keyring),
         ("state database", _state),
+        ("keyring", _keyring),
         ("file store", _files),
         ("source", _source),
         ("directory", _directory),
@@ -99,9 +99,10 @@ def _leads_elsewhere(settings: "Settings") -> bool:
 
 
 def _keyring(settings: "Settings") -> str:
-    from daybreak.bootstrap import open_keyring
+    from daybreak.bootstrap import open_state, read_keyring
 
-    ring = open_keyring(settings).current()
+    with closing(open_state(settings)) as state:
+        ring = state.read(lambda stores: read_keyring(settings, stores))
     return f"{settings.keys.file}, signing key {ring.signing_kid}"
 
 

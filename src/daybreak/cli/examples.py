@@ -80,6 +80,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "keys": (
         ("Show which key signs", "daybreakd keys list"),
         ("Change the signing key without interruption", "daybreakd keys rotate"),
+        ("Revoke a key that others may have", "daybreakd keys revoke 5f2c90ab"),
     ),
     "audit": (
         ("Print the logins of the last two hours", "daybreakd audit --action login --since 2h"),

@@ -1,17 +1,20 @@
 """`daybreakd keys`: the keyring."""
 
 import secrets
+import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from daybreak.cli.examples import examples_of
 from daybreak.cli.options import AsJson, Config, settings_of
 from daybreak.cli.output import format_instant, print_json, print_note, print_table, print_text
+from daybreak.domain.counts import format_count
+from daybreak.domain.errors import OperatorError
 
 if TYPE_CHECKING:
-    from daybreak.state.stores import Stores
+    from daybreak.credentials.keyring import Key
 
 app = App(name="keys", help="Manage the keyring.", help_epilogue=examples_of("keys"))
 
@@ -43,37 +46,76 @@ def rotate(*, config: Config = None) -> None:
     Running processes reload the file. With several nodes, copy the file to all of them before the next rotation: every
     node has the new signing key since the previous rotation, so no request fails in the meantime.
     """
-    from daybreak.access.operators import reseal_seeds
+    from daybreak.access import keys
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.credentials import keyring
-    from daybreak.events.webhooks import reseal_secrets
 
     settings = settings_of(config)
     ring = keyring.load(settings.keys.file)
     with closing(open_state(settings)) as state:
+        state.read(lambda stores: keys.require_no_revoked_key(ring, stores))
         rotated = ring.rotate(
             now_utc(),
             secrets.token_bytes,
             lifetime=max(settings.access.session_lifetime, settings.access.link_lifetime),
-            kids_in_use=state.read(_kids_in_use),
+            kids_in_use=state.read(keys.kids_in_use),
         )
         keyring.save(settings.keys.file, rotated)
-        seeds = state.write(lambda stores: reseal_seeds(stores, rotated, secrets.token_bytes))
-        webhooks = state.write(lambda stores: reseal_secrets(stores, rotated, secrets.token_bytes))
+        found = state.write(lambda stores: keys.reencrypt(stores, rotated, secrets.token_bytes))
     print_text(f"{rotated.signing_kid} signs now.")
-    print_note(f"{seeds} second-factor seeds and {webhooks} secrets of webhooks were re-encrypted.")
+    print_note(f"{found.seeds} second-factor seeds and {found.webhook_secrets} secrets of webhooks were re-encrypted.")
     print_note(f"Copy {settings.keys.file} to every other node.")
 
 
-def _kids_in_use(stores: "Stores") -> frozenset[str]:
-    """Return the keys that encrypt stored second-factor seeds and secrets of webhooks."""
-    from daybreak.credentials.sealed_text import sealing_kid
-    from daybreak.credentials.totp import encryption_kid
+@app.command
+def revoke(
+    kid: Annotated[str, Parameter(help="The key, as `keys list` prints it.")],
+    *,
+    yes: Annotated[bool, Parameter(negative="", help="Do not ask for confirmation.")] = False,
+    config: Config = None,
+) -> None:
+    """Revoke a key that others may have: what it signed is refused from the next request on, on all nodes.
 
-    seeds = [
-        seed
-        for seat in stores.seats.list_all()
-        for seed in (stores.seats.sealed_seed(seat.seat_id), stores.seats.pending_seed(seat.seat_id))
-    ]
-    of_webhooks = {sealing_kid(secret) for secret in stores.webhooks.sealed_secrets()}
-    return frozenset(encryption_kid(seed) for seed in seeds if seed is not None) | of_webhooks
+    All sessions end. Stored seeds and secrets of webhooks are re-encrypted before the secret of the key is destroyed.
+    API tokens and links that set a password do not depend on keys. The command can be repeated after a failure.
+    """
+    from daybreak.access import keys
+    from daybreak.bootstrap import now_utc, open_state
+    from daybreak.credentials import keyring
+
+    settings = settings_of(config)
+    ring = keyring.load(settings.keys.file)
+    found = next((key for key in ring.keys if key.kid == kid), None)
+    if found is None:
+        raise OperatorError(f"The keyring has no key {kid}. `daybreakd keys list` prints the keys.")
+    with closing(open_state(settings)) as state:
+        if not yes:
+            _confirm(found)
+        revoked = ring.revoke(kid, now_utc(), secrets.token_bytes)
+        # The new signing key must be in the file before it encrypts anything.
+        keyring.save(settings.keys.file, revoked)
+        done = state.write(
+            lambda stores: keys.revoke_key(stores, kid, revoked, secrets.token_bytes, now_utc(), actor="operator")
+        )
+        # Requests that began before the revocation may have encrypted more.
+        late = state.write(lambda stores: keys.reencrypt(stores, revoked, secrets.token_bytes))
+        keyring.save(settings.keys.file, revoked.destroy(kid))
+    seeds, webhooks = (done.reencrypted.seeds + late.seeds, done.reencrypted.webhook_secrets + late.webhook_secrets)
+    ended = format_count(sum(done.sessions.values()), "session")
+    print_text(f"{kid} is revoked. {revoked.signing_kid} signs now.")
+    print_note(f"{ended} of {format_count(len(done.sessions), 'seat')} ended. Links that {kid} signed are refused.")
+    print_note(
+        f"{seeds} second-factor seeds and {webhooks} secrets of webhooks were re-encrypted. API tokens are valid."
+    )
+    print_note(f"Copy {settings.keys.file} to every other node, and delete old backups of it.")
+
+
+def _confirm(key: "Key") -> None:
+    """Ask whether to revoke a key. Raises OperatorError for any other answer than yes."""
+    print_note(f"Revoking {key.kid} ({key.state}) ends all sessions and refuses all links that it signed.")
+    if not sys.stdin.isatty():
+        raise OperatorError("Not confirmed. Run the command in a terminal, or with --yes.")
+    sys.stderr.write("Revoke this key? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise OperatorError("Not confirmed. Nothing was changed.")

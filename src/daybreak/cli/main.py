@@ -46,7 +46,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("seat", "daybreak.cli.seat:app", "Passwords, second factors and roles of seats."),
     ("token", "daybreak.cli.token:app", "API tokens: create, change, list, revoke."),
     ("events", "daybreak.cli.events:app", "Webhooks and mails: list, retry, test."),
-    ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate."),
+    ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate, revoke."),
     ("audit", "daybreak.cli.audit:audit", "Print the audit trail."),
     ("state", "daybreak.cli.state:app", "The state database: copy."),
     ("completion", "daybreak.cli.completion:completion", "Print a script for shell completion."),

@@ -151,14 +151,14 @@ def sign_out(
 def enrol(email: Email, *, config: Config = None) -> None:
     """Set up a second factor with the seat's owner: QR code, confirmation code, ten recovery codes."""
     from daybreak.access import operators
-    from daybreak.bootstrap import open_keyring
+    from daybreak.bootstrap import read_keyring
 
-    keyring = open_keyring(settings_of(config)).current()
+    settings = settings_of(config)
     enrolment = _write(
         config,
         email,
         lambda stores, seat, now: operators.begin_enrolment(
-            stores, seat, now, keyring=keyring, random=secrets.token_bytes
+            stores, seat, now, keyring=read_keyring(settings, stores), random=secrets.token_bytes
         ),
     )
     if is_terminal():
@@ -169,7 +169,14 @@ def enrol(email: Email, *, config: Config = None) -> None:
         config,
         email,
         lambda stores, seat, now: operators.confirm_enrolment(
-            stores, seat, code, now, keyring=keyring, random=secrets.token_bytes, actor=ACTOR
+            stores,
+            seat,
+            code,
+            now,
+            # Read again: a key may have been revoked in the meantime.
+            keyring=read_keyring(settings, stores),
+            random=secrets.token_bytes,
+            actor=ACTOR,
         ),
     )
     print_note("Recovery codes. Each works once. You won't be able to see them again:")

@@ -2,6 +2,7 @@
 
 The states of a key are `next` (accepted, does not sign yet), `signing`, `verify_only` and `gone` (without its secret).
 A `next` key is accepted before it signs, so requests keep working during a rotation on every node that has the file.
+A revoked key is `decrypt_only` until the values in the state database that it encrypts are re-encrypted, then `gone`.
 
 File: `{"version": 1, "keys": [{"kid", "state", "secret" (hex), "created_at", "retired_at"}]}`, mode 0600. Keys are
 derived with HKDF-SHA256 (RFC 5869); the purpose is the `info` parameter.
@@ -13,7 +14,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
@@ -27,7 +28,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from daybreak.domain.errors import OperatorError
 
-State = Literal["next", "signing", "verify_only", "gone"]
+State = Literal["next", "signing", "verify_only", "decrypt_only", "gone"]
 Purpose = Literal[
     "session-jwt",
     "mfa-jwt",
@@ -40,6 +41,8 @@ Purpose = Literal[
     "unsubscribe",
 ]
 SECRET_BYTES = 32
+_STORED_PURPOSES = frozenset({"totp-seed", "webhook-secret"})
+"""Purposes of values that the state database stores. No client can send such a value."""
 _SALT = b"daybreak keyring"
 # Published binary secrets. Published texts are rejected because they are texts.
 _KNOWN_SHA256 = frozenset(
@@ -74,13 +77,13 @@ class Keyring:
 
     @cached_property
     def signing_kid(self) -> str:
-        """Id of the key that signs and encrypts."""
-        return next(key.kid for key in self.keys if key.state == "signing")
+        """Id of the key that signs and encrypts. Empty if the keys that could sign were revoked."""
+        return next((key.kid for key in self.keys if key.state == "signing"), "")
 
     def derive(self, kid: str, purpose: Purpose) -> bytes | None:
-        """Return the 32-byte key of a purpose, or None for an unknown or `gone` key."""
+        """Return the 32-byte key of a purpose, None if there is no such key or its state does not allow the purpose."""
         for key in self.keys:
-            if key.kid == kid and key.secret:
+            if key.kid == kid and key.secret and (key.state != "decrypt_only" or purpose in _STORED_PURPOSES):
                 return _derive(key.secret, purpose)
         return None
 
@@ -89,8 +92,36 @@ class Keyring:
         kid = self.signing_kid
         key = self.derive(kid, purpose)
         if key is None:
-            raise OperatorError("The keyring has no signing key.")
+            raise OperatorError("The keyring has no signing key. Copy the keyring from the node that revoked the key.")
         return kid, key
+
+    def usable(self, kids: Collection[str]) -> list[str]:
+        """Return which of these keys have their secret."""
+        return [key.kid for key in self.keys if key.kid in kids and key.secret]
+
+    def without(self, kids: Collection[str]) -> Keyring:
+        """Return the keyring after a revocation of these keys: they only decrypt stored values.
+
+        The next key signs in the place of a revoked one.
+        """
+        if not any(key.kid in kids and key.state not in ("decrypt_only", "gone") for key in self.keys):
+            return self
+        keys = [replace(key, state="decrypt_only") if key.kid in self.usable(kids) else key for key in self.keys]
+        if not any(key.state == "signing" for key in keys):
+            keys = [replace(key, state="signing") if key.state == "next" else key for key in keys]
+        return Keyring(tuple(keys))
+
+    def revoke(self, kid: str, now: datetime, random: Callable[[int], bytes]) -> Keyring:
+        """Return the keyring without a key, and with a new next key if it has none."""
+        keys = list(self.without({kid}).keys)
+        for state in ("signing", "next"):
+            if not any(key.state == state for key in keys):
+                keys.append(_new_key(state, now, random, {key.kid for key in keys}))
+        return Keyring(tuple(keys))
+
+    def destroy(self, kid: str) -> Keyring:
+        """Return the keyring without the secret of a key."""
+        return Keyring(tuple(replace(key, state="gone", secret=b"") if key.kid == kid else key for key in self.keys))
 
     def rotate(
         self,
@@ -187,8 +218,20 @@ class KeyringFile:
         self._path = path
         self._name = str(path)
         self._seen = self._identity()
-        self._keyring = load(path)
+        self._loaded = load(path)
+        self._keyring = self._loaded
+        self._revoked: frozenset[str] = frozenset()
         self.fault: str | None = None
+
+    @property
+    def revoked_count(self) -> int:
+        """Number of the keys that `revoke` received."""
+        return len(self._revoked)
+
+    def revoke(self, kids: frozenset[str]) -> None:
+        """Treat these keys as revoked, whatever their state in the file."""
+        self._revoked = kids
+        self._keyring = self._loaded.without(kids)
 
     def current(self) -> Keyring:
         """Return the keyring, read again if the file has changed.
@@ -198,7 +241,8 @@ class KeyringFile:
         seen = self._identity()
         if seen != self._seen:
             try:
-                self._keyring = load(self._path)
+                self._loaded = load(self._path)
+                self._keyring = self._loaded.without(self._revoked)
                 self.fault = None
             except OperatorError as fault:
                 self.fault = fault.message

@@ -8,6 +8,7 @@ from email.message import EmailMessage
 import msgspec
 import structlog
 
+from daybreak.access.keys import apply_revocations
 from daybreak.access.password_reset import LINK_LIFETIMES, create_reset, has_password_login
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.events import Attempt, Delivery, DeliveryState
@@ -68,6 +69,7 @@ class MailDelivery:
 
     def _subject(self, stores: Stores, delivery: Delivery) -> MailSubject | None:
         """Return what the mail is about. None for a seat that was disabled or removed."""
+        apply_revocations(self._context.keyring, stores)
         seat = stores.seats.by_id(delivery.seat_id or "")
         if seat is None or seat.disabled:
             return None

@@ -7,6 +7,7 @@ from typing import Literal
 
 import structlog
 
+from daybreak.access.keys import apply_revocations
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
 from daybreak.events.context import DeliveryContext
@@ -60,6 +61,7 @@ class WebhookDelivery:
 
     def _check(self, stores: Stores, delivery: Delivery) -> tuple[Webhook | None, _Refusal | None]:
         """Return the endpoint, and why the delivery must not be attempted, if so."""
+        apply_revocations(self._context.keyring, stores)
         webhook = stores.webhooks.get(delivery.endpoint_id or "")
         if webhook is None:
             return None, "The webhook was removed."

@@ -11,7 +11,6 @@ from daybreak.access.authorization import require
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import require_recent_password
 from daybreak.credentials import webhook_secret
-from daybreak.credentials.keyring import Keyring
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.errors import Conflict, NotFound, RequestError
 from daybreak.domain.events import Attempt, Delivery, Event, EventType, Webhook, new_event
@@ -221,15 +220,6 @@ def new_test_event(webhook: Webhook, key: str, now: datetime) -> Event:
     """Create a test event for one webhook."""
     data = {"endpoint_id": webhook.endpoint_id}
     return new_event(EventType.WEBHOOK_TEST, key, now, data, client_id=webhook.client_id)
-
-
-def reseal_secrets(stores: Stores, keyring: Keyring, random: Callable[[int], bytes]) -> int:
-    """Encrypt every secret with the current signing key, so that old keys can be deleted. Returns their number."""
-    return stores.webhooks.reseal(
-        lambda endpoint_id, sealed: webhook_secret.encrypt_again(
-            sealed, endpoint_id=endpoint_id, keyring=keyring, random=random
-        )
-    )
 
 
 async def _change(

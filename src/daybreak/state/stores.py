@@ -24,6 +24,7 @@ from daybreak.state.notifications import NotificationStore
 from daybreak.state.outbox import OutboxStore
 from daybreak.state.passkeys import PasskeyStore
 from daybreak.state.password_resets import PasswordResetStore
+from daybreak.state.revoked_keys import RevokedKeyStore
 from daybreak.state.run_requests import RunRequestStore
 from daybreak.state.seats import SeatStore
 from daybreak.state.sessions import SessionStore
@@ -51,6 +52,7 @@ class Stores:
         "outbox",
         "passkeys",
         "password_resets",
+        "revoked_keys",
         "run_requests",
         "seats",
         "sessions",
@@ -80,6 +82,7 @@ class Stores:
         self.webhooks = WebhookStore(connection)
         self.notifications = NotificationStore(connection)
         self.password_resets = PasswordResetStore(connection)
+        self.revoked_keys = RevokedKeyStore(connection)
 
 
 class State(Protocol):

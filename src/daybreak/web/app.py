@@ -30,6 +30,7 @@ from daybreak.web.middleware.head_check import HeadCheckMiddleware
 from daybreak.web.middleware.https_only import HttpsOnlyMiddleware
 from daybreak.web.middleware.metrics import MetricsMiddleware
 from daybreak.web.middleware.request_id import RequestIdMiddleware
+from daybreak.web.middleware.revoked_keys import RevokedKeysMiddleware
 from daybreak.web.middleware.security_headers import SecurityHeadersMiddleware
 from daybreak.web.middleware.unexpected_errors import UnexpectedErrorMiddleware
 from daybreak.web.services import Services
@@ -77,6 +78,8 @@ def create_app(services: Services, background: Background) -> Application:
     )
     # A redirect to a path that the client chose could lead to another host.
     app.router.redirect_slashes = False
+    # Inside of the exception handlers, unlike the middleware of the application.
+    app.router.middleware_stack = RevokedKeysMiddleware(app.router.middleware_stack, services)
     return app
 
 

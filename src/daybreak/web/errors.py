@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ExceptionHandler
 
-from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound
+from daybreak.domain.errors import DaybreakError, InvalidRequest, NotFound, Unavailable
 from daybreak.web.api.links import LINK_ROUTE
 from daybreak.web.dashboard.context import DashboardContext
 from daybreak.web.dashboard.error_pages import error_page, error_page_or_problem
@@ -52,7 +52,7 @@ class _ExceptionHandlers:
     def _response(self, request: Request, error: DaybreakError) -> Response:
         record_refusal(request.scope, error.code)
         path: str = request.scope["path"]
-        if request.method in {"GET", "HEAD"} and path.startswith("/dashboard/"):
+        if (request.method in {"GET", "HEAD"} or isinstance(error, Unavailable)) and path.startswith("/dashboard/"):
             return error_page(self._dashboard, request, error, None)
         route = request.scope.get("route")
         # Users open shared links and mistyped URLs in a browser.

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from daybreak.access import enrolment, operators, second_factor, sessions
+from daybreak.access import enrolment, keys, operators, second_factor, sessions
 from daybreak.access.login import SessionStarted
 from daybreak.credentials import keyring, totp
 from daybreak.domain.errors import (
@@ -347,8 +347,7 @@ def test_seeds_are_encrypted_again_with_the_new_key(instance: Instance) -> None:
         return ring
 
     ring = rotate(None)
-    resealed = instance.write(lambda stores: operators.reseal_seeds(stores, ring, secrets.token_bytes))
-    assert resealed == 1
+    assert instance.write(lambda stores: keys.reencrypt(stores, ring, secrets.token_bytes)).seeds == 1
     instance.advance(days=8)
     assert rotate(frozenset()).keys[0].state == "gone"
     complete_login(instance, instance.code(seed))

@@ -31,6 +31,11 @@ def upgrade() -> None:
         sa.Column("failed_at", _INSTANT, nullable=False),
         sa.Column("error", sa.Text, nullable=False),
     )
+    op.create_table(
+        "revoked_keys",
+        sa.Column("kid", _KEY, primary_key=True),
+        sa.Column("revoked_at", _INSTANT, nullable=False),
+    )
     _bind_password_links()
 
 

@@ -1,0 +1,42 @@
+"""Repository of the revoked keys of the keyring, on which all nodes agree. No row is ever deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from daybreak.state.columns import KEY, Instant
+from daybreak.state.schema import metadata
+from daybreak.state.statements import PreparedRead, upsert
+
+revoked_keys = sa.Table(
+    "revoked_keys",
+    metadata,
+    sa.Column("kid", KEY, primary_key=True),
+    sa.Column("revoked_at", Instant, nullable=False),
+)
+_COUNT = PreparedRead(revoked_keys, [sa.func.count()])
+
+
+class RevokedKeyStore:
+    """Ids of keys that no longer verify or sign anything."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, kid: str, now: datetime) -> bool:
+        """Record a revocation. Returns False for a key that was revoked before."""
+        if kid in self.kids():
+            return False
+        upsert(self._connection, revoked_keys, [{"kid": kid, "revoked_at": now}], keys=("kid",))
+        return True
+
+    def count(self) -> int:
+        """Return the number of revoked keys. Every request reads it."""
+        row = _COUNT.first(self._connection)
+        assert row is not None
+        return int(row[0])
+
+    def kids(self) -> frozenset[str]:
+        return frozenset(self._connection.scalars(sa.select(revoked_keys.c.kid)))

@@ -1,0 +1,25 @@
+"""Revoked keys, which are read before every request that could contain a signed value or receive one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from daybreak.access.keys import apply_revocations
+from daybreak.web.services import Services
+
+_WITHOUT_CREDENTIALS = ("/healthz", "/readyz", "/dashboard/static/")
+
+
+class RevokedKeysMiddleware:
+    """Apply the revocations of all nodes. Raises Unavailable, so it must be inside of the exception handlers."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith(_WITHOUT_CREDENTIALS):
+            await self._services.state.aread(partial(apply_revocations, self._services.keyring))
+        await self._app(scope, receive, send)
