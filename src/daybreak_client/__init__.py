@@ -9,10 +9,13 @@ from daybreak_client.errors import (
     ClientError,
     Damaged,
     DatabaseFailed,
+    Expired,
     Late,
+    NotProved,
     NotPublished,
     Refused,
     Unreachable,
+    Unsigned,
     WrongUse,
 )
 from daybreak_client.lock_wait import LockWait
@@ -28,9 +31,11 @@ __all__ = [
     "Damaged",
     "DatabaseFailed",
     "Daybreak",
+    "Expired",
     "FetchResult",
     "Late",
     "LockWait",
+    "NotProved",
     "NotPublished",
     "PublishedFile",
     "PublishedSnapshot",
@@ -38,6 +43,7 @@ __all__ = [
     "ResourceResult",
     "SyncResult",
     "Unreachable",
+    "Unsigned",
     "WrongUse",
     "sync",
 ]

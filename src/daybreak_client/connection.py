@@ -93,6 +93,23 @@ class Connection:
             return None
         return _parsed(response, lambda value: parse(value, wire.etag(response.headers.get("ETag", ""))))
 
+    def content(self, path: str, *, token: str | None = None) -> bytes | None:
+        """Request a small file and return it byte for byte, None if it does not exist.
+
+        Raises NotPublished, Refused, Unreachable, WrongUse.
+        """
+        try:
+            response = self._send("GET", path, {} if token is None else _bearer(token), None)
+        except NotPublished:
+            raise
+        except Refused as refusal:
+            if refusal.status in {httpx.codes.NOT_FOUND, httpx.codes.GONE}:
+                return None
+            raise
+        if not response.is_success:
+            raise WrongUse(f"{self.address} redirects {path}. Check the URL of the service.")
+        return response.content
+
     def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, object] | None
     ) -> httpx.Response:

@@ -5,9 +5,12 @@ ClientError
 ├── Refused             the service refused the request: `code`, `status` and `request_id` are the service's own
 │   └── NotPublished    the account has no files yet; `retry_after_seconds` is the time until the next attempt
 ├── Late                the files of the day are not published yet
+│   └── Expired         the statement or certificate of the files is no longer valid: they are late, or an old copy
 ├── Unreachable         the service or its file store does not answer or is busy; try again later
 ├── Busy                another fetch or sync uses the folder or database
 ├── Damaged             received or stored content is not the published one
+├── NotProved           a statement, signature or trust file is wrong, or files differ from their statement
+├── Unsigned            the files have no signed statement
 └── DatabaseFailed      the database of a sync reported an error
 """
 
@@ -16,18 +19,19 @@ from __future__ import annotations
 import re
 
 _ERROR_NUMBER = re.compile(r"\[(?:Errno -?\d+|(?:SSL|X509)[^\]]*)\] | \(_ssl\.c:\d+\)")
-LEFT_OVER = 7
+LEFT_OVER = 9
 
 EXIT_CODES = {
     0: "success",
     1: "failure, such as a full disk or an error of the database",
     2: "invalid use",
     3: "refused: the service does not accept the token, or does not permit the request",
-    4: "late: the files of the day are not published yet",
+    4: "late: the files of the day are not published yet, or the statement of the files has expired",
     5: "unreachable: the service or its file store does not answer or is busy; try again later",
-    6: "damaged: content differs from its published digest",
-    LEFT_OVER: "left over: a folder or database contains an account that you can no longer access; see `--prune`",
+    6: "wrong: content differs from its published digest, or a signature or statement is not valid for it",
+    7: "unsigned: the files have no signed statement",
     8: "busy: another fetch or sync uses the folder or database",
+    LEFT_OVER: "left over: a folder or database contains an account that you can no longer access; see `--prune`",
     130: "interrupted",
 }
 
@@ -74,6 +78,22 @@ class Late(ClientError):
     """The files of the day are not published yet."""
 
     exit_code = 4
+
+
+class Expired(Late):
+    """The statement or the certificate of the files is no longer valid."""
+
+
+class NotProved(ClientError):
+    """The files are not proved to be those that the service published for the account."""
+
+    exit_code = 6
+
+
+class Unsigned(ClientError):
+    """The files have no signed statement."""
+
+    exit_code = 7
 
 
 class Unreachable(ClientError):

@@ -210,6 +210,19 @@ def _partial_path(folder: Path, file: PublishedFile) -> Path:
     return folder / f".{file.name}.{file.sha256[:16]}{_PARTIAL_SUFFIX}"
 
 
+def replace_private(path: Path, text: str) -> None:
+    """Replace a file atomically, with mode 0600."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    temporary.unlink(missing_ok=True)
+    # Exclusive, so that it does not follow a link to another file.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
 @contextmanager
 def errors_named(path: Path) -> Iterator[None]:
     """Add a path to an OSError without a file name, such as that of a failed write."""

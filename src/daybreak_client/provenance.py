@@ -7,17 +7,17 @@ origin of the files for their readers.
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from daybreak_client import wire
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import errors_named, locked
+from daybreak_client.folder import errors_named, locked, replace_private
 from daybreak_client.lock_wait import LockWait
+from daybreak_client.proof.statement import SIGNATURE_NAME, STATEMENT_NAME
 from daybreak_client.published import PublishedFile, PublishedSnapshot
 
 FILE_NAME = "daybreak.json"
@@ -58,7 +58,7 @@ class Provenance:
                 (folder / name).unlink(missing_ok=True)
         value = {"service": self.service, **self.published.description(), "files": dict(sorted(entries.items()))}
         if value != stored:
-            _write(folder / FILE_NAME, json.dumps(value, indent=2) + "\n")
+            replace_private(folder / FILE_NAME, json.dumps(value, indent=2) + "\n")
 
     def _entry(self, file: PublishedFile) -> dict[str, object]:
         return {
@@ -71,12 +71,37 @@ class Provenance:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the record of a folder says: service and account, and versions of files by the digest of the file."""
+
+    service: str = ""
+    client_id: str = ""
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+def record_of(folder: Path) -> Record:
+    """Return what the record of a folder says, nothing without one. Raises WrongUse when it is damaged."""
+    stored = _load(folder)
+    if stored is None:
+        return Record()
+    try:
+        versions = {wire.digest(each["sha256"]): wire.count(each["version"]) for each in stored["files"].values()}
+        return Record(wire.text(stored["service"]), wire.uuid(stored["client_id"]), versions)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise _damaged(folder) from None
+
+
 def recorded_accounts(folder: Path, service: str) -> frozenset[str]:
     """Return the accounts of a service that have a folder with fetched files in a folder."""
+    return frozenset(path.name for path in recorded_folders(folder) if _is_recorded(path, service))
+
+
+def recorded_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders of accounts in a folder, by name."""
     if not folder.is_dir():
-        return frozenset()
-    names = [path.name for path in folder.iterdir() if wire.is_uuid(path.name) and not path.is_symlink()]
-    return frozenset(name for name in names if _is_recorded(folder / name, service))
+        return ()
+    return tuple(path for path in sorted(folder.iterdir()) if wire.is_uuid(path.name) and not path.is_symlink())
 
 
 def _is_recorded(folder: Path, service: str) -> bool:
@@ -94,7 +119,8 @@ def remove_account(folder: Path, lock_wait: LockWait) -> None:
             (folder / name).unlink(missing_ok=True)
         for partial in folder.glob(".*.part"):
             partial.unlink()
-        (folder / FILE_NAME).unlink(missing_ok=True)
+        for name in (FILE_NAME, STATEMENT_NAME, SIGNATURE_NAME):
+            (folder / name).unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
 
@@ -109,18 +135,9 @@ def _load(folder: Path) -> dict[str, Any] | None:
     except ValueError:
         value = None
     if not isinstance(value, dict) or not isinstance(value.get("files", {}), dict):
-        raise WrongUse(f"{path} is damaged. Remove it and fetch again.")
+        raise _damaged(folder)
     return value
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace a file atomically, with mode 0600."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    temporary.unlink(missing_ok=True)
-    # Exclusive, so that it does not follow a link to another file.
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+def _damaged(folder: Path) -> WrongUse:
+    return WrongUse(f"{folder / FILE_NAME} is damaged. Remove it and fetch again.")

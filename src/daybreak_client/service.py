@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from daybreak_client import wire
 from daybreak_client.connection import Connection
-from daybreak_client.errors import Refused, Unreachable, WrongUse
+from daybreak_client.errors import NotProved, Refused, Unreachable, WrongUse
 from daybreak_client.feed import Feed, parse_feed
 from daybreak_client.folder import (
     ProgressCallback,
@@ -23,6 +23,15 @@ from daybreak_client.folder import (
     update_folder,
 )
 from daybreak_client.lock_wait import NO_WAIT, LockWait
+from daybreak_client.proof.files import save_statement
+from daybreak_client.proof.verifier import (
+    TRUST_PATH,
+    AnotherVersion,
+    SignedStatement,
+    Verifier,
+    check_manifest,
+    proved_feed,
+)
 from daybreak_client.provenance import Provenance
 from daybreak_client.published import (
     Account,
@@ -166,8 +175,11 @@ class AccountFiles:
 
     def __init__(self, connection: Connection, client_id: str, token: str) -> None:
         self.client_id = client_id
+        # Set it to verify everything that the service publishes.
+        self.verifier: Verifier | None = None
         self._connection = connection
         self._token = token
+        self._signed: SignedStatement | None = None
 
     @property
     def address(self) -> str:
@@ -175,10 +187,31 @@ class AccountFiles:
         return self._connection.address
 
     def published(self) -> PublishedSnapshot:
-        """Return the current snapshot. Raises NotPublished, Refused, Unreachable."""
-        found = self._connection.request("GET", f"{_FILES}/{self.client_id}", parse_manifest, token=self._token)
-        self._require_own(found.client_id)
-        return found
+        """Return the current snapshot. Raises NotPublished, Refused, Unreachable.
+
+        With a `verifier`, also raises NotProved, Expired, Unsigned.
+        """
+        for _ in range(_MAX_SNAPSHOT_CHANGES):
+            found = self._connection.request("GET", f"{_FILES}/{self.client_id}", parse_manifest, token=self._token)
+            self._require_own(found.client_id)
+            self._signed = signed = self._current_statement()
+            if signed is None:
+                return found
+            with contextlib.suppress(AnotherVersion):
+                check_manifest(found, signed.statement)
+                signed.check_fresh()
+                return found
+        raise NotProved("The service lists the files of one version with the statement of another.")
+
+    def _current_statement(self) -> SignedStatement | None:
+        """Return the verified current statement, None without a verifier and for files that may be unsigned."""
+        if self.verifier is None or not self.verifier.applies():
+            return None
+        return self.verifier.current(self.content, self.client_id)
+
+    def content(self, path: str) -> bytes | None:
+        """Return a small file of the service, None if it does not exist. Raises Refused, Unreachable, WrongUse."""
+        return self._connection.content(path, token=None if path.startswith(TRUST_PATH) else self._token)
 
     def link(self, resource: str, format: str = "csv") -> str:
         """Return a signed link to a current file, for pandas, DuckDB or a spreadsheet.
@@ -222,25 +255,40 @@ class AccountFiles:
                 except SnapshotChanged:
                     continue
                 provenance.save(folder, files)
+                save_statement(folder, self._signed)
             return FetchResult(published, files, downloaded)
         raise Unreachable("New snapshots were published repeatedly during the fetch. Try again later.")
 
     def feed(self, since: int | None = None, etag: str | None = None) -> Feed | None:
         """Return the feed of deltas, with the entries after version `since`; None if it still has this `etag`.
 
-        A `since` outside the chain returns a feed with `closed_reason`. Raises NotPublished, Refused, Unreachable.
+        A `since` outside the chain returns a feed with `closed_reason`. Raises NotPublished, Refused, Unreachable. With
+        a `verifier`, entries without a signed statement are left out; also raises NotProved, Expired, Unsigned.
         """
         query = "" if since is None else f"?since={since}"
         path = f"{_FILES}/{self.client_id}/deltas{query}"
         try:
             feed = self._connection.request_if_changed(path, parse_feed, token=self._token, etag=etag)
-            if feed is not None:
-                self._require_own(feed.client_id)
-            return feed
+            if feed is None:
+                if self.verifier is not None:
+                    self.verifier.check_seen_fresh(self.client_id)
+                return None
+            self._require_own(feed.client_id)
+            return self._proved(feed)
         except Refused as refusal:
             if refusal.code != "chain_closed":
                 raise
             return Feed(closed_reason=refusal.message)
+
+    def _proved(self, feed: Feed) -> Feed:
+        signed = self._current_statement()
+        if signed is None:
+            return feed
+        signed.check_fresh()
+        try:
+            return proved_feed(feed, signed.statement, self.content)
+        except AnotherVersion:
+            raise SnapshotChanged from None
 
     def tables(self) -> tuple[Table, ...]:
         """Return the columns and keys of the resources. Raises Unreachable, WrongUse."""

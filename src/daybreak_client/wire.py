@@ -50,6 +50,7 @@ _ETAG = re.compile(r'(?:W/)?"[!#-~]{0,200}"|')
 _HIDDEN = re.compile(
     "[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
+_SERVICE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::[0-9]{1,5})?")
 _FILE_NAME = re.compile(rf"({'|'.join(RESOURCES)})({'|'.join(map(re.escape, ENDINGS.values()))})")
 
 
@@ -116,9 +117,19 @@ def format_name(value: object) -> str | None:
     return found if found in ENDINGS else None
 
 
+def service_name(value: object) -> str:
+    """Return the name under which a service signs: that of a host, which becomes part of a file name."""
+    return _matching(value, _SERVICE_NAME, "the name of a service")
+
+
 def is_file_name(text: str) -> bool:
     """Return whether text is the name of a file with all rows of a resource, such as `members.csv.gz`."""
     return _FILE_NAME.fullmatch(text) is not None
+
+
+def format_of(file_name: str) -> str:
+    """Return the format of a file with all rows of a resource."""
+    return next(name for name, ending in ENDINGS.items() if file_name.partition(".")[2] == ending[1:])
 
 
 def name(value: object) -> str:

@@ -16,6 +16,7 @@ from daybreak_client.command.output import print_note
 from daybreak_client.command.schema import schema
 from daybreak_client.command.share_profile import share_profile
 from daybreak_client.command.sync import sync
+from daybreak_client.command.verify import verify
 from daybreak_client.errors import ClientError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -36,8 +37,8 @@ def make_app() -> App:
         suppress_keyboard_interrupt=False,
         result_action="return_value",
     )
-    verbs = (login, logout, accounts, use, profiles, files, fetch, sync, link, schema, share_profile, completion)
-    for verb in verbs:
+    sign_in = (login, logout, accounts, use, profiles)
+    for verb in (*sign_in, files, fetch, sync, verify, link, schema, share_profile, completion):
         app.command(verb, help_epilogue="")
     return app
 

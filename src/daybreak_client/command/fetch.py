@@ -7,8 +7,9 @@ from cyclopts import Parameter
 
 from daybreak_client.command.every_account import LeftOver, for_each_account, signed_in
 from daybreak_client.command.freshness import Wait, freshness
-from daybreak_client.command.options import Accounts, Mode, names_of, parse_duration
+from daybreak_client.command.options import Accounts, Mode, Wanted, parse_duration
 from daybreak_client.command.output import download_progress, print_json, print_note, print_text
+from daybreak_client.command.proof import Proof
 from daybreak_client.folder import expanded, subfolder
 from daybreak_client.provenance import recorded_accounts, remove_account
 from daybreak_client.service import AccountFiles, FetchResult
@@ -17,35 +18,32 @@ from daybreak_client.service import AccountFiles, FetchResult
 def fetch(
     folder: Annotated[Path, Parameter(help="Folder of the files, created if necessary.")] = Path(),
     *,
-    only: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="Only these resources, such as members,campaigns. Repeatable."),
-    ] = None,
-    format: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="Formats, such as csv,json. Default: csv. Repeatable."),
-    ] = None,
+    wanted: Wanted = Wanted(),
     accounts: Accounts = Accounts(),
     wait: Annotated[
         str | None,
         Parameter(help="Maximum wait for late files or an unavailable service, such as 2h."),
     ] = None,
     force: Annotated[bool, Parameter(negative="", help="Replace the files of another account.")] = False,
+    proof: Proof = Proof(),
     mode: Mode = Mode(),
 ) -> int:
-    """Download missing and changed files to a folder, and print their paths.
+    """Download missing and changed files to a folder, as CSV by default, and print their paths.
 
     Files are replaced only after all of them are downloaded and match their digests, so that
     an error leaves the folder unchanged. An interrupted download is resumed the next time.
     Files have mode 0600. daybreak.json in the folder names their account, snapshot and digests.
     With --all-accounts, each account has a folder with its client_id as name.
+    If the trust file of the service is known, from --trust or `daybreak verify`, files must
+    match their signed statement.
     """
     folder, lock_wait = expanded(folder), mode.lock_wait()
-    resources, formats = names_of("--only", only), names_of("--format", format) or ("csv",)
+    resources, formats = wanted.resources, wanted.formats or ("csv",)
     waiting = None if wait is None else Wait(parse_duration("--wait", wait), _ignore if mode.quiet else print_note)
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
+        account_files.verifier = proof.verifier(account_files.address)
         if waiting is not None:
             waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from daybreak_client.command.output import print_note
-from daybreak_client.errors import ClientError, Late, NotPublished, Unreachable
+from daybreak_client.errors import ClientError, Expired, Late, NotPublished, Unreachable
 from daybreak_client.published import PublishedSnapshot
 from daybreak_client.service import AccountFiles
 
@@ -48,6 +48,8 @@ class Wait:
                 reason, poll_seconds = published.reason or "", _POLL_SECONDS
             except NotPublished as error:
                 reason, poll_seconds = error.message, error.retry_after_seconds
+            except Expired as error:
+                reason, poll_seconds = error.message, _POLL_SECONDS
             late = Late(f"Today's files are not published yet. {reason}".strip())
             self._pause(late, f"Waiting for today's files. {reason}".strip(), poll_seconds)
 

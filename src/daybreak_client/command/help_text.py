@@ -11,6 +11,7 @@ EXAMPLES = (
     ("Keep a database in step, from cron as often as you like", "daybreak sync duckdb:///exports.duckdb"),
     ("", "daybreak sync postgresql://user@host/database --all-accounts --quiet"),
     ("Prove that the tables equal the published files", "daybreak sync duckdb:///exports.duckdb --verify"),
+    ("Prove that the files are signed, complete and current", "daybreak verify exports --complete"),
     ("Print a link for another program", "daybreak link members"),
     ("Print SQL that creates tables for the files", "daybreak schema --ddl postgresql"),
     ("Write a profile for Delta Sharing clients, with the API token in use", "daybreak share-profile daybreak.share"),

@@ -61,6 +61,31 @@ class Accounts(Access):
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Options that select files."""
+
+    only: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Only these resources, such as members,campaigns. Repeatable."),
+    ] = None
+    format: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Formats, such as csv,json. Repeatable."),
+    ] = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The names of `--only`. Raises WrongUse."""
+        return names_of("--only", self.only)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The names of `--format`. Raises WrongUse."""
+        return names_of("--format", self.format)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
 class Mode:
     """Options for what a command changes and prints."""
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import expanded
+from daybreak_client.folder import expanded, replace_private
 
 DEFAULT_NAME = "default"
 
@@ -79,15 +79,12 @@ def read_private(path: Path) -> str:
 def save(path: Path, profile: Profile) -> None:
     """Save a profile atomically. The file is never readable by other users."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    save_private(path, json.dumps(asdict(profile)))
+    replace_private(path, json.dumps(asdict(profile)))
 
 
-def save_private(path: Path, text: str) -> None:
-    """Write a file atomically. It is never readable by other users."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    temporary.replace(path)
+def proof_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of what was seen of services, which all profiles share."""
+    return _folder(environ) / "proof"
 
 
 def delete(path: Path) -> None:

@@ -8,10 +8,9 @@ from cyclopts import Parameter
 
 from daybreak_client.command.options import Credential
 from daybreak_client.command.output import print_note
-from daybreak_client.command.profile import save_private
 from daybreak_client.command.sign_in import current_profile
 from daybreak_client.errors import WrongUse
-from daybreak_client.folder import expanded
+from daybreak_client.folder import expanded, replace_private
 from daybreak_client.service import API_TOKEN_PREFIX
 
 _SHARING_PATH = "/sharing/v1"
@@ -34,5 +33,5 @@ def share_profile(
         "endpoint": profile.address.rstrip("/") + _SHARING_PATH,
         "bearerToken": profile.token,
     }
-    save_private(file, json.dumps(content))
+    replace_private(file, json.dumps(content))
     print_note(f"{file} contains the token. Store it like a password.")

@@ -17,6 +17,7 @@ from daybreak_client.command.output import (
     print_note,
     print_table,
 )
+from daybreak_client.command.proof import Proof
 from daybreak_client.database_sync import (
     UNCHANGED,
     Callbacks,
@@ -46,6 +47,7 @@ def sync(
         bool, Parameter(negative="", help="Export the tables again and compare their digests with the published files.")
     ] = False,
     full: Annotated[bool, Parameter(negative="", help="Load all rows again instead of changes.")] = False,
+    proof: Proof = Proof(),
     mode: Mode = Mode(),
 ) -> int:
     """Bring the nine tables of a database to the published version, and print what changed.
@@ -55,18 +57,17 @@ def sync(
     without a new version it costs one request.
 
     Several accounts share the tables; LEADER_ID separates them. The table _daybreak_sync contains the version of each.
+    If the trust file of the service is known, from --trust or `daybreak verify`, files and changes must match their
+    signed statements.
     PostgreSQL reads a password from PGPASSWORD or ~/.pgpass. Needs the extra daybreak[duckdb] or daybreak[postgresql].
     """
-    if has_password(target):
-        print_note(
-            "daybreak: The URL contains a password. Other users can list the arguments of a command. Use PGPASSWORD or "
-            "~/.pgpass."
-        )
+    _warn_about_password(target)
     silent = mode.quiet or mode.as_json
     on_step = print_note if is_terminal(sys.stderr) and not silent else _ignore
     report, lock_wait = _Report(mode, accounts), mode.lock_wait()
 
     def work(account: AccountFiles) -> dict[str, object]:
+        account.verifier = proof.verifier(account.address)
         with download_progress(quiet=silent) as on_progress:
             callbacks = Callbacks(on_progress, on_step, lock_wait)
             result = sync_account(
@@ -85,6 +86,14 @@ def sync(
     if mode.as_json:
         print_json(list(outcome.results) if accounts.all_accounts else outcome.results[0])
     return outcome.exit_code or (Damaged.exit_code if report.different else 0)
+
+
+def _warn_about_password(target: str) -> None:
+    if has_password(target):
+        print_note(
+            "daybreak: The URL contains a password. Other users can list the arguments of a command. Use PGPASSWORD or "
+            "~/.pgpass."
+        )
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ import pytest
 
 from daybreak_client import connection, provenance
 from daybreak_client.command import freshness, run
-from daybreak_client.folder import locked
+from daybreak_client.folder import locked, replace_private
 from tests.parts.scripted_service import DISCONNECT, Reply, Request, ScriptedService, scripted_service
 
 NORTH, SOUTH = "7d909222-adf5-4547-93e0-e8f60c50f980", "c6b3a8a2-3a45-4b5e-9d35-0f3a1c5b7e11"
@@ -152,14 +152,14 @@ def test_unwritable_folder_does_not_stop_other_accounts(
 def test_full_disk_does_not_stop_other_accounts(
     service: ScriptedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write = provenance._write
+    write = replace_private
 
     def fail_for_north(path: Path, text: str) -> None:
         if path.parent.name == NORTH:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, text)
 
-    monkeypatch.setattr(provenance, "_write", fail_for_north)
+    monkeypatch.setattr(provenance, "replace_private", fail_for_north)
     assert run(["fetch", str(tmp_path), "--all-accounts"]) == 1
     assert f"{tmp_path}/{NORTH}: No space left on device" in capsys.readouterr().err
     assert (tmp_path / SOUTH / "daybreak.json").exists()
@@ -194,7 +194,7 @@ def test_folder_of_an_account_out_of_reach_is_named_or_removed(
     (other / "daybreak.json").write_text(json.dumps({"service": "https://other.example", "client_id": other.name}))
     service.script = lambda request: reply(request, (NORTH,))
     for options in (["--quiet"], ["--dry-run"]):
-        assert run(["fetch", str(tmp_path), "--all-accounts", *options]) == 7
+        assert run(["fetch", str(tmp_path), "--all-accounts", *options]) == 9
         assert f"daybreak: {SOUTH}: You can no longer access this account" in capsys.readouterr().err
     assert run(["fetch", str(tmp_path), "--all-accounts", "--prune", "--dry-run"]) == 0
     assert "would be removed" in capsys.readouterr().err

@@ -257,10 +257,10 @@ def test_account_out_of_reach_is_named_or_removed(
         database.execute(f"INSERT INTO communities SELECT * REPLACE ('{SOUTH}' AS LEADER_ID) FROM communities")
         database.execute(f"INSERT INTO _daybreak_sync SELECT '{SOUTH}', * EXCLUDE client_id FROM _daybreak_sync")
     options = ["--prune"] if prune else []
-    assert run(["sync", target, "--all-accounts", "--dry-run", *options]) == (0 if prune else 7)
+    assert run(["sync", target, "--all-accounts", "--dry-run", *options]) == (0 if prune else 9)
     for _ in range(2 - prune):
         capsys.readouterr()
-        assert run(["sync", target, "--all-accounts", "--quiet", "--json", *options]) == (0 if prune else 7)
+        assert run(["sync", target, "--all-accounts", "--quiet", "--json", *options]) == (0 if prune else 9)
         printed = capsys.readouterr()
         assert (f"daybreak: {SOUTH}: You can no longer access this account" in printed.err) is not prune
         assert json.loads(printed.out)[1]["client_id"] == SOUTH

@@ -1,0 +1,146 @@
+"""Rows and sums of files, recomputed with bounded memory, and compared with the row accounting of a statement."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from daybreak_client.errors import NotProved
+from daybreak_client.proof.files import Fault
+from daybreak_client.proof.statement import Completeness, SignedFile, TableAccount
+
+SUMMED_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "campaigns": ("SEGMENT_COUNT", "UNIT_COUNT", "RESPONSE_COUNT"),
+    "outbound_message_type_usage": ("MESSAGE_COUNT", "SEGMENT_COUNT", "UNIT_COUNT"),
+    "campaign_links": ("HIT_COUNT",),
+}
+"""Columns that count rows of another table, by resource."""
+EXPORTED: Mapping[tuple[str, str], str] = {
+    ("campaigns", "inbound_messages"): "RESPONSE_COUNT",
+    ("outbound_message_type_usage", "outbound_messages"): "MESSAGE_COUNT",
+    ("campaign_links", "link_hits"): "HIT_COUNT",
+}
+"""The column whose sum is the number of exported rows of a table. Each row of the other tables is a row of the file."""
+SUMS_ONLY = frozenset({("campaigns", "outbound_messages")})
+"""Tables whose rows no column counts. The sums of columns are compared."""
+PROVED = "proved"
+_UNEXPLAINED = "unexplained"
+_MAX_LINE_BYTES = 64 << 20
+_MAX_FIELD = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Rows of a file, sums of its columns, and the digest of its uncompressed content.
+
+    `rows` is None for a format that is not read.
+    """
+
+    rows: int | None
+    sums: Mapping[str, int]
+    content_sha256: str
+
+
+def read_figures(path: Path, file: SignedFile) -> Figures:
+    """Read a file whose digest is that of its statement. Raises NotProved for content that is not of its format."""
+    if file.format == "parquet":
+        return Figures(None, {}, file.sha256)
+    columns = SUMMED_COLUMNS.get(file.resource, ())
+    try:
+        with gzip.open(path, "rb") as content:
+            lines = _Lines(cast("BinaryIO", content))
+            rows, sums = _csv_figures(lines, columns) if file.format == "csv" else _json_figures(lines, columns)
+    except (ValueError, LookupError, TypeError, csv.Error, EOFError, gzip.BadGzipFile, zlib.error):
+        raise NotProved(f"{file.name} is not a valid file of its format.") from None
+    return Figures(rows, dict(zip(columns, sums, strict=True)), lines.digest.hexdigest())
+
+
+def check_figures(file: SignedFile, figures: Figures, completeness: Completeness | None) -> Iterator[Fault]:
+    """Yield what differs between the figures of a file and its statement."""
+    if figures.content_sha256 != file.content_sha256:
+        yield Fault(file.name, "different_content", "its uncompressed content differs from the signed digest.")
+    if figures.rows not in {None, file.rows}:
+        yield Fault(file.name, "rows", f"it has {figures.rows:,} rows. The statement says {file.rows:,}.")
+    for table, account in (completeness.tables.get(file.resource, {}) if completeness else {}).items():
+        for name, found, signed in _compared(file.resource, table, account, figures):
+            if found != signed:
+                text = f"{name} is {found:,}. The statement says {signed:,} for {table}."
+                yield Fault(file.name, "incomplete", text)
+
+
+def check_accounts(completeness: Completeness, resources: Collection[str]) -> Iterator[Fault]:
+    """Yield the resources whose rows the statement does not explain."""
+    for resource in sorted(set(resources)):
+        if completeness.status_of(resource) == _UNEXPLAINED:
+            yield Fault(resource, "incomplete", "the service could not explain all rows of the source.")
+        for table, account in completeness.tables.get(resource, {}).items():
+            if not account.closes:
+                rows = account.source - account.exported - sum(account.excluded.values())
+                yield Fault(resource, "incomplete", f"{abs(rows):,} rows of {table} are not accounted for.")
+
+
+def _compared(resource: str, table: str, account: TableAccount, figures: Figures) -> Iterator[tuple[str, int, int]]:
+    """Yield name, value and signed value of each figure of a file that the account of a table has."""
+    column = EXPORTED.get((resource, table))
+    if column is not None and column in figures.sums:
+        yield f"the sum of {column}", figures.sums[column], account.exported
+    elif column is None and (resource, table) not in SUMS_ONLY and figures.rows is not None:
+        yield "the number of rows", figures.rows, account.exported
+    for name, signed in account.sums.items():
+        if name in figures.sums:
+            yield f"the sum of {name}", figures.sums[name], signed
+
+
+class _Lines:
+    """Lines of a file without their ending, and the digest of all content so far. Raises ValueError for a huge line."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self.digest = hashlib.sha256()
+        self._content = content
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._content.readline(_MAX_LINE_BYTES):
+            if len(line) == _MAX_LINE_BYTES:
+                raise ValueError
+            self.digest.update(line)
+            yield line.decode()
+
+
+def _csv_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]:
+    csv.field_size_limit(_MAX_FIELD)
+    reader = csv.reader(lines, strict=True)
+    header = next(reader, [])
+    if not header:
+        raise ValueError
+    places = [header.index(column) for column in columns]
+    rows, sums = 0, [0] * len(columns)
+    for row in reader:
+        rows += 1
+        if len(row) != len(header):
+            raise ValueError
+        for number, place in enumerate(places):
+            sums[number] += int(row[place] or 0)
+    return rows, sums
+
+
+def _json_figures(lines: _Lines, columns: Sequence[str]) -> tuple[int, list[int]]:
+    """Read an array with one object per line, or one object per line alone."""
+    rows, sums = 0, [0] * len(columns)
+    for line in lines:
+        text = line.strip().removeprefix("[").removesuffix(",")
+        if text.endswith("}]"):
+            text = text[:-1]
+        if text in {"", "]"}:
+            continue
+        row: Any = json.loads(text)
+        rows += 1
+        for number, column in enumerate(columns):
+            sums[number] += int(row[column] or 0)
+    return rows, sums

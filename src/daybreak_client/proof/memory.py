@@ -1,0 +1,171 @@
+"""What a profile has seen of each service: trust file, revoked keys, and the statements of each account.
+
+Without this memory, an older version that is still valid, or a second statement of one version, would look right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from daybreak_client import wire
+from daybreak_client.errors import NotProved, WrongUse
+from daybreak_client.folder import locked, replace_private
+from daybreak_client.lock_wait import LockWait
+from daybreak_client.proof.statement import Edition, Statement
+from daybreak_client.proof.trust import Trust, parse_trust
+
+T = TypeVar("T")
+
+_LOCK_SECONDS = 60.0
+_MAX_STATEMENTS = 100
+_SERVICE_FILE = "service.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAccount:
+    """The latest statement of an account, and the digests of statements by edition."""
+
+    edition: Edition
+    expires_at: datetime
+    statements: Mapping[Edition, str]
+
+    def check(self, statement: Statement, *, archived: bool) -> None:
+        """Check that a statement does not contradict what was seen, and is not older unless `archived`."""
+        edition, digest = statement.edition, self.statements.get(statement.edition)
+        if digest not in {None, statement.sha256}:
+            raise NotProved(f"There are two statements of {edition}. Ask the operator of the service for the reason.")
+        known = self.statements.get(statement.previous) if statement.previous else None
+        if known not in {None, statement.previous_sha256}:
+            raise NotProved(
+                f"The statement of {edition} follows another statement of {statement.previous} than the one that was "
+                "seen. Ask the operator of the service for the reason."
+            )
+        latest = max((each for each in self.statements if each.version == edition.version), default=edition)
+        if edition < latest:
+            raise NotProved(f"Revision {edition.revision} of version {edition.version} was replaced by {latest}.")
+        if edition < self.edition and not archived:
+            raise NotProved(
+                f"These files are {edition}. This profile has seen {self.edition}. Fetch again; to check an archive, "
+                "use --at with a time at which it was current."
+            )
+
+    def adding(self, statement: Statement) -> SeenAccount:
+        """Return this with a statement that `check` accepts."""
+        found = dict(self.statements) | {statement.edition: statement.sha256}
+        statements = {edition: found[edition] for edition in sorted(found)[-_MAX_STATEMENTS:]}
+        if statement.edition < self.edition:
+            return replace(self, statements=statements)
+        return SeenAccount(statement.edition, statement.expires_at, statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a service, which answers at `addresses`. `revoked` are keys in the format of OpenSSH."""
+
+    trust: Trust
+    addresses: frozenset[str] = frozenset()
+    revoked: frozenset[str] = frozenset()
+
+
+class Memory:
+    """The files of a folder: for each service a folder, with a file for the service and one for each account."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def service_folder(self, service: str) -> Path:
+        """Return the folder of a service."""
+        return self._folder / service.lower().replace(":", "_")
+
+    def of_service(self, service: str) -> Seen | None:
+        """Return what was seen of a service, None for a new one. Raises WrongUse for a damaged file."""
+        return _load(self.service_folder(service) / _SERVICE_FILE, _parse_service)
+
+    def of_address(self, address: str) -> Seen | None:
+        """Return what was seen of the service at an address, None for a new address."""
+        for path in sorted(self._folder.glob(f"*/{_SERVICE_FILE}")):
+            found = _load(path, _parse_service)
+            if found is not None and address in found.addresses:
+                return found
+        return None
+
+    def of_account(self, service: str, client_id: str) -> SeenAccount | None:
+        """Return what was seen of an account, None for a new one. Raises WrongUse for a damaged file."""
+        return _load(self.service_folder(service) / f"{client_id}.json", _parse_account)
+
+    def update_service(self, service: str, change: Callable[[Seen | None], Seen]) -> Seen:
+        """Change what was seen of a service, while no other process does. Raises what `change` raises, and Busy."""
+        folder = self.service_folder(service)
+        with locked(folder, LockWait(_LOCK_SECONDS)):
+            before = self.of_service(service)
+            after = change(before)
+            if after != before:
+                _save(folder / _SERVICE_FILE, _service_json(after))
+        return after
+
+    def check(self, statement: Statement, *, archived: bool) -> None:
+        """Check a statement against those of its account, and remember it unless `archived`. Raises NotProved, Busy."""
+        folder = self.service_folder(statement.service)
+        with locked(folder, LockWait(_LOCK_SECONDS)):
+            before = self.of_account(statement.service, statement.client_id)
+            if before is not None:
+                before.check(statement, archived=archived)
+            if archived:
+                return
+            after = (before or SeenAccount(statement.edition, statement.expires_at, {})).adding(statement)
+            if after != before:
+                _save(folder / f"{statement.client_id}.json", _account_json(after))
+
+
+def _load(path: Path, parse: Callable[[Any], T]) -> T | None:
+    try:
+        return parse(wire.json_value(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError, NotProved):
+        raise WrongUse(
+            f"{path} is damaged. It contains what was seen of a service, to detect older files. Remove it to start "
+            "over."
+        ) from None
+
+
+def _save(path: Path, value: object) -> None:
+    replace_private(path, json.dumps(value, indent=2) + "\n")
+
+
+def _service_json(seen: Seen) -> dict[str, object]:
+    return {
+        "service": seen.trust.service,
+        "addresses": sorted(seen.addresses),
+        "trust": seen.trust.text,
+        "revoked": sorted(seen.revoked),
+    }
+
+
+def _parse_service(value: Any) -> Seen:
+    return Seen(parse_trust(value["trust"].encode()), frozenset(value["addresses"]), frozenset(value["revoked"]))
+
+
+def _account_json(account: SeenAccount) -> dict[str, object]:
+    return {
+        "version": account.edition.version,
+        "revision": account.edition.revision,
+        "expires_at": account.expires_at.isoformat(),
+        "statements": {f"{each.version}.{each.revision}": sha256 for each, sha256 in account.statements.items()},
+    }
+
+
+def _parse_account(value: Any) -> SeenAccount:
+    statements = {_edition(name): wire.digest(digest) for name, digest in value["statements"].items()}
+    edition = Edition(wire.count(value["version"]), wire.count(value["revision"]))
+    return SeenAccount(edition, wire.instant(value["expires_at"]), statements)
+
+
+def _edition(name: str) -> Edition:
+    version, revision = map(int, name.split("."))
+    return Edition(version, revision)
