@@ -19,7 +19,7 @@ import pytest
 
 from daybreak.credentials import keyring, webhook_secret
 from daybreak.domain.events import DeliveryState, EventType, Webhook, new_event
-from daybreak.domain.identity import Account
+from daybreak.domain.identity import Account, Grant, Seat
 from daybreak.state.database import Database, open_state
 from daybreak.state.deliveries import DeliveryFilter
 from daybreak.state.migrate import migrate
@@ -47,9 +47,11 @@ def _prepare(folder: Path, state: Database, receiver: Receiver) -> None:
     created_at = datetime.now(UTC) - timedelta(hours=1)
 
     def write(stores: Stores) -> None:
+        stores.directory.put_seats(Seat("seat", "rosa@example.org"))
         for number in range(ENDPOINTS):
             client_id = _account(number)
             stores.directory.put_accounts(Account(client_id, f"Account {number}", "", "+15550100", "long_code"))
+            stores.directory.put_grants(Grant("seat", client_id, ("owner",), data_export=True))
             sealed = webhook_secret.encrypt(
                 webhook_secret.generate(secrets.token_bytes),
                 endpoint_id=client_id,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
+from daybreak.access.webhook_owners import stop_ownerless_webhooks
 from daybreak.state.stores import Stores
 
 
@@ -38,10 +39,13 @@ def end_credentials(
 ) -> int:
     """End the sessions of a seat, except `keep_sid`, and its links that set a password. Returns the number of sessions.
 
-    API tokens are not changed. They are refused while the seat is disabled, and revoked with the grant that they need.
+    Webhooks of a disabled seat are disabled until another owner or admin takes them over. API tokens are not changed.
+    They are refused while the seat is disabled, and revoked with the grant that they need.
     """
     if reason not in _KEEPS_LINKS:
         stores.seats.end_links(now, seat_id)
+    if reason is EndReason.SEAT_DISABLED:
+        stop_ownerless_webhooks(stores, now, owner_id=seat_id)
     return stores.sessions.end_all(seat_id, now, reason, keep_sid=keep_sid)
 
 

@@ -89,7 +89,8 @@ def digest_id(*parts: str) -> str:
 class Webhook(msgspec.Struct, frozen=True):
     """An endpoint of an account that receives events. Secrets are encrypted.
 
-    `previous_secret` also signs until `previous_until`. `failing_since` is the first failure after the last success.
+    `created_by` is the owner: the seat that created the endpoint or took it over. `previous_secret` also signs until
+    `previous_until`. `failing_since` is the first failure after the last success.
     """
 
     endpoint_id: str

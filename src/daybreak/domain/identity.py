@@ -107,6 +107,11 @@ class Grant(msgspec.Struct, frozen=True):
         """Whether the seat is an owner or admin: it manages all API tokens and reads the whole audit trail."""
         return not _MANAGING_ROLES.isdisjoint(self.roles)
 
+    @property
+    def manages_webhooks(self) -> bool:
+        """Whether the seat may manage the webhooks of the account, whose events contain numbers of rows."""
+        return self.manages_account and self.data_export
+
 
 class Seat(msgspec.Struct, frozen=True):
     """A user of the service. `password_hash` is None until a password is set."""

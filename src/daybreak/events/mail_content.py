@@ -199,8 +199,11 @@ def _security(subject: MailSubject, title: str, what: str) -> MailContent:
 def _webhook_disabled(subject: MailSubject) -> MailContent:
     return MailContent(
         "A webhook was disabled",
-        "Events are no longer sent to this webhook. Fix the receiver, then enable the webhook and retry the deliveries "
-        "that failed.",
+        "Events are no longer sent to this webhook. If the account needs it, check its URL, take the webhook over and "
+        "rotate its secret. Otherwise remove it."
+        if subject.data.get("ownerless")
+        else "Events are no longer sent to this webhook. Fix the receiver, then enable the webhook and retry the "
+        "deliveries that failed.",
         [("URL", subject.value("url")), ("Reason", subject.value("reason"))],
         Link("Open webhooks", subject.account_page("settings/webhooks", subject.value("client_id"))),
     )

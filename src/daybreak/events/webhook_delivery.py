@@ -8,8 +8,8 @@ from typing import Literal
 import structlog
 
 from daybreak.access.keys import apply_revocations
-from daybreak.domain.audit import AuditEvent
-from daybreak.domain.events import Attempt, Delivery, DeliveryState, EventType, Webhook, new_event
+from daybreak.access.webhook_owners import disable_webhook, stop_ownerless_webhooks
+from daybreak.domain.events import Attempt, Delivery, DeliveryState, Webhook
 from daybreak.events.context import DeliveryContext
 from daybreak.events.messages import signed_headers
 from daybreak.events.webhook_client import Outcome, WebhookClient, WebhookRequest
@@ -17,9 +17,12 @@ from daybreak.state.stores import Stores
 
 _log = structlog.get_logger("daybreak.events")
 _GONE = 410
-_ACTOR = "service"
 _Refusal = Literal[
-    "The webhook was removed.", "The webhook is disabled.", "The account is inactive.", "Webhooks are off."
+    "The webhook was removed.",
+    "The webhook is disabled.",
+    "The webhook has no owner.",
+    "The account is inactive.",
+    "Webhooks are off.",
 ]
 
 
@@ -41,7 +44,7 @@ class WebhookDelivery:
         now = context.clock()
         if webhook is None or refusal is not None:
             reason = refusal or "The webhook was removed."
-            await context.state.awrite(lambda stores: stores.deliveries.skip(delivery, now, reason))
+            await context.state.awrite(lambda stores: self._skip(stores, delivery, now, reason))
             return
         began = context.ticks()
         outcome = await self._send(delivery, webhook, now)
@@ -67,9 +70,16 @@ class WebhookDelivery:
             return None, "The webhook was removed."
         if webhook.disabled_at is not None:
             return webhook, "The webhook is disabled."
+        if stores.webhooks.list_ownerless(endpoint_id=webhook.endpoint_id):
+            return webhook, "The webhook has no owner."
         if not stores.webhooks.is_account_active(webhook.client_id):
             return webhook, "The account is inactive."
         return webhook, None if self._context.settings.events.webhooks else "Webhooks are off."
+
+    def _skip(self, stores: Stores, delivery: Delivery, now: datetime, reason: str) -> None:
+        stores.deliveries.skip(delivery, now, reason)
+        # Usually stopped by the change that removed the permission.
+        stop_ownerless_webhooks(stores, now, endpoint_id=delivery.endpoint_id)
 
     async def _send(self, delivery: Delivery, webhook: Webhook, now: datetime) -> Outcome:
         headers = signed_headers(delivery, webhook, self._context.keyring.current(), now)
@@ -95,34 +105,6 @@ class WebhookDelivery:
         if current.failing_since is None:
             stores.webhooks.set_failing(webhook.endpoint_id, now)
         elif now >= current.failing_since + timings.give_up_after:
-            _disable(stores, current, now, "Every attempt failed for five days.")
+            disable_webhook(stores, current, now, "Every attempt failed for five days.")
         if outcome.status == _GONE:
-            _disable(stores, current, now, "The endpoint answered 410 Gone.")
-
-
-def _disable(stores: Stores, webhook: Webhook, now: datetime, reason: str) -> None:
-    """Disable an endpoint, end its pending deliveries and notify its owner."""
-    if not stores.webhooks.disable(webhook.endpoint_id, now, reason):
-        return
-    stores.deliveries.end_pending(webhook.endpoint_id, now, "The webhook was disabled.")
-    data = {
-        "client_id": webhook.client_id,
-        "endpoint_id": webhook.endpoint_id,
-        "url": webhook.url,
-        "created_by": webhook.created_by,
-        "reason": reason,
-    }
-    key = f"{webhook.endpoint_id}\n{now.isoformat()}"
-    stores.outbox.add(new_event(EventType.WEBHOOK_DISABLED, key, now, data, client_id=webhook.client_id))
-    details = {"url": webhook.url, "reason": reason}
-    stores.audit.append(
-        AuditEvent(
-            at=now,
-            action="webhook.disabled",
-            result="ok",
-            actor=_ACTOR,
-            client_id=webhook.client_id,
-            subject=f"webhook:{webhook.endpoint_id}",
-            details=details,
-        )
-    )
+            disable_webhook(stores, current, now, "The endpoint answered 410 Gone.")

@@ -114,7 +114,7 @@ async def disable(services: AccessServices, principal: Principal, endpoint_id: s
 
 
 async def enable(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
-    """Send to a disabled webhook again. Raises NotFound, Forbidden."""
+    """Send to a disabled webhook of the principal's seat again. Raises NotFound, Forbidden."""
     _require(services, principal)
     await _change(
         services,
@@ -122,7 +122,20 @@ async def enable(services: AccessServices, principal: Principal, endpoint_id: st
         endpoint_id,
         "webhook.enabled",
         caller,
-        lambda stores, webhook: stores.webhooks.enable(webhook.endpoint_id),
+        lambda stores, webhook: stores.webhooks.enable(webhook.endpoint_id, owner_id=principal.seat.seat_id),
+    )
+
+
+async def take_over(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
+    """Become the owner of a webhook, and send to it again. Raises NotFound, Forbidden(reauthentication_required)."""
+    _require_secrets(services, principal)
+    await _change(
+        services,
+        principal,
+        endpoint_id,
+        "webhook.taken_over",
+        caller,
+        lambda stores, webhook: stores.webhooks.take_over(webhook.endpoint_id, principal.seat),
     )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from daybreak.domain.events import Webhook
-from daybreak.state.schema import accounts, webhooks
+from daybreak.domain.identity import Seat
+from daybreak.state.records import GRANT_COLUMNS, grant_of
+from daybreak.state.schema import accounts, grants, seats, webhooks
 
 _COLUMNS = tuple(webhooks.columns)
 
@@ -60,6 +62,31 @@ class WebhookStore:
         )
         return [_webhook_of(row) for row in rows]
 
+    def list_ownerless(self, *, owner_id: str | None = None, endpoint_id: str | None = None) -> list[Webhook]:
+        """Return enabled endpoints whose owner may no longer manage webhooks of the account.
+
+        Args:
+            owner_id: Only endpoints of this seat.
+            endpoint_id: Only this endpoint.
+        """
+        statement = (
+            sa.select(*_COLUMNS, seats.c.disabled, *GRANT_COLUMNS)
+            .outerjoin(seats, seats.c.seat_id == webhooks.c.created_by)
+            .outerjoin(grants, sa.and_(grants.c.seat_id == seats.c.seat_id, grants.c.client_id == webhooks.c.client_id))
+            .where(webhooks.c.disabled_at.is_(None))
+            .order_by(webhooks.c.endpoint_id)
+        )
+        if owner_id is not None:
+            statement = statement.where(webhooks.c.created_by == owner_id)
+        if endpoint_id is not None:
+            statement = statement.where(webhooks.c.endpoint_id == endpoint_id)
+        width = len(_COLUMNS)
+        return [
+            _webhook_of(row[:width])
+            for row in self._connection.execute(statement).all()
+            if row[width] is not False or row[width + 1] is None or not grant_of(row[width + 1 :]).manages_webhooks
+        ]
+
     def remove(self, endpoint_id: str) -> bool:
         """Delete an endpoint with its deliveries. Returns False when it does not exist."""
         removed = self._connection.execute(sa.delete(webhooks).where(webhooks.c.endpoint_id == endpoint_id))
@@ -79,10 +106,21 @@ class WebhookStore:
         enabled = webhooks.c.disabled_at.is_(None)
         return self._change(endpoint_id, enabled, disabled_at=now, disabled_reason=reason)
 
-    def enable(self, endpoint_id: str) -> bool:
-        """Enable an endpoint. Returns False when it is enabled or does not exist."""
-        disabled = webhooks.c.disabled_at.is_not(None)
-        return self._change(endpoint_id, disabled, disabled_at=None, disabled_reason=None, failing_since=None)
+    def enable(self, endpoint_id: str, *, owner_id: str) -> bool:
+        """Enable an endpoint. Returns False when it is enabled, does not exist or has another owner."""
+        disabled, owned = webhooks.c.disabled_at.is_not(None), webhooks.c.created_by == owner_id
+        return self._change(endpoint_id, disabled, owned, disabled_at=None, disabled_reason=None, failing_since=None)
+
+    def take_over(self, endpoint_id: str, owner: Seat) -> bool:
+        """Change the owner of an endpoint, and enable it. Returns False when it does not exist."""
+        return self._change(
+            endpoint_id,
+            created_by=owner.seat_id,
+            created_by_email=owner.email,
+            disabled_at=None,
+            disabled_reason=None,
+            failing_since=None,
+        )
 
     def list_failing(self) -> list[str]:
         """Return the ids of endpoints whose last attempt failed."""

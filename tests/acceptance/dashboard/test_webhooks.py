@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
 from standardwebhooks.webhooks import Webhook as Verifier
 
+from daybreak.access.webhook_owners import stop_ownerless_webhooks
 from daybreak.domain.events import EventType
+from daybreak.domain.identity import Seat
 from tests.acceptance.dashboard.axe import axe_violations
 from tests.acceptance.dashboard.conftest import Service, ignore_failed_loads, sign_in
 from tests.acceptance.dashboard.sample import directory
@@ -136,6 +139,28 @@ def test_account_has_up_to_five_webhooks(sign_in_as: Callable[..., Page], servic
     page.get_by_role("button", name="Remove webhook").click()
     expect(page.get_by_text("Webhook removed.")).to_be_visible()
     expect(page.locator("tbody tr")).to_have_count(4)
+
+
+def test_webhook_of_a_user_who_left_is_taken_over(
+    open_with_axe: Callable[[], Page], service: Service, receiver: Receiver
+) -> None:
+    page = open_with_axe()
+    sign_in(page, service, directory.OWNER)
+    page.wait_for_url("**/files")
+    _create(page, service, receiver.url("/left"))
+    endpoint_id = page.url.rpartition("/")[2].partition("?")[0]
+    left = Seat("90000000-0000-4000-8000-000000000009", "former@example.org")
+    service.state.write(lambda stores: stores.webhooks.take_over(endpoint_id, left))
+    service.state.write(lambda stores: stop_ownerless_webhooks(stores, datetime.now(UTC), endpoint_id=endpoint_id))
+    page.reload()
+    expect(page.get_by_text("Its owner former@example.org no longer manages webhooks")).to_be_visible()
+    assert page.get_by_role("button", name="Enable").count() == 0
+    page.get_by_role("link", name="Take over").click()
+    assert axe_violations(page, "take-over of a webhook") == []
+    page.get_by_role("button", name="Take over").click()
+    expect(page.get_by_text("You own this webhook now.")).to_be_visible()
+    page.get_by_role("button", name="Send test event").click()
+    expect(page.locator(".delivery .tag")).to_have_text("delivered")
 
 
 def test_analyst_cannot_manage_webhooks(

@@ -152,8 +152,8 @@ def test_webhooks_change_state(state: Database) -> None:
     assert state.write(lambda stores: stores.webhooks.disable("endpoint-0", NOW, "again")) is False
     state.write(lambda stores: stores.webhooks.set_failing("endpoint-0", NOW))
     assert state.read(lambda stores: stores.webhooks.list_failing()) == ["endpoint-0"]
-    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0")) is True
-    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0")) is False
+    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0", owner_id=SEATS[0])) is True
+    assert state.write(lambda stores: stores.webhooks.enable("endpoint-0", owner_id=SEATS[0])) is False
     assert state.write(lambda stores: stores.webhooks.list_for_update(ACCOUNTS[0])) == [_webhook(0)]
     assert state.write(lambda stores: stores.webhooks.rotate("endpoint-0", "k2.new", NOW)) is True
     assert sorted(state.read(lambda stores: stores.webhooks.sealed_secrets())) == ["k.sealed"] * 3 + ["k2.new"]

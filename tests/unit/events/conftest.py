@@ -71,6 +71,7 @@ class Events:
             **more,
         )
         self.secrets[endpoint_id] = secret
+        self.instance.put_grant(ROSA, client_id, roles=("owner",), async_rest_api=True)
         self.instance.write(lambda stores: stores.webhooks.add(webhook))
         return webhook
 

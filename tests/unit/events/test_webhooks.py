@@ -56,6 +56,7 @@ def test_only_owners_and_admins_manage_webhooks(events: Events, services: Access
         webhooks.rotate(services, analyst, endpoint_id, CALLER),
         webhooks.disable(services, analyst, endpoint_id, CALLER),
         webhooks.enable(services, analyst, endpoint_id, CALLER),
+        webhooks.take_over(services, analyst, endpoint_id, CALLER),
         webhooks.remove(services, analyst, endpoint_id, CALLER),
         webhooks.send_test(services, analyst, endpoint_id, CALLER),
         webhooks.retry(services, analyst, endpoint_id, "x", CALLER),

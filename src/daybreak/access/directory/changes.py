@@ -15,6 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from daybreak.access.end_credentials import EndReason, end_credentials
+from daybreak.access.webhook_owners import stop_ownerless_webhooks
 from daybreak.domain.audit import AuditEvent
 from daybreak.domain.counts import format_count
 from daybreak.domain.errors import OperatorError
@@ -203,6 +204,8 @@ def apply_changes(stores: Stores, changes: DirectoryChanges, now: datetime, acto
     directory.remove_grants(*changes.removed_grants)
     for grant in changes.removed_grants:
         events.add_grant("grant.removed", changes.emails, grant, None)
+    if changes.changed_grants or changes.removed_grants:
+        stop_ownerless_webhooks(stores, now)
     stores.audit.append_all(events.events)
 
 

@@ -195,6 +195,8 @@ def _event_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{webhook}/test", form(webhooks.send_test), methods=["POST"]),
         Route(f"{webhook}/disable", form(webhooks.disable_webhook), methods=["POST"]),
         Route(f"{webhook}/enable", form(webhooks.enable_webhook), methods=["POST"]),
+        Route(f"{webhook}/take-over", page(webhooks.show_take_over_form)),
+        Route(f"{webhook}/take-over", form(webhooks.take_over_webhook), methods=["POST"]),
         Route(f"{webhook}/rotate", page(webhooks.show_rotate_form)),
         Route(f"{webhook}/rotate", form(webhooks.rotate_secret), methods=["POST"]),
         Route(f"{webhook}/remove", page(webhooks.show_remove_form)),

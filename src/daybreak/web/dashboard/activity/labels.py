@@ -32,6 +32,7 @@ ACTION_LABELS: Mapping[str, str] = {
     "webhook.retried": "Webhook delivery retried",
     "webhook.disabled": "Webhook disabled",
     "webhook.enabled": "Webhook enabled",
+    "webhook.taken_over": "Webhook taken over",
     "webhook.removed": "Webhook removed",
     "account.added": "Account added",
     "account.changed": "Account changed",

@@ -105,10 +105,27 @@ async def disable_webhook(page: PageRequest) -> Response:
 
 
 async def enable_webhook(page: PageRequest) -> Response:
-    """Send to a webhook again."""
+    """Send to a webhook of the user again."""
     await read_page_form(page)
+    if (await _requested(page)).created_by != page.seat.seat_id:
+        return redirect(page.dashboard, page.path(f"{_PATH}/{_endpoint_id(page)}/take-over"))
     await webhooks.enable(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
     return _redirect(page, "webhook-enabled")
+
+
+async def show_take_over_form(page: PageRequest) -> Response:
+    """Ask for confirmation before the user becomes the owner of a webhook."""
+    return await _confirmation(page, "take-over")
+
+
+async def take_over_webhook(page: PageRequest) -> Response:
+    """Make the user the owner of a webhook, and send to it again."""
+    await read_page_form(page)
+    try:
+        await webhooks.take_over(page.dashboard.services.access, page.principal, _endpoint_id(page), page.caller)
+    except Forbidden as error:
+        return prompt_or_raise(page, error, f"{_PATH}/{_endpoint_id(page)}/take-over")
+    return _redirect(page, "webhook-taken")
 
 
 async def show_rotate_form(page: PageRequest) -> Response:
@@ -159,6 +176,7 @@ async def _context(page: PageRequest, webhook: Webhook) -> dict[str, object]:
     after = page.request.query_params.get("after", "")
     return {
         "webhook": webhook_view(webhook, page.now),
+        "is_owner": webhook.created_by == page.seat.seat_id,
         "deliveries": log_rows(log),
         "after": after,
         "pending": is_pending(log, page.now) or after == _newest(log),
