@@ -126,7 +126,7 @@ class ObjectStore:
         The parts are made in this thread and uploaded in another. obstore runs an iterator inside its runtime, and
         panics when the iterator calls obstore, for example to read the previous file.
         """
-        queue = PartQueue(_PARALLEL_PARTS)
+        queue = PartQueue(1)
 
         def upload() -> str:
             with queue.reader(), translate_errors(f"The object {key} cannot be written", WRITE):

@@ -1,6 +1,7 @@
 """Sample snapshots: a series of published ones, and runs that failed, are held or are under way."""
 
 import gzip
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping
@@ -208,7 +209,7 @@ def _write_files(sink: FileSink, client_id: str, resource: Resource, rows: list[
     formats = {}
     for name, content in (("csv", encode_csv(resource, rows)), ("json", encode_json(resource, rows))):
         written = sink.write(client_id, resource.name, name, [gzip.compress(content, 2, mtime=0)])
-        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), written.sha256, written.key)
+        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), _sha256(content), written.key)
     return ManifestEntry(client_id, resource.name, len(rows), "0" * 32, formats)
 
 
@@ -222,9 +223,21 @@ def _write_delta(sink: FileSink, resource: Resource, before: list[Row], now: lis
     for name, content in contents.items():
         member = gzip.compress(content, 2, mtime=0)
         written = sink.write(NORTHLIGHT, resource.name, delta_format(name).name, [member])
-        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), written.sha256, written.key)
-    change = ResourceDelta(len(before), len(now), inserted=len(added), lines=len(added), formats=formats)
+        formats[name] = StoredFormat(written.bytes, written.sha256, len(content), _sha256(content), written.key)
+    change = ResourceDelta(
+        rows_before=len(before),
+        rows_after=len(now),
+        inserted=len(added),
+        lines=len(added),
+        content_sha256_before=_sha256(encode_csv(resource, before)),
+        content_sha256_after=_sha256(encode_csv(resource, now)),
+        formats=formats,
+    )
     return LeaderDelta(NORTHLIGHT, resource.name, change)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def encode_lines(records: list[dict[str, object]]) -> bytes:
