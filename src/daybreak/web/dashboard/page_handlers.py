@@ -34,8 +34,12 @@ def account_page(
     return_to: str = "files",
     kept_fields: Sequence[str] = (),
     is_activity: bool = True,
+    is_slow: bool = False,
 ) -> Handler:
     """Wrap a handler for a page on the account in the path. `is_activity` is that of `operator_page`.
+
+    The work for a slow page ends when its client leaves. A slow page is never a streamed response: Granian cuts off the
+    body of a response if the application waited for a disconnection before it.
 
     A form posted after the session has ended is not processed: after signing in again, the user
     returns to `return_to` with the form fields named in `kept_fields` filled in.
@@ -47,7 +51,8 @@ def account_page(
         for name, value in request.path_params.items():
             path = path.replace("{" + name + "}", str(value))
         try:
-            return await _handle_page(dashboard, request, client_id, handle, is_activity=is_activity)
+            work = _handle_page(dashboard, request, client_id, handle, is_activity=is_activity)
+            return await (while_connected(request, work) if is_slow else work)
         except SignInRequired as required:
             return await _redirect_to_sign_in(dashboard, request, required, path, kept_fields)
 
@@ -98,9 +103,7 @@ async def _handle_page(
     page: PageRequest | None = None
     try:
         page = await load_page_request(dashboard, request, client_id)
-        # A form is completed, even when its client has left.
-        is_read = request.method in ("GET", "HEAD")
-        response = await (while_connected(request, handle(page)) if is_read else handle(page))
+        response = await handle(page)
         if is_activity and not is_recorded(page.session, page.now):
             # Written after the response is sent, which must not wait for a busy state database.
             access = dashboard.services.access

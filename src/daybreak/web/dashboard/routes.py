@@ -211,7 +211,7 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
         Route(f"{_ACCOUNT}/accounts", page(accounts.list_accounts)),
         Route(f"{_ACCOUNT}/commands.json", page(accounts.list_commands)),
         *(
-            Route(f"{_ACCOUNT}/{path}", page(partial(show_when_counted, partial(show, figures))))
+            Route(f"{_ACCOUNT}/{path}", page(partial(show_when_counted, partial(show, figures)), is_slow=True))
             for path, show in (
                 ("insight", insight.show_insight),
                 ("insight/campaigns", campaigns.list_campaigns),
@@ -220,16 +220,16 @@ def _account_routes(dashboard: DashboardContext) -> list[Route]:
         ),
         Route(
             f"{_ACCOUNT}/insight/campaigns/{{campaign_id}}/{{block}}.csv",
-            page(partial(campaigns.download_campaign_block, figures)),
+            page(partial(campaigns.download_campaign_block, figures), is_slow=True),
         ),
-        Route(f"{_ACCOUNT}/insight/{{block}}.csv", page(partial(insight.download_block, figures))),
-        Route(f"{_ACCOUNT}/activity", page(activity.show_activity)),
+        Route(f"{_ACCOUNT}/insight/{{block}}.csv", page(partial(insight.download_block, figures), is_slow=True)),
+        Route(f"{_ACCOUNT}/activity", page(activity.show_activity, is_slow=True)),
         Route(f"{_ACCOUNT}/activity.csv", page(activity.download_csv)),
         Route(f"{_ACCOUNT}/activity.jsonl", page(activity.download_json_lines)),
         Route(f"{_ACCOUNT}/files", page(files.show_files)),
         Route(f"{_ACCOUNT}/files/all.zip", page(files.download_all)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file)),
-        Route(f"{_ACCOUNT}/files/{{resource}}/changes", page(files.preview_changes)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/preview", page(files.preview_file, is_slow=True)),
+        Route(f"{_ACCOUNT}/files/{{resource}}/changes", page(files.preview_changes, is_slow=True)),
         Route(f"{_ACCOUNT}/files/{{resource}}/spreadsheet-safe.csv", page(files.download_spreadsheet_safe)),
         Route(f"{_ACCOUNT}/files/{{resource}}/{{format}}", page(files.download_file)),
     ]
