@@ -84,12 +84,12 @@ def bill_of_materials() -> Bom:
     """Return the locked packages of the service, with hashes, licenses and dependencies, and the bundled files."""
     locked, installed = read_bom("requirements", "requirements.lock"), read_bom("environment", sys.prefix)
     details = {purl(component): component for component in installed.components if component.purl}
+    # The service runs on Linux. A package for another platform is not installed, and left out.
+    locked.components = {component for component in locked.components if purl(component) in details}
     components = {purl(component): component for component in locked.components}
     for key, component in components.items():
         component.bom_ref.value = key
-        component.description = None
-        if found := details.get(key):  # absent if the package is for another platform
-            component.licenses, component.description = found.licenses, found.description
+        component.licenses, component.description = details[key].licenses, details[key].description
     product = locked.metadata.component
     assert product is not None
     product.version = __version__
