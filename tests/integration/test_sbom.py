@@ -31,10 +31,12 @@ def components(document: str) -> dict[str, Any]:
 
 
 def locked_packages() -> dict[str, set[str]]:
-    """Return the digests of each package, by package URL."""
+    """Return the digests of each package for Linux, by package URL."""
     entries = re.split(r"\n(?=\S)", LOCK.read_text("utf-8").strip())
     found = {}
     for entry in entries:
+        if "sys_platform != 'linux'" in entry:
+            continue
         name, version = re.findall(r"^([\w.-]+)==([^\s;]+)", entry)[0]
         found[f"pkg:pypi/{name}@{version}"] = set(re.findall(r"sha256:(\w+)", entry))
     return found
