@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -14,7 +14,7 @@ from daybreak_client import wire
 from daybreak_client.command.options import Access, AsJson, Wanted
 from daybreak_client.command.output import format_count, format_size, print_json, print_note, print_table
 from daybreak_client.command.proof import TrustFile, make_verifier
-from daybreak_client.command.sign_in import connect, current_profile, selected_account
+from daybreak_client.command.sign_in import connect, current_profile
 from daybreak_client.errors import ClientError, Expired, NotProved, Unsigned, WrongUse
 from daybreak_client.folder import expanded
 from daybreak_client.proof.completeness import PROVED, check_accounts, check_figures, read_figures
@@ -96,7 +96,7 @@ def verify(
     All resources must be in the folder, in the formats of its files, unless --only and --format
     name others. Without statement.json in the folder, the current statement of the service counts.
 
-    The first trust file of a service is announced. Compare its fingerprint over another channel,
+    The first trust file of a service is announced. Compare its SHA-256 over another channel,
     or receive the file over one and use --trust.
 
     Exit codes: 0 proved, 4 expired (late, or an old copy), 6 wrong, 7 unsigned.
@@ -162,8 +162,14 @@ class _Work:
             if local is None:
                 raise Unsigned(f"{folder} has no statement.json with its signature, statement.json.sig.")
             claimed = parse_statement(local[0], "")
-            verifier = replace(self.verifier, address=record.service)
-            return verifier.verify(verifier.stored(claimed.service), *local, client_id or claimed.client_id)
+            verifier = replace(self.verifier, address=self._selected("address") or record.service)
+            seen = verifier.stored(claimed.service)
+            if claimed.service != seen.trust.service:
+                raise NotProved(
+                    f"{folder} contains files of {claimed.service}, not of {seen.trust.service}. If that is right, "
+                    "select its sign-in with --profile, or its trust file with --trust."
+                )
+            return verifier.verify(seen, *local, client_id or claimed.client_id)
         account = service.account(client_id)
         current = self.verifier.current(account.content, account.client_id)
         assert current is not None
@@ -175,7 +181,7 @@ class _Work:
         """Return the account of a folder, empty if only its statement can say it. Raises NotProved for another one."""
         named = self.access.account or os.environ.get("DAYBREAK_ACCOUNT")
         if not named:
-            named = folder.name if wire.is_uuid(folder.name) else self._selected_account()
+            named = folder.name if wire.is_uuid(folder.name) else self._selected("client_id")
         named = named.strip().lower()
         if named and record.client_id not in {"", named}:
             raise NotProved(
@@ -184,10 +190,10 @@ class _Work:
             )
         return named or record.client_id
 
-    def _selected_account(self) -> str:
-        """Return the account of the profile, empty without one."""
+    def _selected(self, name: Literal["address", "client_id"]) -> str:
+        """Return the service or account of the profile, empty without one."""
         try:
-            return selected_account(self.access, current_profile(self.access))
+            return getattr(current_profile(self.access), name) or ""
         except WrongUse:
             return ""
 

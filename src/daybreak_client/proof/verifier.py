@@ -85,9 +85,10 @@ class Verifier:
 
         def change(seen: Seen | None) -> Seen:
             if seen is None:
+                digest = hashlib.sha256(content).hexdigest()
                 self._note(
                     f"First use of {served.service}: its trust file, version {served.version}, is now trusted. Compare "
-                    f"the fingerprint over another channel: {fingerprint(served)}. --trust FILE sets it in advance."
+                    f"its SHA-256 over another channel: {digest}. --trust FILE sets it in advance."
                 )
                 seen = Seen(served)
             signature = get(f"{TRUST_PATH}.sig") if served.version > seen.trust.version else None
@@ -276,11 +277,6 @@ def _check_delta(resource: str, entry: FeedEntry, delta: ResourceDelta, signed: 
         dict(signed.constants), signed.start.version,
     ) or (delta.file is not None and delta.file.sha256 != signed.sha256):  # fmt: skip
         raise NotProved(f"{resource}: the service lists another delta than the statement of version {entry.version}.")
-
-
-def fingerprint(trust: Trust) -> str:
-    """Return the digest of a trust file, as `sha256sum` prints it."""
-    return hashlib.sha256(trust.text.encode()).hexdigest()
 
 
 def _minute(instant: datetime) -> str:

@@ -50,6 +50,7 @@ class Consumer:
     def __post_init__(self) -> None:
         self.folder, self.trust = self.home / "exports", self.home / "trust"
         self.revoked: Path | None = None
+        self.home.mkdir(exist_ok=True)
         self.trust.write_bytes(self.signer.trust())
         self.publish()
 
@@ -288,6 +289,23 @@ def test_folders_of_accounts_are_proved_together(
     capsys.readouterr()
     assert run(command) == WRONG
     assert [each["state"] for each in json.loads(capsys.readouterr().out)] == ["proved", "wrong"]
+
+
+def test_folder_of_another_service_is_refused(
+    consumer: Consumer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both services are known. The profile selects one of them."""
+    other = Consumer(tmp_path / "other", Signer("other.example.org"))
+    for name, each in ((SERVICE, consumer), ("other.example.org", other)):
+        monkeypatch.setenv("DAYBREAK_SERVICE", f"https://{name}")
+        monkeypatch.setenv("DAYBREAK_TOKEN", "service_api_secret")
+        each.publish(statement(each.files, service=name))
+        assert each.daybreak() == PROVED
+    record = {"service": f"https://{SERVICE}", "client_id": ACCOUNT, "files": {}}
+    (consumer.folder / "daybreak.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert run(["verify", str(consumer.folder), "--offline"]) == WRONG
+    assert f"contains files of {SERVICE}, not of other.example.org" in capsys.readouterr().err
 
 
 def test_trust_is_remembered(consumer: Consumer, capsys: pytest.CaptureFixture[str]) -> None:
