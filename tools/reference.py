@@ -1,6 +1,10 @@
-"""Generate `docs/reference/` from the code: `python -m tools.reference`. `--check` only compares."""
+"""Generate `docs/reference/` and the columns of the client from the code: `python -m tools.reference`.
+
+`--check` only compares.
+"""
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from daybreak.catalogue.resources import Resource
     from daybreak.domain.errors import DaybreakError
 
-DOCS = Path(__file__).parent.parent / "docs" / "reference"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs" / "reference"
+CLIENT_COLUMNS = ROOT / "src" / "daybreak_client" / "columns.json"
 
 
 def configuration() -> str:
@@ -162,6 +168,20 @@ def _verb(full_name: str, command: Any) -> Iterator[str]:
         yield table(("Argument", "Default", "Meaning"), rows)
 
 
+def client_columns() -> str:
+    """Return the columns that the client reads files with: the schema of the service, without descriptions."""
+    from msgspec import to_builtins
+
+    from daybreak.catalogue.table_schema import data_package
+
+    lines = []
+    for each in to_builtins(data_package())["resources"]:
+        fields = [{name: field[name] for name in ("name", "type", "format")} for field in each["schema"]["fields"]]
+        schema = {"fields": fields, "primaryKey": each["schema"].get("primaryKey", [])}
+        lines.append(json.dumps({"name": each["name"], "order": each["order"], "schema": schema}))
+    return '{"resources": [\n' + ",\n".join(lines) + "\n]}\n"
+
+
 def source_tables() -> str:
     """Return the page of the tables that are read."""
     from daybreak.catalogue.source_tables import SOURCE_TABLES as TABLES
@@ -276,6 +296,8 @@ def stale_pages() -> list[str]:
         path = DOCS / name
         if not path.exists() or path.read_text("utf-8") != HEADER + make():
             stale.append(name)
+    if CLIENT_COLUMNS.read_text("utf-8") != client_columns():
+        stale.append(CLIENT_COLUMNS.name)
     return stale
 
 
@@ -284,10 +306,11 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" in arguments:
         stale = stale_pages()
         for name in stale:
-            print(f"docs/reference/{name} is out of date. Run `make reference`.")
+            print(f"{name} is out of date. Run `make reference`.")
         return 1 if stale else 0
     for name, make in PAGES.items():
         (DOCS / name).write_text(HEADER + make(), "utf-8")
+    CLIENT_COLUMNS.write_text(client_columns(), "utf-8")
     return 0
 
 

@@ -21,6 +21,7 @@ from daybreak_client.errors import (
 from daybreak_client.lock_wait import LockWait
 from daybreak_client.published import Account, PublishedFile, PublishedSnapshot
 from daybreak_client.service import AccountFiles, Daybreak, FetchResult
+from daybreak_client.table_files import read
 
 __all__ = [
     "Account",
@@ -45,5 +46,6 @@ __all__ = [
     "Unreachable",
     "Unsigned",
     "WrongUse",
+    "read",
     "sync",
 ]

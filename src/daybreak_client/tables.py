@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from daybreak_client import wire
@@ -58,6 +60,11 @@ def parse_tables(response: Mapping[str, Any]) -> tuple[Table, ...]:
     if len({table.name for table in tables}) != len(tables):
         raise wire.InvalidValue("a table is listed twice")
     return tables
+
+
+def released_tables() -> tuple[Table, ...]:
+    """Return the tables of a service of the same version as this package."""
+    return parse_tables(json.loads((files("daybreak_client") / "columns.json").read_text("utf-8")))
 
 
 def _table(resource: Mapping[str, Any]) -> Table:

@@ -16,6 +16,7 @@ from daybreak_client.command.output import print_note
 from daybreak_client.command.schema import schema
 from daybreak_client.command.share_profile import share_profile
 from daybreak_client.command.sync import sync
+from daybreak_client.command.types import types
 from daybreak_client.command.verify import verify
 from daybreak_client.errors import ClientError
 
@@ -38,7 +39,7 @@ def make_app() -> App:
         result_action="return_value",
     )
     sign_in = (login, logout, accounts, use, profiles)
-    for verb in (*sign_in, files, fetch, sync, verify, link, schema, share_profile, completion):
+    for verb in (*sign_in, files, fetch, sync, verify, link, schema, types, share_profile, completion):
         app.command(verb, help_epilogue="")
     return app
 

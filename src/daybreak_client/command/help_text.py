@@ -14,6 +14,7 @@ EXAMPLES = (
     ("Prove that the files are signed, complete and current", "daybreak verify exports --complete"),
     ("Print a link for another program", "daybreak link members"),
     ("Print SQL that creates tables for the files", "daybreak schema --ddl postgresql"),
+    ("Print Python that loads the fetched files into pandas with the right types", "daybreak types --pandas members"),
     ("Write a profile for Delta Sharing clients, with the API token in use", "daybreak share-profile daybreak.share"),
     ("Sign in to a second service, and use it", "daybreak login https://eu.example.org --profile eu"),
     ("", "daybreak fetch exports-eu --profile eu"),

@@ -51,7 +51,7 @@ def _about_files(settings: Settings) -> Sequence[Answer]:
             "no-value",
             "How do I recognize a missing value?",
             'A missing value (NULL) is an empty cell in CSV and `null` in JSON. An empty text is `""` in both. '
-            "Readers such as pandas treat both as missing, unless you configure them otherwise.",
+            "`daybreak_client.read` and the programs that `daybreak types` prints keep the types of all columns.",
         ),
         Answer(
             "earlier-files",
