@@ -155,7 +155,11 @@ def test_run_is_published_listed_shown_and_verified(installation: tuple[Path, De
     assert "its SHA-256 does not match" in report
     assert " 1 damaged" in report
     assert "add --repair" in report
+    doctor = command("doctor", code=1)
+    assert f"FAULT lost files: 1 file of the published snapshot {first[0][:8]} lost or damaged since" in doctor
     damaged.write_bytes(content)
+    command("snapshot", "verify", first[0])
+    assert "ok    lost files" in command("doctor", code=1), "the files are late"
     assert "No snapshot starts" in command("snapshot", "show", "ffffffff", code=1)
     assert "Only a complete or held snapshot" in command("snapshot", "discard", first[0], code=1)
     assert "instant" in command("snapshot", "run", "--as-of", "yesterday", code=2)
@@ -448,7 +452,7 @@ def test_doctor_reports_faults(
     (folder / "files/snapshots").rmdir()
     (folder / "unmounted").rename(folder / "files/snapshots")
     assert "Check files.url and that its disk is mounted" in unmounted
-    assert "`daybreakd snapshot run --full`" in unmounted
+    assert "`daybreakd snapshot run`" in unmounted
     (folder / "keyring.json").chmod(0o644)
     monkeypatch.setenv("DAYBREAK_SOURCE__LOCATION", str(folder / "nowhere"))
     monkeypatch.setenv("DAYBREAK_BASE_URL", "http://export.example.org")

@@ -54,6 +54,7 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
         ("background tasks", _tasks),
         ("clock", _clock),
         ("freshness", _freshness),
+        ("lost files", _lost_files),
     )
     for name, check in checks:
         try:
@@ -325,8 +326,19 @@ def _read_one_file(settings: "Settings", snapshot_id: str) -> None:
     except FileStoreError as fault:
         raise OperatorError(
             f"{fault.message} The file belongs to the current snapshot. Check files.url and that its disk is mounted. "
-            "If files are lost, run `daybreakd snapshot run --full`."
+            "If files are lost, run `daybreakd snapshot run`, which writes them again."
         ) from fault
+
+
+def _lost_files(settings: "Settings") -> str:
+    """Report what the latest run or verification found."""
+    from daybreak.bootstrap import open_state
+
+    with closing(open_state(settings)) as state:
+        faults = state.read(lambda stores: stores.file_faults.list_all())
+    if faults:
+        raise OperatorError("\n".join(fault.describe() for fault in faults))
+    return "none in the kept snapshots"
 
 
 def _nearest_existing(folder: Path) -> Path:

@@ -172,7 +172,7 @@ def verify(
     config: Config = None,
 ) -> int:
     """Read every file of a snapshot and compare it with the manifest. Exit code 1 if a file is damaged or lost."""
-    from daybreak.bootstrap import open_files, open_state
+    from daybreak.bootstrap import now_utc, open_files, open_state
     from daybreak.snapshots.verify import verify_snapshot
 
     settings = settings_of(config)
@@ -191,6 +191,8 @@ def verify(
         else:
             found = _find_snapshot(state, snapshot_id)
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=settings.snapshot.thread_count)
+        damaged_count, now = len(result.damaged), now_utc()
+        state.write(lambda stores: stores.file_faults.record(found.snapshot_id, damaged_count, now, by_reading=True))
         if repair:
             state.write(partial(_forget_fingerprints, found.snapshot_id, [each.file for each in result.damaged]))
     for damaged in result.damaged:

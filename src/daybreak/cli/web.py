@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daybreak.domain.snapshot import Freshness
     from daybreak.settings import Settings
     from daybreak.state.directory import SyncStatus
+    from daybreak.state.file_faults import FileFault
     from daybreak.state.nodes import Node
     from daybreak.state.task_faults import TaskFault
     from daybreak.web.app import Application
@@ -129,8 +130,10 @@ def _metrics_process(settings: "Settings", folder: Path) -> multiprocessing.Proc
     return multiprocessing.Process(target=serve_metrics, args=arguments, name="metrics", daemon=True)
 
 
-def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None, list[TaskFault]]":
-    """Return the freshness of the files, the status of the directory's synchronization, and the tasks that fail."""
+def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None, list[TaskFault], list[FileFault]]":
+    """Return the freshness of the files, the status of the directory's synchronization, the tasks that fail, and lost
+    files.
+    """
     from daybreak.bootstrap import now_utc, open_state
     from daybreak.snapshots.freshness import freshness
 
@@ -141,5 +144,6 @@ def _read_freshness(settings: "Settings") -> "tuple[Freshness, SyncStatus | None
                 freshness(stores.snapshots, now, publish_at),
                 stores.directory.sync_status(),
                 stores.task_faults.list_all(),
+                stores.file_faults.list_all(),
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from io import FileIO
 from typing import Literal, Protocol
@@ -54,8 +54,8 @@ class FileSink(Protocol):
         """Yield the bytes of a file of an earlier snapshot."""
 
     def reuse(self, key: str, size_bytes: int) -> str:
-        """Add an unchanged file of an earlier snapshot to this one. Return its new key. Raises FileStoreError if the
-        file does not exist or has another size.
+        """Add an unchanged file of an earlier snapshot to this one. Return its new key. On local disk, raises
+        FileStoreError if the file does not exist or has another size.
         """
 
     def commit(self) -> None:
@@ -103,6 +103,12 @@ class FileStore(Protocol):
 
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""
+
+    def presence(self) -> Callable[[str, int], bool]:
+        """Return a function that returns whether a file with that key and that size in bytes exists.
+
+        An object store lists each folder once, at the first key in it.
+        """
 
     def open_local(self, key: str) -> FileIO | None:
         """Open a file on local disk, which the caller closes. Return None in an object store."""

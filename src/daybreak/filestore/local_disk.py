@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -98,6 +99,21 @@ class LocalDisk:
             raise FileDamaged(f"The file {key} is damaged: it has {length} bytes instead of {bytes}.")
         if digest.hexdigest() != sha256:
             raise FileDamaged(f"The file {key} is damaged: its SHA-256 does not match.")
+
+    def presence(self) -> Callable[[str, int], bool]:
+        """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""
+
+        def is_stored(key: str, size_bytes: int) -> bool:
+            split_key(key)
+            try:
+                found = os.stat(f"{self._root_name}/{key}", follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except OSError as error:
+                raise store_error(error, f"The file {key} cannot be read") from error
+            return stat.S_ISREG(found.st_mode) and found.st_size == size_bytes
+
+        return is_stored
 
     def open_local(self, key: str) -> FileIO:
         """Open a file for reading. The caller closes it. Raises FileStoreError."""

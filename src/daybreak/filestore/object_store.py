@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import FileIO
@@ -84,6 +84,22 @@ class ObjectStore:
         if digest.hexdigest() != sha256:
             raise FileDamaged(f"The object {key} is damaged: its SHA-256 does not match.")
 
+    def presence(self) -> Callable[[str, int], bool]:
+        """Return a function that returns whether an object with that key and size exists. It raises FileStoreError,
+        Unavailable.
+        """
+        listed: dict[str, set[int]] = {}
+
+        def is_stored(key: str, size_bytes: int) -> bool:
+            split_key(key)
+            folder = "/".join(key.split("/", 2)[:2])
+            if folder not in listed:
+                # One request lists a thousand objects. Hashes take a tenth of the memory of keys.
+                listed[folder] = {hash(each) for each in self._objects_below(f"{folder}/")}
+            return hash((key, size_bytes)) in listed[folder]
+
+        return is_stored
+
     def open_local(self, key: str) -> FileIO | None:
         """Return None: objects are not local files."""
         split_key(key)
@@ -153,7 +169,7 @@ class ObjectStore:
         """
         return self.remove_below(f"{snapshot_folder(snapshot_id)}/", keep_keys)
 
-    def objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def _objects_below(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield the key and the size of all objects with the prefix. Raises FileStoreError, Unavailable."""
         with translate_errors(f"The objects below {prefix} cannot be listed", LIST):
             for batch in obstore.list(self._bucket, prefix, chunk_size=_OBJECTS_PER_REQUEST):

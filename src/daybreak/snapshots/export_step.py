@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from sys import intern
 
 from msgspec import structs
@@ -29,9 +29,9 @@ _WATCH_INTERVAL_SECONDS = 0.5
 class ExportStep:
     """Exports resources of one reading, and observes each export.
 
-    `previous` is the published snapshot whose files may be reused, None to write all files. After the export,
-    `resources` has the report's figures by resource, `reused` the Leaders whose files were reused, and `written` the
-    figures for row accounting.
+    `previous` is the published snapshot whose files may be reused, None to write all files. `lost` are the Leaders, by
+    resource, of which files are lost, so that they are written again. After the export, `resources` has the report's
+    figures by resource, `reused` the Leaders whose files were reused, and `written` the figures for row accounting.
     """
 
     def __init__(
@@ -42,9 +42,11 @@ class ExportStep:
         manifest: ManifestWriter,
         deltas: RunDeltas,
         previous: Snapshot | None,
+        lost: Mapping[str, Collection[str]],
     ) -> None:
         self._context, self._lease, self._progress = context, lease, progress
         self._manifest, self._deltas, self._previous = manifest, deltas, previous
+        self._lost = lost
         self._entries: dict[str, ManifestEntry] = {}
         self._watched_at = context.ticks()
         self._resource = ""
@@ -131,7 +133,10 @@ class ExportStep:
         if self._previous is None:
             return {}
         snapshot_id = self._previous.snapshot_id
-        return self._context.state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, resource))
+        found = self._context.state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, resource))
+        for client_id in self._lost.get(resource, ()):
+            found.pop(client_id, None)
+        return found
 
     def _reuse_files(self, resource: str, sink: FileSink) -> int:
         """Reuse the files of unchanged Leaders. Return their size."""

@@ -27,6 +27,7 @@ from daybreak.snapshots.guard import (
     unexplained_findings,
 )
 from daybreak.snapshots.lease import Lease
+from daybreak.snapshots.lost_files import find_lost_files
 from daybreak.snapshots.manifest_writer import ManifestWriter
 from daybreak.snapshots.progress import Progress
 from daybreak.snapshots.report import count
@@ -59,7 +60,8 @@ class SnapshotRun:
         self._previous = published if reuses else None
         self._manifest = ManifestWriter(snapshot, lease)
         self._deltas = RunDeltas(context, snapshot, lease, progress, published)
-        self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
+        self._lost: dict[str, set[str]] = {}
+        self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous, self._lost)
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}
         self._details: dict[str, object] = {}
@@ -69,6 +71,8 @@ class SnapshotRun:
         """Run all steps. Return `complete` or `held`, and the report. Raises the error that ended the run."""
         self._enter_phase("cleaning up")
         self._clean_up()
+        context = self._context
+        self._lost.update(find_lost_files(context.state, context.store, context.clock(), self._lease.check))
         self._enter_phase("opening")
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()

@@ -18,6 +18,7 @@ from daybreak.state.deliveries import DeliveryStore
 from daybreak.state.deltas import DeltaStore
 from daybreak.state.directory import DirectoryStore
 from daybreak.state.erasures import ErasureStore
+from daybreak.state.file_faults import FileFaultStore
 from daybreak.state.identities import IdentityStore
 from daybreak.state.nodes import NodeStore
 from daybreak.state.notifications import NotificationStore
@@ -46,6 +47,7 @@ class Stores:
         "deltas",
         "directory",
         "erasures",
+        "file_faults",
         "identities",
         "nodes",
         "notifications",
@@ -74,6 +76,7 @@ class Stores:
         self.snapshots = SnapshotStore(connection)
         self.deltas = DeltaStore(connection)
         self.erasures = ErasureStore(connection)
+        self.file_faults = FileFaultStore(connection)
         self.directory = DirectoryStore(connection)
         self.task_faults = TaskFaultStore(connection)
         self.nodes = NodeStore(connection)

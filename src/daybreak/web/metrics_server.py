@@ -19,10 +19,11 @@ from daybreak.domain.snapshot import Freshness
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.report import count, figure, section
 from daybreak.state.directory import SyncStatus
+from daybreak.state.file_faults import FileFault
 from daybreak.state.task_faults import TaskFault
 from daybreak.web.listener import TcpAddress
 
-ReadFreshness = Callable[[], tuple[Freshness, SyncStatus | None, Sequence[TaskFault]]]
+ReadFreshness = Callable[[], tuple[Freshness, SyncStatus | None, Sequence[TaskFault], Sequence[FileFault]]]
 _PARENT_POLL_SECONDS = 1.0
 _log = structlog.get_logger("daybreak.web")
 
@@ -33,8 +34,8 @@ def serve_metrics(address: TcpAddress, folder: Path, read_freshness: ReadFreshne
     Args:
         address: Where to listen.
         folder: Where the workers write their metrics (PROMETHEUS_MULTIPROC_DIR).
-        read_freshness: Reads the freshness of the files, the status of the directory, and failing tasks, from the state
-            database.
+        read_freshness: Reads the freshness of the files, the status of the directory, failing tasks, and snapshots with
+            lost files, from the state database.
         main_pid: The process id of the main process.
     """
     # Ctrl-C reaches every process; the main process then sends SIGTERM.
@@ -76,7 +77,7 @@ class FreshnessMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the state database."""
         try:
-            fresh, sync, faults = self._read_freshness()
+            fresh, sync, faults, file_faults = self._read_freshness()
         # The database does not respond, its file is missing, or it has another schema.
         except (Unavailable, OperatorError) as error:
             if not self._logged:
@@ -110,6 +111,16 @@ class FreshnessMetrics(Collector):
             "daybreak_directory_sync_timestamp_seconds",
             "The latest complete synchronization of the directory, 0 without one.",
             sync.succeeded_at.timestamp() if sync is not None and sync.succeeded_at is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "daybreak_files_lost",
+            "Files of kept snapshots that the latest run or verification found lost or damaged.",
+            sum(fault.files for fault in file_faults),
+        )
+        yield GaugeMetricFamily(
+            "daybreak_files_lost_since_timestamp_seconds",
+            "When the first of these files was found lost or damaged, 0 without any.",
+            min((fault.since.timestamp() for fault in file_faults), default=0),
         )
         yield _task_metrics(faults)
         yield from _row_metrics(accounting_of(served.report) if served is not None else None)

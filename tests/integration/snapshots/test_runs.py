@@ -263,12 +263,12 @@ def test_damaged_file_is_detected_within_a_week(run_context: RunContext) -> None
     assert any(run.report.get("code") == "carry_failed" for run in history(run_context))
 
 
-def test_missing_file_disables_reuse_in_the_next_run(run_context: RunContext) -> None:
+def test_missing_file_is_written_again_and_others_are_reused(run_context: RunContext) -> None:
     first = run_manually(run_context)
     damage(run_context, first, LEADERS[0], "members").unlink()
     second = run_manually(run_context)
     assert second.state is SnapshotState.PUBLISHED
-    assert second.report["files_carried"] == 0
+    assert second.report["files_carried"] == first.report["files"] - 2 * len(RESOURCE_NAMES) - 2
     assert verify_snapshot(run_context.state, run_context.store, second.snapshot_id).damaged == ()
 
 
@@ -595,7 +595,10 @@ def test_lost_and_replaced_objects_are_written_again(
         store.put(key, b"other content", {})
     second = run_manually(context)
     assert second.state is SnapshotState.PUBLISHED
+    assert second.report["files_carried"], "files of other Leaders are reused"
     assert verify_snapshot(context.state, store, second.snapshot_id).damaged == ()
+    faults = context.state.read(lambda stores: stores.file_faults.list_all())
+    assert [(fault.snapshot_id, fault.files, fault.is_current) for fault in faults] == [(first.snapshot_id, 1, False)]
     context.state.close()
 
 

@@ -36,6 +36,13 @@ def upgrade() -> None:
         sa.Column("kid", _KEY, primary_key=True),
         sa.Column("revoked_at", _INSTANT, nullable=False),
     )
+    op.create_table(
+        "file_faults",
+        sa.Column("snapshot_id", _KEY, primary_key=True),
+        sa.Column("files", sa.BigInteger, nullable=False),
+        sa.Column("since", _INSTANT, nullable=False),
+        sa.Column("by_reading", sa.Boolean, nullable=False),
+    )
     _bind_password_links()
 
 

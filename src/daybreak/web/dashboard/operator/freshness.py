@@ -12,6 +12,7 @@ from daybreak.domain.snapshot import Freshness, Snapshot
 from daybreak.snapshots.freshness import freshness
 from daybreak.snapshots.punctuality import punctuality
 from daybreak.state.directory import Directory
+from daybreak.state.file_faults import FileFault
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.formatting import format_number
 from daybreak.web.dashboard.freshness.days import day_views
@@ -27,13 +28,14 @@ _DAYS_SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class _Publications:
-    """Freshness, accounts, Leaders of the published snapshot, and Leader counts of the stored ones."""
+    """Freshness, accounts, Leaders of the published snapshot, Leader counts of the stored ones, and lost files."""
 
     freshness: Freshness
     directory: Directory
     leaders: set[str]
     history: list[tuple[Snapshot, int]]
     published: list[Snapshot]
+    file_faults: list[FileFault]
 
 
 async def show_freshness(page: PageRequest) -> Response:
@@ -48,7 +50,7 @@ async def show_freshness(page: PageRequest) -> Response:
             for snapshot in stores.snapshots.served()
         ]
         published = stores.snapshots.published_since(page.now - timedelta(days=_DAYS_SHOWN + 2))
-        return _Publications(fresh, stores.directory.load(), leaders, history, published)
+        return _Publications(fresh, stores.directory.load(), leaders, history, published, stores.file_faults.list_all())
 
     # Run in a thread: there may be 100,000 accounts.
     found = await asyncio.to_thread(page.dashboard.services.state.read, read)
@@ -66,6 +68,7 @@ async def show_freshness(page: PageRequest) -> Response:
     }
     context: dict[str, object] = {
         "fresh": freshness_view(found.freshness, page.now),
+        "file_faults": [fault.describe() for fault in found.file_faults],
         "figures": [{"label": label, "value": format_number(value)} for label, value in figures.items()],
         "days": day_views(punctuality(found.published, page.now, publish_at, _DAYS_SHOWN)),
         "missing": slice_of(page, missing, _ACCOUNTS_SHOWN, lambda number: _page_url(page, number)),
