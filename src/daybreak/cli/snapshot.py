@@ -191,10 +191,8 @@ def verify(
         else:
             found = _find_snapshot(state, snapshot_id)
         result = verify_snapshot(state, open_files(settings), found.snapshot_id, threads=settings.snapshot.thread_count)
-        damaged_count, now = len(result.damaged), now_utc()
-        state.write(lambda stores: stores.file_faults.record(found.snapshot_id, damaged_count, now, by_reading=True))
-        if repair:
-            state.write(partial(_forget_fingerprints, found.snapshot_id, [each.file for each in result.damaged]))
+        files = [each.file for each in result.damaged]
+        state.write(partial(_record_damage, found.snapshot_id, files, now_utc(), repair))
     for damaged in result.damaged:
         file = damaged.file
         owner = file.client_id or "all Leaders without rows"
@@ -213,8 +211,11 @@ def verify(
     return 1
 
 
-def _forget_fingerprints(snapshot_id: str, files: Sequence["ManifestFile"], stores: "Stores") -> None:
-    for file in files:
+def _record_damage(
+    snapshot_id: str, files: "Sequence[ManifestFile]", now: "datetime", repair: bool, stores: "Stores"
+) -> None:
+    stores.file_faults.record(snapshot_id, len(files), now, by_reading=True)
+    for file in files if repair else ():
         stores.snapshots.forget_fingerprint(snapshot_id, file.client_id, file.resource)
 
 

@@ -42,14 +42,13 @@ class ExportStep:
         manifest: ManifestWriter,
         deltas: RunDeltas,
         previous: Snapshot | None,
-        lost: Mapping[str, Collection[str]],
     ) -> None:
         self._context, self._lease, self._progress = context, lease, progress
         self._manifest, self._deltas, self._previous = manifest, deltas, previous
-        self._lost = lost
         self._entries: dict[str, ManifestEntry] = {}
         self._watched_at = context.ticks()
         self._resource = ""
+        self.lost: Mapping[str, Collection[str]] = {}
         self.written = WrittenFigures(())
         self.resources: dict[str, dict[str, object]] = {}
         self.reused: dict[str, set[str]] = {}
@@ -134,7 +133,7 @@ class ExportStep:
             return {}
         snapshot_id = self._previous.snapshot_id
         found = self._context.state.read(lambda stores: stores.snapshots.fingerprints(snapshot_id, resource))
-        for client_id in self._lost.get(resource, ()):
+        for client_id in self.lost.get(resource, ()):
             found.pop(client_id, None)
         return found
 

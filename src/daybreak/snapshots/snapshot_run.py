@@ -60,8 +60,7 @@ class SnapshotRun:
         self._previous = published if reuses else None
         self._manifest = ManifestWriter(snapshot, lease)
         self._deltas = RunDeltas(context, snapshot, lease, progress, published)
-        self._lost: dict[str, set[str]] = {}
-        self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous, self._lost)
+        self._export = ExportStep(context, lease, progress, self._manifest, self._deltas, self._previous)
         self._sink: FileSink | None = None
         self._phases: dict[str, float] = {}
         self._details: dict[str, object] = {}
@@ -72,7 +71,7 @@ class SnapshotRun:
         self._enter_phase("cleaning up")
         self._clean_up()
         context = self._context
-        self._lost.update(find_lost_files(context.state, context.store, context.clock(), self._lease.check))
+        self._export.lost = find_lost_files(context.state, context.store, context.clock(), self._lease.check)
         self._enter_phase("opening")
         with self._context.source.open(self._snapshot.as_of) as reading:
             reading.check()

@@ -112,16 +112,7 @@ class FreshnessMetrics(Collector):
             "The latest complete synchronization of the directory, 0 without one.",
             sync.succeeded_at.timestamp() if sync is not None and sync.succeeded_at is not None else 0,
         )
-        yield GaugeMetricFamily(
-            "daybreak_files_lost",
-            "Files of kept snapshots that the latest run or verification found lost or damaged.",
-            sum(fault.files for fault in file_faults),
-        )
-        yield GaugeMetricFamily(
-            "daybreak_files_lost_since_timestamp_seconds",
-            "When the first of these files was found lost or damaged, 0 without any.",
-            min((fault.since.timestamp() for fault in file_faults), default=0),
-        )
+        yield from _file_metrics(file_faults)
         yield _task_metrics(faults)
         yield from _row_metrics(accounting_of(served.report) if served is not None else None)
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
@@ -146,6 +137,20 @@ def _row_metrics(accounting: Accounting | None) -> Iterator[Metric]:
             of_no_account.add_metric((*names, rule), count_of_rule)
         unexplained.add_metric(names, table.unexplained_accounts)
     yield from (rows, of_no_account, unexplained)
+
+
+def _file_metrics(file_faults: Sequence[FileFault]) -> Iterator[Metric]:
+    """Yield how many files of kept snapshots are lost, and since when."""
+    yield GaugeMetricFamily(
+        "daybreak_files_lost",
+        "Files of kept snapshots that the latest run or verification found lost or damaged.",
+        sum(fault.files for fault in file_faults),
+    )
+    yield GaugeMetricFamily(
+        "daybreak_files_lost_since_timestamp_seconds",
+        "When the first of these files was found lost or damaged, 0 without any.",
+        min((fault.since.timestamp() for fault in file_faults), default=0),
+    )
 
 
 def _task_metrics(faults: Sequence[TaskFault]) -> Metric:
