@@ -35,8 +35,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("Build and publish files now", "daybreakd snapshot run"),
         ("List recent runs and the freshness of the files", "daybreakd snapshot list"),
         ("Show why a snapshot is held; the start of its id is enough", "daybreakd snapshot show 4bd15f0c"),
+        ("Forget a kept snapshot whose files are lost", 'daybreakd snapshot forget 4bd15f0c --reason "disk failed"'),
         ("Publish a held snapshot", 'daybreakd snapshot publish 4bd15f0c --accept "spring clean-up"'),
     ),
+    "files": (("Copy all files to a bucket, before files.url changes", "daybreakd files copy s3://exports/daybreak"),),
     "member": (
         ("List the files with rows of a Member", "daybreakd member erase MEMBER_ID --dry-run"),
         ("Erase a Member that the platform has deleted", "daybreakd member erase MEMBER_ID"),

@@ -40,7 +40,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("migrate", "daybreak.cli.migrate:migrate", "Migrate the state database to this version."),
     ("doctor", "daybreak.cli.doctor:doctor", "Check settings, source, stores, keyring, mail, clock and disk."),
     ("demo", "daybreak.cli.demo:demo", "Generate a platform, build its files and serve them."),
-    ("snapshot", "daybreak.cli.snapshot:app", "Run, list, show, verify, watch, publish, discard."),
+    ("snapshot", "daybreak.cli.snapshot:app", "Run, list, show, verify, watch, publish, discard, forget."),
     ("member", "daybreak.cli.member:app", "Erase Members from stored files; list receipts."),
     ("directory", "daybreak.cli.directory:app", "Accounts, seats and grants: import, export, sync."),
     ("seat", "daybreak.cli.seat:app", "Passwords, second factors and roles of seats."),
@@ -49,6 +49,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("keys", "daybreak.cli.keys:app", "The keyring: list, rotate, revoke."),
     ("audit", "daybreak.cli.audit:audit", "Print the audit trail."),
     ("state", "daybreak.cli.state:app", "The state database: copy."),
+    ("files", "daybreak.cli.files:app", "The file store: copy."),
     ("completion", "daybreak.cli.completion:completion", "Print a script for shell completion."),
 )
 

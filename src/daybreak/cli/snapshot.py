@@ -293,6 +293,30 @@ def discard(
     print_text(f"{found.snapshot_id} is discarded.")
 
 
+@app.command
+def forget(
+    snapshot_id: SnapshotId,
+    *,
+    reason: Annotated[str, Parameter(help="Reason for the audit trail.")] = "forgotten by the operator",
+    config: Config = None,
+) -> None:
+    """Delete the files of a kept snapshot before its time, also if they are lost. Its deltas stay.
+
+    Its downloads and links, and Delta Sharing queries of its version, end immediately. The published one is refused.
+    """
+    from daybreak.bootstrap import now_utc, open_files, open_state
+    from daybreak.snapshots.retention import forget as forget_snapshot
+
+    settings = settings_of(config)
+    with closing(open_state(settings)) as state:
+        found = _find_snapshot(state, snapshot_id)
+        files = forget_snapshot(state, open_files(settings), found.snapshot_id, reason, now_utc())
+    print_text(
+        f"{found.snapshot_id} is forgotten: {format_count(files, 'file')} deleted. Version {found.version} can no "
+        "longer be downloaded or queried."
+    )
+
+
 def _reload(state: "State", snapshot: "Snapshot") -> "Snapshot":
     return state.read(lambda stores: stores.snapshots.get(snapshot.snapshot_id)) or snapshot
 

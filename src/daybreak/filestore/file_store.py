@@ -104,6 +104,11 @@ class FileStore(Protocol):
     def check(self, key: str, bytes: int, sha256: str) -> None:
         """Read a whole file. Raises FileDamaged if length or SHA-256 differ."""
 
+    def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
+        """Store a file of another store under the same key, which this store does not have yet. An error of `pieces` is
+        raised, and leaves no file.
+        """
+
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether a file with that key and that size in bytes exists.
 

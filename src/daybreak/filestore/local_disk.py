@@ -11,8 +11,8 @@ import hashlib
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,15 @@ from daybreak.filestore.file_keys import (
 )
 from daybreak.filestore.file_store import FileRevision, FileSink, FreeSpace, PublicationMark
 from daybreak.filestore.local_revision import LocalRevision, locked_folder
-from daybreak.filestore.local_sink import FOLDER_MODE, UNFINISHED, LocalSink, read_pieces, remove_tree, store_error
+from daybreak.filestore.local_sink import (
+    FILE_MODE,
+    FOLDER_MODE,
+    UNFINISHED,
+    LocalSink,
+    read_pieces,
+    remove_tree,
+    store_error,
+)
 
 _READ_BYTES = 1 << 20
 
@@ -99,6 +107,30 @@ class LocalDisk:
             raise FileDamaged(f"The file {key} is damaged: it has {length} bytes instead of {bytes}.")
         if digest.hexdigest() != sha256:
             raise FileDamaged(f"The file {key} is damaged: its SHA-256 does not match.")
+
+    def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
+        """Store a file of another store under the same key, durably. Raises FileStoreError if the key is taken."""
+        del resource, format
+        split_key(key)
+        path = self._root / key
+        unfinished = path.with_name(path.name + UNFINISHED)
+        try:
+            path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            with open(
+                os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE), "wb"
+            ) as file:
+                file.writelines(pieces)
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                raise FileStoreError(f"The file {key} exists. It is not replaced.")
+            unfinished.rename(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise store_error(error, f"The file {key} cannot be written") from error
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
 
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether a file with that key and size exists. It raises FileStoreError."""

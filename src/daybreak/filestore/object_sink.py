@@ -102,7 +102,10 @@ class ObjectSink:
         Raises FileStoreError, Unavailable.
         """
         self._raise_failure()
-        key = self.key(client_id, resource, format)
+        return self.upload(self.key(client_id, resource, format), resource, format, pieces)
+
+    def upload(self, key: str, resource: str, format: str, pieces: Iterable[bytes | memoryview]) -> WrittenFile:
+        """Upload a file under a key, as `write` does."""
         headers = stored_headers(resource, format, self._serve_gzip_as)
         parts = _parts(pieces)
         first = next(parts, b"")

@@ -84,6 +84,11 @@ class ObjectStore:
         if digest.hexdigest() != sha256:
             raise FileDamaged(f"The object {key} is damaged: its SHA-256 does not match.")
 
+    def add(self, key: str, resource: str, format: str, pieces: Iterable[bytes]) -> None:
+        """Upload an object of another store under the same key. Raises FileStoreError, Unavailable."""
+        sink = ObjectSink(self, split_key(key)[0], self._settings.serve_gzip_as, 0)
+        sink.upload(key, resource, format, pieces)
+
     def presence(self) -> Callable[[str, int], bool]:
         """Return a function that returns whether an object with that key and size exists. It raises FileStoreError,
         Unavailable.

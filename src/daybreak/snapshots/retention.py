@@ -15,6 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from daybreak.domain.audit import AuditEvent
+from daybreak.domain.errors import OperatorError
 from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.filestore.file_store import FileStore
 from daybreak.settings import Settings
@@ -25,6 +27,12 @@ from daybreak.state.stores import State, Stores
 # A request just before the link expires must still find the file.
 LINK_MARGIN = timedelta(minutes=10)
 _ROWS_PER_TRANSACTION = 20_000
+_ONLY_KEPT = "Only a retired snapshot with files can be forgotten. See `daybreakd snapshot list`."
+_INSTEAD = {
+    "published": "Its files are in use. To write lost ones again, run `daybreakd snapshot run`.",
+    "complete": "Use `daybreakd snapshot discard`.",
+    "held": "Use `daybreakd snapshot discard`.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,43 @@ def clean(state: State, store: FileStore, settings: Settings, now: datetime, *, 
     reused_keys = state.read(lambda stores: _reused_keys(stores, kept, deleted))
     files = sum(store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset())) for snapshot_id in deleted)
     return Cleaned(tuple(sorted(expired_ids)), tuple(leftovers), files + delta_files, stored.unknown)
+
+
+def forget(state: State, store: FileStore, snapshot_id: str, reason: str, now: datetime) -> int:
+    """Delete the files of a kept snapshot before its time, at the decision of an operator. Return their number. Its
+    deltas stay. Files may already be lost.
+
+    Raises OperatorError for the published snapshot, one that has no files or may still be published, and during a run,
+    which may reuse the files. Raises FileStoreError, Unavailable; the next clean-up then deletes the files.
+    """
+
+    def check(stores: Stores) -> None:
+        found = stores.snapshots.get(snapshot_id)
+        if found is None or found.state is not SnapshotState.RETIRED:
+            state_text = "not known" if found is None else found.state
+            raise OperatorError(f"Snapshot {snapshot_id} is {state_text}. {_INSTEAD.get(state_text, _ONLY_KEPT)}")
+        if snapshot_id not in {each.snapshot_id for each in stores.snapshots.served()}:
+            raise OperatorError(f"Snapshot {snapshot_id} has no files any more. {_ONLY_KEPT}")
+        if any(run.is_running(now) for run in stores.snapshots.unpublished()):
+            raise OperatorError("A run is in progress, and may reuse these files. Try again when it has ended.")
+
+    state.read(check)
+    _delete_manifest(state, snapshot_id)
+
+    def record(stores: Stores) -> None:
+        details = {"reason": reason}
+        stores.audit.append(
+            AuditEvent(now, "snapshot.forgotten", "ok", "operator", None, None, snapshot_id, details=details)
+        )
+        stores.file_faults.delete_of_deleted_snapshots()
+
+    state.write(record)
+    kept = [
+        each.snapshot_id
+        for each in state.read(lambda stores: [*stores.snapshots.served(), *stores.snapshots.unpublished()])
+    ]
+    reused_keys = state.read(lambda stores: _reused_keys(stores, kept, [snapshot_id]))
+    return store.remove(snapshot_id, reused_keys.get(snapshot_id, frozenset()))
 
 
 def _read_stored(stores: Stores, in_store: Sequence[str]) -> _Stored:

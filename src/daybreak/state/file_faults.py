@@ -45,8 +45,8 @@ class FileFault:
             )
         return (
             f"{files} version {self.version}, snapshot {self.snapshot_id[:8]}, {since} Restore them from a backup and "
-            f"run `daybreakd snapshot verify {self.snapshot_id[:8]}`, or `daybreakd snapshot forget "
-            f"{self.snapshot_id[:8]}`."
+            f"run `daybreakd snapshot verify {self.snapshot_id[:8]}`, or run "
+            f"`daybreakd snapshot forget {self.snapshot_id[:8]}`."
         )
 
 

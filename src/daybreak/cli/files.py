@@ -1,0 +1,91 @@
+"""`daybreakd files`: the file store as a whole."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from daybreak.cli.examples import examples_of
+from daybreak.cli.options import Config, settings_of
+from daybreak.cli.output import format_bytes, print_note, print_text
+from daybreak.domain.counts import format_count
+from daybreak.domain.errors import OperatorError
+
+if TYPE_CHECKING:
+    from daybreak.settings import Settings
+    from daybreak.snapshots.copy_files import Copied
+
+app = App(name="files", help="Manage the file store.", help_epilogue=examples_of("files"))
+_INTERVAL_SECONDS = 10.0
+_MAX_THREADS = 16
+_MAX_NAMED = 20
+
+
+@app.command
+def copy(
+    target: Annotated[
+        str, Parameter(help="A folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix.")
+    ],
+    *,
+    endpoint: Annotated[str | None, Parameter(help="URL of the server of the target. Default: files.endpoint.")] = None,
+    config: Config = None,
+) -> int:
+    """Copy the stored files to another store and verify their digests. Exit code 1 if a file cannot be copied.
+
+    Other files in the target are never replaced. After an interruption, run it again: it continues. The service may run
+    meanwhile; stop it for the last copy, then set files.url to the target.
+    """
+    from daybreak.bootstrap import open_files, open_state
+    from daybreak.snapshots.copy_files import copy_files
+
+    settings = settings_of(config)
+    to = _target_settings(settings, target, endpoint)
+    if to.files == settings.files:
+        raise OperatorError(f"{to.files.url} is the store of files.url. Name another one.", code="wrong_use")
+    source_store, target_store = open_files(settings), open_files(to)
+    target_store.probe()
+    with closing(open_state(settings)) as state:
+        copied = copy_files(state, source_store, target_store, _MAX_THREADS, _print_progress())
+    for fault in copied.faults[:_MAX_NAMED]:
+        print_text(f"fault: {fault}")
+    print_text(
+        f"{format_count(copied.files, 'file')} copied, {format_bytes(copied.bytes)}; {copied.present:,} were there; "
+        f"{format_count(len(copied.faults), 'fault')}"
+    )
+    if copied.faults:
+        print_note("Damaged files: `daybreakd snapshot verify --repair`. Then run this command again.")
+        return 1
+    print_note(f'To serve these files, stop the service, run this command again, and set files.url = "{to.files.url}".')
+    return 0
+
+
+def _target_settings(settings: "Settings", url: str, endpoint: str | None) -> "Settings":
+    """Return the settings with the target as the file store. Raises OperatorError for an invalid URL."""
+    from daybreak.settings.text_forms import parse_files_url
+
+    try:
+        parsed = parse_files_url(url, Path.cwd())
+    except ValueError:
+        raise OperatorError(
+            f"{url!r} is not a folder or bucket. Use a folder, s3://bucket/prefix, gs://bucket/prefix or "
+            "az://container/prefix.",
+            code="wrong_use",
+        ) from None
+    changes = {"url": parsed} if endpoint is None else {"url": parsed, "endpoint": endpoint}
+    return settings.model_copy(update={"files": settings.files.model_copy(update=changes)})
+
+
+def _print_progress() -> Callable[["Copied"], None]:
+    """Return a function that prints the number of files every few seconds."""
+    printed_at = time.monotonic()
+
+    def watch(copied: "Copied") -> None:
+        nonlocal printed_at
+        if time.monotonic() >= printed_at + _INTERVAL_SECONDS:
+            printed_at = time.monotonic()
+            print_note(f"{copied.files:,} files copied, {format_bytes(copied.bytes)}; {copied.present:,} were there")
+
+    return watch

@@ -1,0 +1,138 @@
+"""Copies the stored files to another file store, for example from a folder to a bucket.
+
+Every file of a manifest is copied under its key, and its digest is compared with the manifest while it is read. A copy
+that was interrupted continues: files that the target already has are compared and left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.domain.errors import FileDamaged, FileStoreError, OperatorError, StoreFull
+from daybreak.domain.snapshot import Snapshot, SnapshotState
+from daybreak.filestore.file_store import FileStore
+from daybreak.snapshots.verify import ManifestFile, delta_files, manifest_files
+from daybreak.state.stores import State, Stores
+
+_FILES_PER_BATCH = 256
+
+
+@dataclass(slots=True)
+class Copied:
+    """Result so far: files that were copied and their size, files that the target already had, and the faults."""
+
+    files: int = 0
+    bytes: int = 0
+    present: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def copy_files(
+    state: State, source: FileStore, target: FileStore, threads: int, watch: Callable[[Copied], None]
+) -> Copied:
+    """Copy the files of all snapshots and deltas. `watch` receives the result so far.
+
+    A file that is damaged in the source, or differs in the target, is a fault, and the others are copied. Raises
+    OperatorError if the target belongs to a later publication, FileStoreError, Unavailable.
+    """
+    first_id = state.read(lambda stores: stores.deltas.first_publication())
+    mark = None if first_id is None else source.publication_mark(first_id)
+    found = None if first_id is None else target.publication_mark(first_id)
+    if found is not None and (mark is None or found.version > mark.version):
+        raise OperatorError(
+            f"The target has files of version {found.version}, which is newer than those of the source. Nothing is "
+            "copied. Check that source and target are not swapped."
+        )
+    copied = Copied()
+    is_stored = target.presence()
+    files = _distinct(_kept_files(state))
+    with ThreadPoolExecutor(max(threads, 1), "copy") as pool:
+        while batch := list(islice(files, _FILES_PER_BATCH)):
+            present = [is_stored(each.stored.key, each.stored.bytes) for each in batch]
+            results = pool.map(lambda file, is_present: _copy_file(source, target, file, is_present), batch, present)
+            for file, result in zip(batch, results, strict=True):
+                _count(copied, file, result)
+            watch(copied)
+    if first_id is not None and mark is not None and not copied.faults:
+        target.mark_publication(first_id, mark)
+    return copied
+
+
+def _kept_files(state: State) -> Iterator[ManifestFile]:
+    def read(stores: Stores) -> list[Snapshot]:
+        waiting = [run for run in stores.snapshots.unpublished() if run.state is not SnapshotState.BUILDING]
+        return [*stores.snapshots.served(), *waiting, *stores.deltas.published_with_deltas()]
+
+    for snapshot_id in dict.fromkeys(each.snapshot_id for each in state.read(read)):
+        for resource in RESOURCE_NAMES:
+            yield from manifest_files(state, snapshot_id, resource)
+            yield from delta_files(state, snapshot_id, resource)
+
+
+def _distinct(files: Iterable[ManifestFile]) -> Iterator[ManifestFile]:
+    """Yield each key once: in a bucket, several snapshots refer to the same object."""
+    seen: set[int] = set()
+    for file in files:
+        if (digest := hash(file.stored.key)) not in seen:
+            seen.add(digest)
+            yield file
+
+
+def _copy_file(
+    source: FileStore,
+    target: FileStore,
+    file: ManifestFile,
+    is_present: bool,  # noqa: FBT001 - an argument of map
+) -> bool | FileStoreError:
+    """Return whether the file was copied, False if the target has it. Return the fault of a file that is damaged in the
+    source, or different in the target.
+    """
+    stored = file.stored
+    try:
+        if is_present:
+            target.check(stored.key, stored.bytes, stored.sha256)
+            return False
+        if _exists(target, stored.key):
+            return FileStoreError(f"The target has another file {stored.key}. It is not replaced.")
+    except FileDamaged as error:
+        return FileStoreError(f"In the target: {error.message} It is not replaced.")
+    try:
+        target.add(stored.key, file.resource, file.format, _verified(source, file))
+    except StoreFull:
+        raise
+    except FileStoreError as error:
+        return error
+    return True
+
+
+def _exists(store: FileStore, key: str) -> bool:
+    try:
+        next(store.read(key, 0, 1), b"")
+    except FileStoreError:
+        return False
+    return True
+
+
+def _verified(source: FileStore, file: ManifestFile) -> Iterator[bytes]:
+    """Yield the bytes of a file. Raises FileDamaged at its end if they differ from the manifest."""
+    digest = hashlib.sha256()
+    for piece in source.read(file.stored.key):
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != file.stored.sha256:
+        raise FileDamaged(f"The file {file.stored.key} is damaged in the source: its SHA-256 does not match.")
+
+
+def _count(copied: Copied, file: ManifestFile, result: bool | FileStoreError) -> None:  # noqa: FBT001 - a result
+    if isinstance(result, FileStoreError):
+        copied.faults.append(result.message)
+    elif result:
+        copied.files += 1
+        copied.bytes += file.stored.bytes
+    else:
+        copied.present += 1

@@ -1,0 +1,136 @@
+"""Copies of the stored files in another store, and snapshots that are forgotten before their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daybreak.domain.audit import AuditQuery
+from daybreak.domain.errors import OperatorError
+from daybreak.filestore.file_store import FileStore, PublicationMark
+from daybreak.filestore.local_disk import LocalDisk
+from daybreak.filestore.object_sink import PART_BYTES
+from daybreak.filestore.object_store import ObjectStore
+from daybreak.settings import FilesSettings
+from daybreak.snapshots.copy_files import Copied, copy_files
+from daybreak.snapshots.retention import forget
+from daybreak.snapshots.run import run_manually
+from daybreak.snapshots.run_context import RunContext
+from daybreak.snapshots.verify import verify_snapshot
+from tests.parts.s3 import S3Bucket
+from tests.small_platform import context_in, leader_ids, now, platform_of, write_platform
+
+LEADERS = leader_ids(3)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileStore]:
+    if request.param == "folder":
+        yield LocalDisk(tmp_path / "target")
+        return
+    bucket: S3Bucket = request.getfixturevalue("s3_bucket")
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    yield ObjectStore(FilesSettings(url=bucket.url, endpoint=bucket.server.endpoint, path_style=True))
+
+
+def two_publications(context: RunContext, folder: Path) -> tuple[str, str]:
+    """Publish twice, with deltas in between. Return the ids."""
+    first = run_manually(context)
+    platform = platform_of()
+    platform[LEADERS[0]]["members"] = []
+    write_platform(folder / "platform.json", platform)
+    return first.snapshot_id, run_manually(context).snapshot_id
+
+
+def copy(context: RunContext, target: FileStore) -> Copied:
+    return copy_files(context.state, context.store, target, 4, lambda _: None)
+
+
+def test_copy_is_complete_and_continues(run_context: RunContext, folder: Path, target: FileStore) -> None:
+    ids = two_publications(run_context, folder)
+    first = copy(run_context, target)
+    assert first.faults == []
+    assert first.files
+    again = copy(run_context, target)
+    assert (again.files, again.present) == (0, first.files)
+    for snapshot_id in ids:
+        assert verify_snapshot(run_context.state, target, snapshot_id).damaged == ()
+    assert target.delta_ids() == run_context.store.delta_ids()
+    first_id = run_context.state.read(lambda stores: stores.deltas.first_publication())
+    assert first_id is not None
+    assert target.publication_mark(first_id) == run_context.store.publication_mark(first_id)
+
+
+def test_different_file_in_the_target_is_not_replaced(run_context: RunContext, target: FileStore) -> None:
+    snapshot = run_manually(run_context)
+    entries = run_context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
+    same_size, other_size, *_ = [entry.formats["csv"] for entry in entries if entry.client_id]
+    target.add(same_size.key, "members", "csv", [bytes(same_size.bytes)])
+    target.add(other_size.key, "members", "csv", [b"other"])
+    copied = copy(run_context, target)
+    assert len(copied.faults) == 2
+    assert b"".join(target.read(same_size.key)) == bytes(same_size.bytes)
+    assert b"".join(target.read(other_size.key)) == b"other"
+
+
+def test_damaged_file_is_reported_and_not_copied(run_context: RunContext, folder: Path, target: FileStore) -> None:
+    snapshot = run_manually(run_context)
+    entries = run_context.state.read(lambda stores: list(stores.snapshots.entries(snapshot.snapshot_id, "members")))
+    stored = next(entry for entry in entries if entry.client_id).formats["csv"]
+    path = folder / "files" / stored.key
+    path.chmod(0o600)
+    path.write_bytes(bytes(stored.bytes))
+    copied = copy(run_context, target)
+    assert [fault for fault in copied.faults if stored.key in fault] == copied.faults
+    assert len(copied.faults) == 1
+    assert not target.presence()(stored.key, stored.bytes)
+
+
+def test_file_of_several_parts_is_added(target: FileStore) -> None:
+    key = f"snapshots/{LEADERS[0]}/d9/{LEADERS[0]}.members.csv.gz"
+    target.add(key, "members", "csv", (bytes(PART_BYTES) for _ in range(3)))
+    assert target.presence()(key, 3 * PART_BYTES)
+
+
+def test_target_of_a_later_publication_is_refused(run_context: RunContext, target: FileStore) -> None:
+    snapshot = run_manually(run_context)
+    target.mark_publication(snapshot.snapshot_id, PublicationMark(7, LEADERS[1]))
+    with pytest.raises(OperatorError, match="version 7"):
+        copy(run_context, target)
+
+
+def test_kept_snapshot_is_forgotten(run_context: RunContext, folder: Path) -> None:
+    first, second = two_publications(run_context, folder)
+    state, store = run_context.state, run_context.store
+    store.remove(first, frozenset())
+    run_manually(run_context)
+    assert [fault.snapshot_id for fault in state.read(lambda stores: stores.file_faults.list_all())] == [first]
+    forget(state, store, first, "the disk failed", now())
+    assert state.read(lambda stores: stores.file_faults.list_all()) == []
+    assert first not in {each.snapshot_id for each in state.read(lambda stores: stores.snapshots.served())}
+    (event,) = state.read(lambda stores: stores.audit.read(AuditQuery(action="snapshot.forgotten")))
+    assert (event.subject, event.details["reason"]) == (first, "the disk failed")
+    assert verify_snapshot(state, store, second).damaged == ()
+
+
+def test_published_snapshot_is_not_forgotten(run_context: RunContext) -> None:
+    snapshot = run_manually(run_context)
+    with pytest.raises(OperatorError, match="is published"):
+        forget(run_context.state, run_context.store, snapshot.snapshot_id, "by mistake", now())
+    assert verify_snapshot(run_context.state, run_context.store, snapshot.snapshot_id).damaged == ()
+
+
+def test_forgotten_objects_that_are_reused_stay(
+    s3_bucket: S3Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3_bucket.environment().items():
+        monkeypatch.setenv(name, value)
+    store = ObjectStore(FilesSettings(url=s3_bucket.url, endpoint=s3_bucket.server.endpoint, path_style=True))
+    context = context_in(folder, store=store)
+    first, second = two_publications(context, folder)
+    forget(context.state, store, first, "unwanted", now())
+    assert verify_snapshot(context.state, store, second).damaged == ()
+    context.state.close()
