@@ -160,7 +160,7 @@ class _Work:
         local = load_statement(folder)
         if service is None:
             if local is None:
-                raise Unsigned(f"{folder} has no statement.json with its signature, statement.json.sig.")
+                raise _unsigned(folder)
             claimed = parse_statement(local[0], "")
             verifier = replace(self.verifier, address=self._selected("address") or record.service)
             seen = verifier.stored(claimed.service)
@@ -170,12 +170,21 @@ class _Work:
                     "select its sign-in with --profile, or its trust file with --trust."
                 )
             return verifier.verify(seen, *local, client_id or claimed.client_id)
+        if not client_id:
+            raise WrongUse("Specify the account with --account CLIENT_ID or DAYBREAK_ACCOUNT.")
         account = service.account(client_id)
-        current = self.verifier.current(account.content, account.client_id)
-        assert current is not None
+        if self.verifier.at is not None:
+            # The current statement was signed later.
+            seen = self.verifier.refresh(account.content)
+        else:
+            current = self.verifier.current(account.content, account.client_id)
+            assert current is not None
+            if local is None:
+                return current
+            seen = self.verifier.stored(current.statement.service)
         if local is None:
-            return current
-        return self.verifier.verify(self.verifier.stored(current.statement.service), *local, account.client_id)
+            raise _unsigned(folder)
+        return self.verifier.verify(seen, *local, account.client_id)
 
     def _expected_account(self, folder: Path, record: Record) -> str:
         """Return the account of a folder, empty if only its statement can say it. Raises NotProved for another one."""
@@ -214,6 +223,10 @@ class _Work:
             else:
                 faults += check_accounts(statement.completeness, {file.resource for file in files})
         return replace(result, files=files, faults=tuple(faults))
+
+
+def _unsigned(folder: Path) -> Unsigned:
+    return Unsigned(f"{folder} has no statement.json with its signature, statement.json.sig.")
 
 
 def _print(result: Result, *, quiet: bool, complete: bool) -> None:

@@ -156,6 +156,18 @@ def test_older_folder_is_refused(service: SignedPublisher, folder: str, capsys: 
     assert run(["verify", folder, "--complete"]) == WRONG  # These statements have no row accounting.
 
 
+def test_archive_is_proved_next_to_newer_files(service: SignedPublisher, folder: str) -> None:
+    at = NOW - timedelta(hours=20)
+    service.changes[1] = {"signed_at": (at - timedelta(minutes=1)).isoformat()}
+    assert fetch(folder, "--require-signed") == PROVED
+    publish_again(service)
+    assert run(["verify", folder]) == WRONG
+    assert run(["verify", folder, "--at", NOW.isoformat()]) == PROVED
+    assert run(["verify", folder, "--at", at.isoformat()]) == WRONG  # The certificate was not valid yet.
+    Path(folder, "statement.json.sig").unlink()
+    assert run(["verify", folder, "--at", NOW.isoformat()]) == UNSIGNED
+
+
 def test_rotated_trust_needs_the_recovery_key(
     service: SignedPublisher, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
+import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,6 +18,8 @@ from typing import Any
 import pytest
 
 from daybreak_client.command import run
+from daybreak_client.proof.completeness import read_figures
+from daybreak_client.proof.statement import SignedFile
 from tests.parts.statement_signer import (
     ACCOUNT,
     CONTENTS,
@@ -238,6 +242,43 @@ def test_archive_does_not_change_the_memory(consumer: Consumer) -> None:
     assert consumer.daybreak("--at", datetime.now(UTC).isoformat()) == PROVED
     consumer.publish()
     assert consumer.daybreak() == PROVED
+
+
+def test_no_change_of_the_signature_is_accepted(consumer: Consumer) -> None:
+    path = consumer.folder / "statement.json.sig"
+    good = path.read_bytes()
+    head, _, rest = good.partition(b"\n")
+    lines, end = rest[: rest.index(b"-----END")], rest[rest.index(b"-----END") :]
+    blob = bytearray(base64.b64decode(lines))
+    chance = random.Random(32)
+    for _ in range(25):
+        changed = bytearray(blob)
+        changed[chance.randrange(len(blob))] ^= 1 << chance.randrange(8)
+        path.write_bytes(head + b"\n" + base64.encodebytes(bytes(changed)) + end)
+        assert consumer.daybreak("--quiet") == WRONG
+    path.write_bytes(good)
+    assert consumer.daybreak() == PROVED
+
+
+@pytest.mark.parametrize(
+    ("name", "template"), [("campaigns.json.gz", "[{},\n{}]"), ("campaigns.ndjson.gz", "{}\n{}\n")]
+)
+def test_figures_of_other_formats_are_read(name: str, template: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    names = ("SEGMENT_COUNT", "UNIT_COUNT", "RESPONSE_COUNT")
+    rows = [json.dumps(dict(zip(names, values, strict=True))) for values in ((1, 2, None), (4, 5, 6))]
+    content = template.format(*rows).encode()
+    path.write_bytes(gzip.compress(content))
+    figures = read_figures(path, SignedFile(name, "", 0, 0, ""))
+    assert (figures.rows, figures.sums) == (2, {"SEGMENT_COUNT": 5, "UNIT_COUNT": 7, "RESPONSE_COUNT": 6})
+    assert figures.content_sha256 == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(("name", "content"), [("members.json.gz", b"[]"), ("members.ndjson.gz", b"")])
+def test_figures_of_empty_files_are_read(name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content))
+    assert read_figures(path, SignedFile(name, "", 0, 0, "")).rows == 0
 
 
 @pytest.mark.parametrize("name", ["statement.json", "statement.json.sig"])
