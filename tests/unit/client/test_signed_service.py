@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -210,7 +211,10 @@ def test_sync_applies_signed_deltas(service: SignedPublisher, target: str, capsy
     assert (found["communities"]["action"], found["communities"]["verified"]) == ("delta", "equal")
 
 
-def test_sync_refuses_unsigned_changes(service: SignedPublisher, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement_too", [False, True])
+def test_sync_refuses_unsigned_changes(
+    service: SignedPublisher, target: str, tmp_path: Path, *, statement_too: bool
+) -> None:
     assert run(["sync", target, "--require-signed"]) == PROVED
     publish_again(service)
     publish_again(service)
@@ -218,6 +222,9 @@ def test_sync_refuses_unsigned_changes(service: SignedPublisher, target: str, tm
     content = gzip.decompress(service.publisher.versions[1].deltas["communities.delta.csv.gz"])
     forged = gzip.compress(content.replace(b"Choir", b"Chore"), 1, mtime=0)
     service.publisher.replace_delta(2, "communities", forged, announce=True)
+    if statement_too:
+        del service.kept[2]
+        assert hashlib.sha256(forged).hexdigest().encode() in service.statement(2)
     assert run(["sync", target]) == WRONG
     with duckdb.connect(str(tmp_path / "exports.duckdb")) as database:
         assert database.sql("SELECT DISTINCT version FROM _daybreak_sync").fetchall() == [(1,)]
