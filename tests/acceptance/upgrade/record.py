@@ -28,7 +28,7 @@ from tests.parts.ports import free_port
 from tests.parts.processes import running
 
 INSTANCES = Path(__file__).parent / "instances"
-RECORDED_AT = datetime(2026, 11, 24, 6, tzinfo=UTC)
+RECORDED_AT = datetime(2026, 11, 28, 6, tzinfo=UTC)
 # Tokens and links contain it, so the upgraded service must have the same URL.
 BASE_URL = "http://127.0.0.1:8400"
 AUTH = "/download/v2/auth"
@@ -103,7 +103,13 @@ def record(folder: Path, clock: MovedClock, environment: Mapping[str, str]) -> d
     """Create an instance in `folder` with the version of `environment`. Return the record of its clients."""
     port = free_port()
     daybreakd = (sys.executable, "-m", "daybreak.cli.main")
-    moved = {**environment, **clock.environment, "DAYBREAK_SNAPSHOT__SCHEDULE": "false"}
+    # libfaketime breaks time.sleep when it leaves the monotonic clock as it is.
+    moved = {
+        **environment,
+        **clock.environment,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "0",
+        "DAYBREAK_SNAPSHOT__SCHEDULE": "false",
+    }
     clock.move_to(RECORDED_AT)
     with running([*daybreakd, "demo", str(folder), *_SIZES, "--port", str(port)], environment=moved) as program:
         printed = program.wait_for_log("gunzip -c campaigns.json.gz", PATIENCE_SECONDS)

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from daybreak.domain.errors import OperatorError
 from daybreak.state.database import Database, open_state
-from daybreak.state.migrate import _alembic_config, _connection, migrate, require_current
+from daybreak.state.migrate import migrate, require_current
 from daybreak.state.migrations import HEAD
 from daybreak.state.postgresql_state import PostgresqlState, blocking_engine
-from daybreak.state.schema import metadata, snapshots
+from daybreak.state.schema import metadata
 from daybreak.state.sqlite_file import connect, sqlite_engine
-from tests.integration.state.values import MINUTE, NOW, complete_run, uuid
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -66,31 +64,6 @@ def test_migrations_create_the_declared_schema(state_url: str) -> None:
 def test_alembic_is_not_loaded_for_a_migrated_database(state_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "alembic", None)
     assert migrate(state_url) == HEAD
-
-
-def test_past_publications_are_numbered_in_order(empty_url: str, open_database: Callable[[str], Database]) -> None:
-    with _connection(empty_url) as connection:
-        config = _alembic_config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "r0002")
-        for fence, state, published in ((1, "retired", 3), (2, "failed", None), (3, "retired", 1), (4, "published", 4)):
-            connection.execute(
-                sa.insert(snapshots).values(
-                    snapshot_id=uuid(fence), fence=fence, state=state, as_of=NOW, started_at=NOW, builder="b",
-                    published_at=None if published is None else NOW + published * MINUTE, progress={}, report={},
-                    files_stand=True,
-                )
-            )  # fmt: skip
-        connection.execute(sa.text("UPDATE counters SET value = 4 WHERE name = 'fence'"))
-    migrate(empty_url)
-    database = open_database(empty_url)
-    runs = database.read(lambda stores: stores.snapshots.recent())
-    assert {run.snapshot_id: run.version for run in runs} == {uuid(1): 2, uuid(2): None, uuid(3): 1, uuid(4): 3}
-    database.write(lambda stores: complete_run(stores, 9))
-    database.write(lambda stores: stores.snapshots.publish(uuid(9), None, NOW + 5 * MINUTE))
-    latest = database.read(lambda stores: stores.snapshots.get(uuid(9)))
-    assert latest is not None
-    assert latest.version == 4
 
 
 def test_version_mismatch_error_says_what_to_do(state: Database, state_url: str) -> None:
