@@ -85,6 +85,9 @@ def expected_rows(recipient: Recipient, resource: Resource, version: int) -> lis
 def rows_of(resource: Resource, frame: pd.DataFrame) -> list[tuple[str, list[object]]]:
     """Return kind and cells of changes as JSON values."""
     assert list(frame.columns) == [*resource.column_names, CHANGE_TYPE, "_commit_version", "_commit_timestamp"]
+    numbers = [column.name for column in resource.columns if column.type is ColumnType.BIGINT]
+    if CHANGE_TYPE in frame and "delete" in set(frame[CHANGE_TYPE]):
+        assert {str(frame[name].dtype) for name in numbers} <= {"Int64"}, "other types lose numbers above 2^53"
     columns = [[_value(column.type, cell) for cell in frame[column.name]] for column in resource.columns]
     cells = [list(row) for row in zip(*columns, strict=True)]
     return list(zip(frame[CHANGE_TYPE], cells, strict=True))

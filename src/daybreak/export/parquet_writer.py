@@ -29,12 +29,16 @@ _CREATED_BY = f"daybreak parquet {PARQUET_VERSION}"
 
 @dataclass(frozen=True, slots=True)
 class FileRows:
-    """The rows of one file. Pages also end where a batch ends. `row_group_rows` is the size of row groups."""
+    """The rows of one file. Pages also end where a batch ends. `row_group_rows` is the size of row groups.
+
+    `metadata` are entries of the footer.
+    """
 
     schema: Schema
     batches: Iterator[RecordBatch]
     rows: int
     row_group_rows: int
+    metadata: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class ParquetWriter:
                 max_row_group_size=content.row_group_rows,
                 data_page_row_count_limit=_PAGE_ROWS,
                 skip_arrow_metadata=True,
+                key_value_metadata=content.metadata,
                 created_by=_CREATED_BY,
             )
             file.seek(0)

@@ -5,6 +5,7 @@ The rows come from the delta's CSV file, so that both have the same. A `delete` 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date
 from itertools import islice
@@ -66,11 +67,30 @@ def write_changes(
             found += len(part)
             yield RecordBatch.from_arrays(_arrays(resource, part), schema=schema)
 
-    content = FileRows(schema, batches(), rows, rows_at_once)
+    content = FileRows(schema, batches(), rows, rows_at_once, _pandas_metadata(resource))
     stored = writer.write(client_id, delta_format(PARQUET).name, content)
     if found != rows:
         raise DeltaFault("verification_failed")
     return stored
+
+
+def _pandas_metadata(resource: Resource) -> dict[str, str]:
+    """Return the entry of the footer by which pandas reads whole numbers with NULL as integers.
+
+    Otherwise they become floats, which are exact up to 2^53. Other readers ignore it.
+    """
+    columns = [
+        {
+            "name": column.name,
+            "field_name": column.name,
+            "pandas_type": "int64",
+            "numpy_type": "Int64",
+            "metadata": None,
+        }
+        for column in resource.columns
+        if column.type is ColumnType.BIGINT
+    ]
+    return {"pandas": json.dumps({"index_columns": [], "column_indexes": [], "columns": columns})}
 
 
 def _arrays(resource: Resource, lines: Sequence[bytes]) -> list[Array]:
