@@ -208,27 +208,32 @@ class ManifestStore:
 
     def manifest(self, snapshot_id: str, client_id: str) -> list[ManifestEntry]:
         """Return the entries of one Leader by resource, header-only ones included. Empty for an unknown Leader."""
-        if not self.leader_known(snapshot_id, client_id):
-            return []
+        found = self.manifests([snapshot_id], client_id, self._resources(snapshot_id))
+        return list(found.get(snapshot_id, {}).values())
+
+    def manifests(
+        self, snapshot_ids: Sequence[str], client_id: str, resources: Sequence[str]
+    ) -> dict[str, dict[str, ManifestEntry]]:
+        """Return the entries of one Leader by snapshot id and resource, as `manifest` does for each snapshot."""
+        files, known = snapshot_files.c, snapshot_leaders.c
         rows = self._connection.execute(
-            sa.select(
-                snapshot_files.c.client_id,
-                snapshot_files.c.resource,
-                snapshot_files.c.rows,
-                snapshot_files.c.fingerprint,
-                _FORMATS_TEXT,
-            )
+            sa.select(snapshots.c.snapshot_id, files.resource, files.rows, files.fingerprint, _FORMATS_TEXT)
+            .join(snapshot_leaders, known.fence == snapshots.c.fence)
+            .join(snapshot_files, files.fence == snapshots.c.fence)
             .where(
-                snapshot_files.c.fence == self._fence_of(snapshot_id),
+                known.client_id == client_id,
+                snapshots.c.snapshot_id.in_(snapshot_ids),
                 # With the resources listed, both databases seek in the primary key instead of scanning the snapshot.
-                snapshot_files.c.resource.in_(self._resources(snapshot_id)),
-                snapshot_files.c.client_id.in_([SHARED, client_id]),
+                files.resource.in_(resources),
+                files.client_id.in_([SHARED, client_id]),
             )
-            .order_by(snapshot_files.c.resource, snapshot_files.c.client_id)
+            .order_by(files.resource, files.client_id)
         )
-        # The entry of the Leader follows the shared one and replaces it.
-        entries = {row[1]: _entry_of((client_id, *row[1:])) for row in rows}
-        return list(entries.values())
+        found: dict[str, dict[str, ManifestEntry]] = {}
+        for snapshot_id, *entry in rows:
+            # The entry of the Leader follows the shared one and replaces it.
+            found.setdefault(snapshot_id, {})[entry[0]] = _entry_of((client_id, *entry))
+        return found
 
     def entries(self, snapshot_id: str, resource: str | None = None) -> Iterator[ManifestEntry]:
         """Yield all entries, ordered by resource and client_id."""
@@ -244,13 +249,7 @@ class ManifestStore:
             after: str | None = None
             while True:
                 page = (
-                    sa.select(
-                        table.client_id,
-                        table.resource,
-                        table.rows,
-                        table.fingerprint,
-                        _FORMATS_TEXT,
-                    )
+                    sa.select(table.client_id, table.resource, table.rows, table.fingerprint, _FORMATS_TEXT)
                     .where(table.fence == fence, table.resource == name, *conditions)
                     .order_by(table.client_id)
                     .limit(_PAGE)

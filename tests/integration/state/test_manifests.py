@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+import sqlalchemy as sa
 
 from daybreak.domain.errors import Conflict
 from daybreak.domain.snapshot import FileStatistics, SnapshotState, TableVersion
@@ -89,6 +90,25 @@ def test_manifest_of_a_leader_includes_header_only_files(state: Database) -> Non
     assert manifest[0].formats == entry(snapshot_id, "", "campaigns", rows=0).formats
     assert state.read(lambda stores: stores.snapshots.manifest(snapshot_id, UNKNOWN)) == []
     assert state.read(lambda stores: stores.snapshots.manifest(uuid(99), ONE)) == []
+
+
+def test_manifests_of_many_snapshots_are_read_with_one_statement(state: Database) -> None:
+    ids = [published(state, number) for number in range(9, 20)]
+    statements: list[str] = []
+
+    def count(connection: object, cursor: object, statement: str, *others: object) -> None:
+        statements.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    try:
+        found = state.read(lambda stores: stores.snapshots.manifests(ids, ONE, ["campaigns", "members"]))
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", count)
+    assert len([each for each in statements if "FROM snapshots" in each]) == 1
+    for snapshot_id in ids:
+        alone = state.read(lambda stores, it=snapshot_id: stores.snapshots.manifest(it, ONE))  # type: ignore[misc]
+        assert list(found[snapshot_id].values()) == alone
+    assert len(found) == len(ids)
 
 
 def test_keys_in_folders_of_other_snapshots_are_found(state: Database) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from daybreak.access.authorization import require
-from daybreak.catalogue.resources import Resource, resource_named
+from daybreak.catalogue.resources import RESOURCES, Resource, resource_named
 from daybreak.domain.delta import ResourceDelta
 from daybreak.domain.errors import NotFound, Unavailable
 from daybreak.domain.snapshot import Freshness, ManifestEntry, Snapshot
@@ -71,12 +71,8 @@ async def load_published_files(page: PageRequest) -> PublishedFiles:
     def read(stores: Stores) -> PublishedFiles:
         fresh = freshness(stores.snapshots, page.now, page.dashboard.publish_at)
         snapshots = tuple(stores.snapshots.served())
-        entries = {
-            snapshot.snapshot_id: {
-                entry.resource: entry for entry in stores.snapshots.manifest(snapshot.snapshot_id, page.client_id)
-            }
-            for snapshot in snapshots
-        }
+        ids = [snapshot.snapshot_id for snapshot in snapshots]
+        entries = stores.snapshots.manifests(ids, page.client_id, [resource.name for resource in RESOURCES])
         chain = stores.deltas.chain(page.client_id)
         deltas = {} if chain is None else {each.publication.snapshot_id: each.resources for each in chain.entries}
         return PublishedFiles(fresh, snapshots, entries, deltas)
