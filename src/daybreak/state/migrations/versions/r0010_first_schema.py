@@ -220,7 +220,7 @@ def _create_tables() -> None:  # noqa: PLR0915 - one statement per table or inde
         sa.Column("chain_id", _KEY),
         sa.Column("chain_reason", sa.Text),
         sa.Column("deltas_from", _KEY),
-        sa.Column("deltas_kept", sa.Boolean, nullable=False),
+        sa.Column("deltas_kept", sa.Boolean, nullable=False, server_default=sa.false()),
     )
     one_a_day = sa.text("state <> 'failed' AND day IS NOT NULL")
     op.create_index(
