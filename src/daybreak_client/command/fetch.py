@@ -43,7 +43,7 @@ def fetch(
 
     def fetch_account(account_files: AccountFiles) -> dict[str, object]:
         target = subfolder(folder, account_files.client_id) if accounts.all_accounts else folder
-        account_files.verifier = proof.verifier(account_files.address)
+        account_files.verifier = proof.verifier(account_files.address, accounts)
         if waiting is not None:
             waiting.for_files(account_files)
         with download_progress(quiet=mode.quiet or mode.as_json) as on_progress:

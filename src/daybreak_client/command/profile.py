@@ -82,9 +82,10 @@ def save(path: Path, profile: Profile) -> None:
     replace_private(path, json.dumps(asdict(profile)))
 
 
-def proof_folder(environ: Mapping[str, str]) -> Path:
-    """Return the folder of what was seen of services, which all profiles share."""
-    return _folder(environ) / "proof"
+def proof_folder(environ: Mapping[str, str], name: str | None = None) -> Path:
+    """Return the folder of what was seen of services. Profiles share it, except those that are selected by path."""
+    file, folder = profile_file(environ, name), _folder(environ)
+    return (folder if folder in file.parents else file.parent) / "proof"
 
 
 def delete(path: Path) -> None:

@@ -1,7 +1,6 @@
 """Options of the commands that verify signatures, and the verifier that they select."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from daybreak_client.command.options import Credential
 from daybreak_client.command.output import print_note
 from daybreak_client.command.profile import proof_folder
 from daybreak_client.errors import NotProved, WrongUse
@@ -34,27 +34,22 @@ class Proof:
     ] = False
     trust: TrustFile = None
 
-    def verifier(self, address: str, announce: Callable[[str], None] = print_note) -> Verifier:
+    def verifier(self, address: str, credential: Credential) -> Verifier:
         """Return the verifier for the service at an address. Raises WrongUse."""
-        return make_verifier(address, self.trust, require_signed=self.require_signed, announce=announce)
+        return make_verifier(address, credential, self.trust, require_signed=self.require_signed)
 
 
 def make_verifier(
-    address: str,
-    trust: Path | None,
-    *,
-    require_signed: bool,
-    at: datetime | None = None,
-    announce: Callable[[str], None] = print_note,
+    address: str, credential: Credential, trust: Path | None, *, require_signed: bool, at: datetime | None = None
 ) -> Verifier:
-    """Return a verifier with the memory of this user. Raises WrongUse for an invalid trust file."""
+    """Return a verifier with the memory of the profile. Raises WrongUse for an invalid trust file."""
     return Verifier(
-        memory=Memory(proof_folder(os.environ)),
+        memory=Memory(proof_folder(os.environ, credential.profile)),
         address=address,
         at=at,
         pinned=None if trust is None else _read_trust(expanded(trust)),
         require_signed=require_signed,
-        announce=announce,
+        announce=print_note,
     )
 
 

@@ -67,7 +67,7 @@ def sync(
     report, lock_wait = _Report(mode, accounts), mode.lock_wait()
 
     def work(account: AccountFiles) -> dict[str, object]:
-        account.verifier = proof.verifier(account.address)
+        account.verifier = proof.verifier(account.address, accounts)
         with download_progress(quiet=silent) as on_progress:
             callbacks = Callbacks(on_progress, on_step, lock_wait)
             result = sync_account(

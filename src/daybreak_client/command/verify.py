@@ -108,7 +108,7 @@ def verify(
         raise WrongUse(f"{folder} is not a folder.")
     work = _Work(
         (wanted.resources, wanted.formats),
-        make_verifier("", checks.trust, require_signed=True, at=at),
+        make_verifier("", access, checks.trust, require_signed=True, at=at),
         access,
         complete=checks.complete,
     )

@@ -62,17 +62,11 @@ class Trust:
         return SignedBy(certificate.key, certificate.ca, certificate.valid_after, certificate.valid_before)
 
     def check_successor(self, newer: Trust, signature: bytes | None) -> None:
-        """Check that a later version continues this one: the recovery key has signed it. Raises NotProved."""
+        """Check that a version is this one, or a later one that the recovery key has signed. Raises NotProved."""
         name = f"version {newer.version} of the trust file of {self.service}"
-        if newer.service != self.service:
-            raise NotProved(f"The service returned the trust file of {newer.service}, not that of {self.service}.")
         if newer.version < self.version:
             raise NotProved(f"The service returned {name}, older than version {self.version}, which was seen before.")
-        if newer.version == self.version:
-            if newer.text != self.text:
-                raise NotProved(f"The service returned {name} with other content than before.")
-            return
-        if signature is None or not self._has_signed(newer, signature):
+        if newer != self and (signature is None or not self._has_signed(newer, signature)):
             raise NotProved(
                 f"The service returned {name}, which the recovery key of version {self.version} did not sign. Ask its "
                 "operator, and compare the file over another channel before you use it with --trust."

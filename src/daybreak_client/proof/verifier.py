@@ -92,6 +92,12 @@ class Verifier:
                 )
                 seen = Seen(served)
             signature = get(f"{TRUST_PATH}.sig") if served.version > seen.trust.version else None
+            if served.version == seen.trust.version and served.text != seen.trust.text:
+                raise NotProved(
+                    f"The service returned version {served.version} of the trust file of {served.service} with other "
+                    "content than before. Ask its operator. If the service was reinstalled, remove "
+                    f"{self.memory.service_folder(served.service)}."
+                )
             seen.trust.check_successor(served, signature)
             if served.version > seen.trust.version:
                 self._note(

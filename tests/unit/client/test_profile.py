@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak_client.command.profile import Profile, delete, load, profile_file, save
+from daybreak_client.command.profile import Profile, delete, load, profile_file, proof_folder, save
 from daybreak_client.errors import WrongUse
 
 PROFILE = Profile("https://export.example.org", "secret", "north", plain_http=False)
@@ -50,3 +50,10 @@ def test_profile_location_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert profile_file({}) == Path("/home/ana/.config/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana"}) == Path("/etc/ana/daybreak/profile.json")
     assert profile_file({"XDG_CONFIG_HOME": "/etc/ana", "DAYBREAK_PROFILE": "/p.json"}) == Path("/p.json")
+
+
+def test_seen_services_are_next_to_a_profile_that_is_a_path(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    shared = tmp_path / "config" / "daybreak" / "proof"
+    assert {proof_folder(environ, name) for name in (None, "eu")} == {shared}
+    assert proof_folder({**environ, "DAYBREAK_PROFILE": f"{tmp_path}/own/p.json"}) == tmp_path / "own" / "proof"
