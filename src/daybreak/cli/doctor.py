@@ -238,7 +238,8 @@ def _source(settings: "Settings") -> str:
         hint = "" if count else "; table leaders is empty, so no files are built"
         leaders = format_count(count, "Leader")
         lag = "" if reading.lag is None else f", a standby {reading.lag.total_seconds():.0f} s behind"
-        return f"{settings.source.engine}{lag}, {leaders}, about {format_bytes(reading.input_bytes())}{hint}"
+        size = f", about {format_bytes(found)}" if (found := reading.input_bytes()) else ""
+        return f"{settings.source.engine}{lag}, {leaders}{size}{hint}"
 
 
 def _directory(settings: "Settings") -> str:

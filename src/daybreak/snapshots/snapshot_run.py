@@ -142,9 +142,13 @@ class SnapshotRun:
         """Raise RunError (`disk_short`) when the disks are too full for the run."""
         context = self._context
         runs = context.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_DISK_SPACE))
+        reports = [run.report for run in runs if run.state not in _UNFINISHED]
+        input_bytes = reading.input_bytes()
+        if not reports and not input_bytes:
+            _log.warning("disk.unchecked", reason="The size of the source is unknown before the first run.")
         requirement = required_space(
-            [run.report for run in runs if run.state not in _UNFINISHED],
-            reading.input_bytes(),
+            reports,
+            input_bytes,
             context.settings.snapshot.memory_limit,
             reuses_files=self._previous is not None,
         )

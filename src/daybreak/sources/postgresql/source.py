@@ -175,9 +175,7 @@ class PostgresqlReading:
         return self._leaders
 
     def input_bytes(self) -> int:
-        """Return the size of the tables on the server. For views, partitioned and foreign tables it is the planner's
-        estimate.
-        """
+        """Return the size of the tables on the server. Views and foreign tables count as 0."""
         with server_faults("The source"):
             return self._tables.size_bytes()
 
