@@ -300,6 +300,7 @@ def _clock(settings: "Settings") -> str:
 
 def _freshness(settings: "Settings") -> str:
     from daybreak.bootstrap import now_utc, open_state
+    from daybreak.proof.newest import stale_tables
     from daybreak.snapshots.freshness import freshness
 
     with closing(open_state(settings)) as state:
@@ -310,7 +311,8 @@ def _freshness(settings: "Settings") -> str:
     _read_one_file(settings, fresh.snapshot.snapshot_id)
     if fresh.late:
         raise OperatorError(f"{fresh.reason} Next {due}.")
-    return f"as of {format_instant(fresh.snapshot.as_of)} UTC, next {due}"
+    stale = "".join(f"\nwarning: {text}" for text in stale_tables(fresh.snapshot.report))
+    return f"as of {format_instant(fresh.snapshot.as_of)} UTC, next {due}{stale}"
 
 
 def _read_one_file(settings: "Settings", snapshot_id: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from daybreak.catalogue.resources import RESOURCES
 from daybreak.domain.counts import format_count
+from daybreak.proof.newest import stale_tables
 from daybreak.proof.report import accounting_of
 
 
@@ -38,6 +39,7 @@ def format_share(share: float) -> str:
 def source_warnings(report: Mapping[str, object]) -> Iterator[str]:
     """Yield a sentence for each deviation of the source from the catalogue that did not stop the run."""
     accounting = accounting_of(report)
+    yield from stale_tables(report)
     if accounting is not None:
         yield from accounting.warnings()
     for resource in RESOURCES:

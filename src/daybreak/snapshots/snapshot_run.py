@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from itertools import chain
 
 import msgspec
@@ -14,6 +16,7 @@ from daybreak.domain.snapshot import Snapshot, SnapshotState
 from daybreak.export.job import ReferentialFault
 from daybreak.filestore.file_store import FileSink
 from daybreak.proof.accounting import WrittenFigures, account, source_rows
+from daybreak.proof.newest import newest_rows
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.deltas import RunDeltas, columns_digest
 from daybreak.snapshots.disk_space import check_disk_space, required_space
@@ -39,6 +42,7 @@ from daybreak.sources.reading import Reading
 _log = structlog.get_logger("daybreak.snapshots")
 _MAX_FINDINGS = 100
 _RUNS_FOR_DISK_SPACE = 20
+_RUNS_FOR_NEWEST_ROWS = 60
 _UNFINISHED = frozenset({SnapshotState.BUILDING, SnapshotState.FAILED})
 
 
@@ -155,6 +159,10 @@ class SnapshotRun:
         if not check_disk_space(requirement, context.store.free_space(), context.spill):
             _log.warning("disk.narrow", reason="A run that reuses no file would not fit on the disk.")
 
+    def _earlier_reports(self) -> list[tuple[datetime, Mapping[str, object]]]:
+        runs = self._context.state.read(lambda stores: stores.snapshots.recent(_RUNS_FOR_NEWEST_ROWS))
+        return [(run.as_of, run.report) for run in runs if run.state not in _UNFINISHED]
+
     def _export_all(self, reading: Reading) -> list[ReferentialFault]:
         """Export all resources, and check the relations between them."""
         self._sink = self._context.store.stage(self._snapshot.snapshot_id)
@@ -182,6 +190,9 @@ class SnapshotRun:
         )
         self._accounting = account(rows, self._export.written, reading.shipped_models, reading.malformed)
         self._details["accounting"] = msgspec.to_builtins(self._accounting)
+        self._details["newest_rows"] = msgspec.to_builtins(
+            newest_rows(reading, self._context.source.engine, self._snapshot.as_of, self._earlier_reports())
+        )
 
     def _read_back(self) -> None:
         """Read written files back. Raises RunError (`verification_failed`), ReuseFailed."""

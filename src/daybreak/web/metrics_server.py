@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from daybreak.domain.errors import OperatorError, Unavailable
 from daybreak.domain.snapshot import Freshness
+from daybreak.proof.newest import NewestRow, newest_rows_of
 from daybreak.proof.report import Accounting, accounting_of
 from daybreak.snapshots.report import count, figure, section
 from daybreak.state.directory import SyncStatus
@@ -114,8 +115,20 @@ class FreshnessMetrics(Collector):
         )
         yield from _file_metrics(file_faults)
         yield _task_metrics(faults)
+        yield _newest_rows_metric(newest_rows_of(served.report) if served is not None else {})
         yield from _row_metrics(accounting_of(served.report) if served is not None else None)
         yield from _delta_metrics(section(served.report.get("deltas")) if served is not None else {})
+
+
+def _newest_rows_metric(rows: Mapping[str, NewestRow]) -> Metric:
+    metric = GaugeMetricFamily(
+        "daybreak_source_newest_row_timestamp_seconds",
+        "The newest row of a source table when the published files were read.",
+        labels=("table",),
+    )
+    for table, row in rows.items():
+        metric.add_metric((table,), row.at.timestamp())
+    return metric
 
 
 def _row_metrics(accounting: Accounting | None) -> Iterator[Metric]:

@@ -30,6 +30,7 @@ from daybreak.demo.plan import PlatformSizes
 from daybreak.demo.platform import make_platform
 from daybreak.domain.errors import SourceError, SourceUnavailable
 from daybreak.export.results import ExportResults
+from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.postgresql.server_snapshot import ServerSnapshot, open_snapshot, open_transaction
 from daybreak.sources.postgresql.source import PostgresqlSource
@@ -512,7 +513,10 @@ def test_rows_are_accounted_for_as_in_duckdb(make_postgresql_url: Callable[[], s
     embedded = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with embedded.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
+        newest = newest_rows(reading, "duckdb", AS_OF, [])
     with source_on(url, tmp_path / "spill").open(AS_OF) as server_reading:
         found = accounting(server_reading, "postgresql", AS_OF)
+        assert newest_rows(server_reading, "postgresql", AS_OF, []) == newest
+    assert len(newest) == 5
     assert set(found.status.values()) == {"proved"}, found.tables
     assert found == expected

@@ -26,6 +26,7 @@ from daybreak.export.job import ResourceReport
 from daybreak.export.results import ExportResults
 from daybreak.filestore.file_store import FileSink, WrittenFile
 from daybreak.filestore.local_disk import LocalDisk
+from daybreak.proof.newest import newest_rows
 from daybreak.sources.duckdb import DuckdbSource
 from daybreak.sources.spark.reading import SparkReading, TaskLimits
 from daybreak.sources.spark.session import spark_session
@@ -384,8 +385,11 @@ def test_rows_are_accounted_for_as_in_duckdb(tmp_path: Path) -> None:
     source = DuckdbSource(folder, load_models(), memory_bytes=300_000_000, threads=2, temp_dir=tmp_path / "spill")
     with source.open(AS_OF) as reading:
         expected = accounting(reading, "duckdb", AS_OF)
+        newest = newest_rows(reading, "duckdb", AS_OF, [])
     sink = LocalDisk(tmp_path / "spark").stage(SNAPSHOT)
     with source_on(folder).open(AS_OF) as spark:
         found = accounting(spark, "spark", AS_OF, sink)
+        assert newest_rows(spark, "spark", AS_OF, []) == newest
+    assert len(newest) == 5
     assert set(found.status.values()) == {"proved"}, found.tables
     assert found == expected

@@ -1,0 +1,71 @@
+"""The newest rows of the source, and when they are unusually old."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import msgspec
+
+from daybreak.catalogue.resources import RESOURCE_NAMES
+from daybreak.proof.newest import newest_rows, stale_tables
+from daybreak.sources.reading import Reading
+
+START = datetime(2026, 11, 1, 4, tzinfo=UTC)
+
+
+class FakeReading:
+    """A reading in which all tables have the same newest row."""
+
+    shipped_models = frozenset(RESOURCE_NAMES)
+
+    def __init__(self, newest: object) -> None:
+        self.newest = newest
+
+    def source_rows(self, subject: str, sql: str) -> list[Sequence[object]]:
+        return [(self.newest,)]
+
+
+def warned_days(newest_of_day: Sequence[datetime]) -> list[int]:
+    """Return the days on which a daily run warns. Each run sees the reports of those before."""
+    reports: list[tuple[datetime, dict[str, Any]]] = []
+    warned = []
+    for day, newest in enumerate(newest_of_day):
+        as_of = START + timedelta(days=day)
+        text = f"{newest:%Y-%m-%d %H:%M:%S.%f}"
+        rows = newest_rows(cast("Reading", FakeReading(text)), "duckdb", as_of, reversed(reports))
+        report = {"newest_rows": msgspec.to_builtins(rows)}
+        reports.append((as_of, report))
+        if list(stale_tables(report)):
+            warned.append(day)
+    return warned
+
+
+def test_platform_that_stands_still_is_reported_every_day() -> None:
+    daily = [START + timedelta(days=day, hours=-2) for day in range(10)]
+    assert warned_days([*daily, *[daily[-1]] * 5]) == [10, 11, 12, 13, 14]
+
+
+def test_quiet_weekends_are_usual() -> None:
+    days = [START + timedelta(days=day) for day in range(40)]
+    newest = [day - timedelta(hours=2, days=max(0, day.weekday() - 4)) for day in days]
+    assert warned_days(newest) == []
+
+
+def test_few_earlier_runs_are_no_measure() -> None:
+    daily = [START + timedelta(days=day, hours=-2) for day in range(5)]
+    assert warned_days([*daily, daily[0]]) == []
+
+
+def test_empty_tables_have_no_newest_row() -> None:
+    assert newest_rows(cast("Reading", FakeReading(None)), "duckdb", START, []) == {}
+
+
+def test_warning_names_table_age_and_what_to_do() -> None:
+    row = {"at": "2026-11-01T04:00:00Z", "usual_seconds": 7200.0}
+    (text,) = stale_tables({"newest_rows": {"outbound_messages": row}})
+    assert text == (
+        "outbound_messages: the newest row is of 2026-11-01 04:00 UTC. In earlier runs it was at most 2 h old. Check "
+        "that the platform or its copy is up to date."
+    )
