@@ -65,11 +65,15 @@ class SeenAccount:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of a service, which answers at `addresses`. `revoked` are keys in the format of OpenSSH."""
+    """What was seen of a service, which answers at `addresses`. `revoked` are keys in the format of OpenSSH.
+
+    `signature` is that of the trust file, empty for the first one.
+    """
 
     trust: Trust
     addresses: frozenset[str] = frozenset()
     revoked: frozenset[str] = frozenset()
+    signature: bytes = b""
 
 
 class Memory:
@@ -143,12 +147,18 @@ def _service_json(seen: Seen) -> dict[str, object]:
         "service": seen.trust.service,
         "addresses": sorted(seen.addresses),
         "trust": seen.trust.text,
+        "trust_signature": seen.signature.decode(),
         "revoked": sorted(seen.revoked),
     }
 
 
 def _parse_service(value: Any) -> Seen:
-    return Seen(parse_trust(value["trust"].encode()), frozenset(value["addresses"]), frozenset(value["revoked"]))
+    return Seen(
+        trust=parse_trust(value["trust"].encode()),
+        addresses=frozenset(value["addresses"]),
+        revoked=frozenset(value["revoked"]),
+        signature=value["trust_signature"].encode(),
+    )
 
 
 def _account_json(account: SeenAccount) -> dict[str, object]:

@@ -61,18 +61,21 @@ class Trust:
         found.check(certificate.key, statement, namespace)
         return SignedBy(certificate.key, certificate.ca, certificate.valid_after, certificate.valid_before)
 
-    def check_successor(self, newer: Trust, signature: bytes | None) -> None:
+    def check_successor(self, newer: Trust, signature: bytes) -> None:
         """Check that a version is this one, or a later one that the recovery key has signed. Raises NotProved."""
         name = f"version {newer.version} of the trust file of {self.service}"
         if newer.version < self.version:
             raise NotProved(f"The service returned {name}, older than version {self.version}, which was seen before.")
-        if newer != self and (signature is None or not self._has_signed(newer, signature)):
+        if newer != self and not self.has_signed(newer, signature):
             raise NotProved(
                 f"The service returned {name}, which the recovery key of version {self.version} did not sign. Ask its "
                 "operator, and compare the file over another channel before you use it with --trust."
             )
 
-    def _has_signed(self, newer: Trust, signature: bytes) -> bool:
+    def has_signed(self, newer: Trust, signature: bytes) -> bool:
+        """Return whether the recovery key has signed a later version. Raises NotProved for a damaged signature."""
+        if not signature:
+            return False
         found = parse_signature(signature)
         for signer in self.recovery:
             if signer.key == found.key and signer.may_sign(TRUST_NAMESPACE):

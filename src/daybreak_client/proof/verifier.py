@@ -91,7 +91,9 @@ class Verifier:
                     f"its SHA-256 over another channel: {digest}. --trust FILE sets it in advance."
                 )
                 seen = Seen(served)
-            signature = get(f"{TRUST_PATH}.sig") if served.version > seen.trust.version else None
+            signature = seen.signature
+            if served.version > seen.trust.version:
+                signature = get(f"{TRUST_PATH}.sig") or b""
             if served.version == seen.trust.version and served.text != seen.trust.text:
                 raise NotProved(
                     f"The service returned version {served.version} of the trust file of {served.service} with other "
@@ -103,31 +105,37 @@ class Verifier:
                 self._note(
                     f"{served.service} has a new trust file, version {served.version}, signed by its recovery key."
                 )
-            return Seen(served, seen.addresses | {self.address}, seen.revoked | revoked)
+            return Seen(served, seen.addresses | {self.address}, seen.revoked | revoked, signature)
 
-        return self.memory.update_service(served.service, change)
+        return self._for_archive(self.memory.update_service(served.service, change))
 
     def pinned_trust(self, trust: Trust) -> Seen:
-        """Return what was seen of the service of a trust file that the user has, which replaces the one seen.
+        """Return what was seen of the service of a trust file that the user has. It replaces the one that was seen,
+        except for a later one that its recovery key has signed.
 
-        Raises NotProved for one that is older.
+        Raises NotProved if another later one was seen.
         """
 
         def change(seen: Seen | None) -> Seen:
             found = seen or Seen(trust)
             if self.address:
                 found = replace(found, addresses=found.addresses | {self.address})
+            if trust == found.trust:
+                return found
             if trust.version >= found.trust.version:
-                return replace(found, trust=trust)
-            if self.at is None:
+                return replace(found, trust=trust, signature=b"")
+            if self.at is None and not trust.has_signed(found.trust, found.signature):
                 raise NotProved(
                     f"The trust file is version {trust.version} of {trust.service}. This profile has seen version "
                     f"{found.trust.version}. Use that one, or remove {self.memory.service_folder(trust.service)}."
                 )
             return found
 
-        found = self.memory.update_service(trust.service, change)
-        return replace(found, trust=trust)
+        return self._for_archive(self.memory.update_service(trust.service, change))
+
+    def _for_archive(self, seen: Seen) -> Seen:
+        """Return what was seen, for an archive with the trust file of its time if the user has that."""
+        return seen if self.at is None or self.pinned is None else replace(seen, trust=self.pinned)
 
     def stored(self, service: str) -> Seen:
         """Return the trust of the service at `address`, else of this `service`, without a request.

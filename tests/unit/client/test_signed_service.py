@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -186,6 +187,27 @@ def test_rotated_trust_needs_the_recovery_key(
     assert fetch(folder) == WRONG
     service.trust = service.signer.trust(2) + b"# other\n"
     assert fetch(folder) == WRONG
+
+
+def test_pinned_trust_survives_a_rotation(service: SignedPublisher, folder: str, tmp_path: Path) -> None:
+    """A job has the first trust file for ever."""
+    pinned = tmp_path / "trust"
+    pinned.write_bytes(service.trust)
+    command = ("--require-signed", "--trust", str(pinned))
+    assert fetch(folder, *command) == PROVED
+    archive = shutil.copytree(folder, tmp_path / "archive")
+    service.signer.ca = ec.generate_private_key(ec.SECP256R1())
+    service.trust = service.signer.trust(2)
+    service.trust_signature = service.signer.sign_trust(service.trust)
+    publish_again(service)
+    for _ in range(2):
+        assert fetch(folder, *command) == PROVED
+    assert run(["verify", folder, "--offline", "--trust", str(pinned)]) == PROVED
+    for offline in ((), ("--offline",)):
+        assert run(["verify", str(archive), "--at", NOW.isoformat(), *offline]) == WRONG
+        assert run(["verify", str(archive), "--at", NOW.isoformat(), "--trust", str(pinned), *offline]) == PROVED
+    pinned.write_bytes(Signer().trust())
+    assert fetch(folder, *command) == WRONG
 
 
 def test_other_service_at_the_address_is_refused(service: SignedPublisher, folder: str) -> None:
