@@ -33,16 +33,9 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        status, length = 0, 0
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal status, length
-            if message["type"] == "http.response.start":
-                status, length = message["status"], content_length(message)
-            await send(message)
-
+        head = ResponseHead(send)
         try:
-            await self._app(scope, receive, send_and_note)
+            await self._app(scope, receive, head.send)
         finally:
             state = state_of(scope)
             self._log.info(
@@ -50,8 +43,8 @@ class AccessLogMiddleware:
                 request_id=request_id_of(scope),
                 method=redact(scope["method"])[:_METHOD_CHARACTERS],
                 path=logged_path(scope),
-                status=status,
-                length=length,
+                status=head.status,
+                length=head.length,
                 milliseconds=int((time.perf_counter() - started) * 100_000 + 0.5) / 100,
                 address=client_of(scope).address,
                 user_agent=user_agent_of(scope)[:_USER_AGENT_CHARACTERS],
@@ -62,9 +55,19 @@ class AccessLogMiddleware:
             )
 
 
-def content_length(message: Message) -> int:
-    """Return the Content-Length of an `http.response.start` message, 0 without one."""
-    return next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
+class ResponseHead:
+    """Notes the status and the Content-Length of a response while it is sent. Both are 0 if unknown."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = self.length = 0
+
+    async def send(self, message: Message) -> None:
+        """Pass a message on."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.length = next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
+        await self._send(message)
 
 
 def logged_path(scope: Scope) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daybreak.web.metrics import OPEN_REQUESTS, REQUEST_SECONDS, REQUESTS, RESPONSE_BYTES
-from daybreak.web.middleware.access_log import content_length
+from daybreak.web.middleware.access_log import ResponseHead
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 
@@ -24,24 +24,17 @@ class MetricsMiddleware:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        status, length = 0, 0
-
-        async def send_and_note(message: Message) -> None:
-            nonlocal status, length
-            if message["type"] == "http.response.start":
-                status, length = message["status"], content_length(message)
-            await send(message)
-
+        head = ResponseHead(send)
         OPEN_REQUESTS.inc()
         try:
-            await self._app(scope, receive, send_and_note)
+            await self._app(scope, receive, head.send)
         finally:
             OPEN_REQUESTS.dec()
             route = _path_pattern(scope)
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            REQUESTS.labels(route, method, str(status)).inc()
+            REQUESTS.labels(route, method, str(head.status)).inc()
             REQUEST_SECONDS.labels(route).observe(time.perf_counter() - started)
-            RESPONSE_BYTES.labels(route).inc(length)
+            RESPONSE_BYTES.labels(route).inc(head.length)
 
 
 def _path_pattern(scope: Scope) -> str:
