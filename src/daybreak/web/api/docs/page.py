@@ -18,9 +18,9 @@ from daybreak.web.api.docs.files import file_sections
 from daybreak.web.api.docs.help import help_topics
 from daybreak.web.api.docs.samples import problem_sample
 from daybreak.web.api.docs.sections import Sections
+from daybreak.web.curl_commands import ENTER_TOKEN_COMMAND, save_token_command
 from daybreak.web.dashboard.context import DashboardContext
-from daybreak.web.http.curl import ENTER_TOKEN_COMMAND, save_token_command
-from daybreak.web.http.share_profile import PROFILE_NAME
+from daybreak.web.share_profile import PROFILE_NAME
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -12,6 +12,7 @@ from daybreak.access.authorization import require
 from daybreak.catalogue.formats import format_named
 from daybreak.catalogue.resources import RESOURCES, resource_named
 from daybreak.domain.errors import FileStoreError, Forbidden, NotFound
+from daybreak.web.curl_commands import HEADER_FILE, save_token_command
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
 from daybreak.web.dashboard.files.archive import ArchivedFile, archive_pieces
 from daybreak.web.dashboard.files.queries import (
@@ -35,7 +36,6 @@ from daybreak.web.dashboard.freshness.view import freshness_view
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.rendering import is_partial, render_template
-from daybreak.web.http.curl import HEADER_FILE, save_token_command
 from daybreak.web.http.streaming import streamed
 from daybreak.web.transfers import with_first_piece
 

@@ -7,11 +7,11 @@ from daybreak.catalogue.formats import Format, format_named
 from daybreak.catalogue.resources import RESOURCES, Resource
 from daybreak.domain.delta import OPERATION, ResourceDelta
 from daybreak.domain.snapshot import ManifestEntry, Snapshot
+from daybreak.web.curl_commands import HEADER_FILE, download_command, file_url
 from daybreak.web.dashboard.files.queries import PublishedFiles
 from daybreak.web.dashboard.files.trend import row_change, sparkline
 from daybreak.web.dashboard.formatting import format_changes, make_visible
 from daybreak.web.dashboard.page_request import PageRequest
-from daybreak.web.http.curl import HEADER_FILE, download_command, file_url
 
 _MAXIMUM_CELL_LENGTH = 300
 _DELTA_DESCRIPTION = "Rows that changed since the snapshot before. An update deletes a row and inserts it again."

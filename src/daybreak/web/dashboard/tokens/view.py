@@ -12,7 +12,7 @@ from daybreak.domain.identity import ApiToken, ServeGzipAs
 from daybreak.events.expiring_tokens import DAYS_BEFORE
 from daybreak.web.dashboard.page_request import PageRequest
 from daybreak.web.dashboard.tokens.examples import FirstRequest, example_format
-from daybreak.web.http.share_profile import PROFILE_NAME, profile_data_url, share_profile
+from daybreak.web.share_profile import PROFILE_NAME, profile_data_url, share_profile
 
 DEFAULT_EXPIRY = "90"
 EXPIRIES: Mapping[str, tuple[str, timedelta | None]] = {

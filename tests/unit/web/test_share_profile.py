@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from delta_sharing.protocol import DeltaSharingProfile
 
-from daybreak.web.http.share_profile import profile_data_url, share_profile
+from daybreak.web.share_profile import profile_data_url, share_profile
 
 
 def test_python_client_reads_a_profile() -> None:
