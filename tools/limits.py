@@ -72,7 +72,7 @@ def _lifetimes() -> list[Row]:
 
 def _rates() -> list[Row]:
     from daybreak.access.hashing import QUEUE_LENGTH, TIMEOUT_SECONDS
-    from daybreak.access.throttle import MAX_KNOWN_DEVICES
+    from daybreak.access.throttle import CHANGES_PER_SEAT, MAX_KNOWN_DEVICES, TEST_EVENTS_PER_ACCOUNT
 
     return [
         _setting("Requests for links with one session or API token", "access.link_rate"),
@@ -83,6 +83,8 @@ def _rates() -> list[Row]:
         _setting("Login attempts in total", "access.login_overall"),
         _setting("Second-factor attempts for one seat from unknown devices", "access.second_factor_per_seat"),
         _setting("Second-factor attempts for one seat from one known device", "access.second_factor_per_seat"),
+        ("Forms and switches of the account of one seat", str(CHANGES_PER_SEAT), FIXED),
+        ("Test events to webhooks of one account", str(TEST_EVENTS_PER_ACCOUNT), FIXED),
         ("Known devices of one seat, those used last", str(MAX_KNOWN_DEVICES), FIXED),
         ("Password checks that wait or run in one worker, then `503 busy`", str(QUEUE_LENGTH), FIXED),
         ("Time for a password check, waiting included, then `503 busy`", _seconds(TIMEOUT_SECONDS), FIXED),

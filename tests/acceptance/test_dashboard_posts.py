@@ -355,6 +355,29 @@ def test_sign_out_clears_what_the_browser_has_stored(browser: Browser) -> None:
         assert browser.get(security).headers["Location"].startswith("/dashboard/sign-in"), path
 
 
+def test_operators_enter_the_password_before_every_change(browser: Browser, service_with_seats: Service) -> None:
+    browser.sign_in(OLGA)
+    service_with_seats.installation.add_second_factor_to_sessions(OLGA)
+    service_with_seats.installation.change(_age_authentication)
+    state = service_with_seats.installation.state()
+    known = {
+        "accounts": NORTH,
+        "seats": seat_id(OTTO),
+        "runs": state.read(lambda stores: stores.snapshots.recent(1))[0].snapshot_id,
+    }
+    state.close()
+    paths = [
+        path.replace("/dashboard/operator/", "")
+        for path in post_paths()
+        if path.startswith("/dashboard/operator/") and not path.endswith("/confirm")
+    ]
+    assert len(paths) > 8
+    for path in [re.sub(r"^(\w+)/[0-9a-f-]{36}", lambda part: f"{part[1]}/{known[part[1]]}", each) for each in paths]:
+        token = form_token(browser.get(f"/dashboard/{NORTH}/settings/security"))
+        found = browser.post(f"/dashboard/operator/{path}", {"csrf": token, "reason": "x", "decision": "accept"})
+        assert found.headers.get("Location", "").startswith("/dashboard/operator/confirm?"), path
+
+
 def _age_authentication(stores: Stores) -> None:
     for session, _ in stores.sessions.list_open(seat_id(OLGA), datetime.now(UTC)):
         stores.sessions.mark_reauthenticated(session.sid, datetime.now(UTC) - timedelta(hours=1))

@@ -139,3 +139,16 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title\n\n[a](#a-title) [b](#b) [c](none.md) [d](https://example.org/x)\n")
     assert list(broken_links(page)) == ["page.md: #b", "page.md: none.md"]
+
+
+def test_systemd_units_drop_every_privilege() -> None:
+    page = (DOCS / "how-to" / "operations.md").read_text("utf-8")
+    units = re.findall(r"```ini\n(\[Unit\].*?)```", page, re.DOTALL)
+    assert len(units) == 2
+    for unit in units:
+        lines = set(unit.splitlines())
+        assert lines >= {
+            "User=daybreak", "UMask=0077", "NoNewPrivileges=true", "CapabilityBoundingSet=", "ProtectSystem=strict",
+            "ProtectHome=true", "PrivateTmp=true", "PrivateDevices=true", "RestrictNamespaces=true",
+            "RestrictSUIDSGID=true", "SystemCallFilter=@system-service", "ReadWritePaths=/srv/daybreak",
+        }  # fmt: skip

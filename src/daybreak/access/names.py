@@ -6,23 +6,20 @@ import unicodedata
 
 from daybreak.credentials.redaction import contains_secret
 from daybreak.domain.errors import FieldFault, InvalidRequest
+from daybreak.domain.identity import HIDDEN_CHARACTERS
 
 MAX_NAME_LENGTH = 80
-# Control characters, lone surrogates, line and paragraph separators.
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def normalize_name(name: str, *, subject: str) -> str:
     """Return a name in Unicode form NFC, without spaces around it.
 
-    Raises InvalidRequest for an empty or long name, or one with line breaks or a secret. The message begins with
+    Raises InvalidRequest for an empty or long name, or one with hidden characters or a secret. The message begins with
     `subject`, such as `A token name`.
     """
     # Cut first, because normalization takes quadratic time in a run of combining marks.
     normalized = unicodedata.normalize("NFC", name[: 4 * MAX_NAME_LENGTH + 1]).strip()
-    if not 1 <= len(normalized) <= MAX_NAME_LENGTH or any(
-        unicodedata.category(letter) in _REFUSED_CATEGORIES for letter in normalized
-    ):
+    if not 1 <= len(normalized) <= MAX_NAME_LENGTH or HIDDEN_CHARACTERS.search(normalized):
         raise InvalidRequest(
             f"{subject} has 1 to {MAX_NAME_LENGTH} characters and no line breaks.",
             faults=(FieldFault("/name", f"Use 1 to {MAX_NAME_LENGTH} characters without line breaks."),),

@@ -189,9 +189,11 @@ async def contexts(services: AccessServices, active: ActiveSession) -> list[Cont
 async def switch(services: AccessServices, active: ActiveSession, client_id: str, caller: Caller) -> SwitchedContext:
     """Issue a token for another account of the seat. The token in the request stays valid.
 
-    Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`.
+    Raises Forbidden: `not_your_account` (foreign and unknown alike), `account_inactive`, `second_factor_required`;
+    RateLimited.
     """
     now = services.clock()
+    await throttle.count_attempt(services.state, throttle.change_rules(seat_id=active.seat.seat_id), now)
 
     def write(stores: Stores) -> RequestError | None:
         # Text that is not an id never reaches the database.

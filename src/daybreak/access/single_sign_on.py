@@ -29,6 +29,8 @@ from daybreak.settings import OidcSettings
 REQUEST_LIFETIME = timedelta(minutes=10)
 _MAXIMUM_CODE_LENGTH = 4096
 _RANDOM_BYTES = 32
+# Encrypted and in base64, it fits into the 4096 bytes that browsers accept with the name of a cookie.
+_MAXIMUM_COOKIE_CONTENT = 2900
 
 
 class SignInRefused(Forbidden):
@@ -83,6 +85,8 @@ async def begin(services: AccessServices, *, next_path: str, active: ActiveSessi
     started_at = int(services.clock().timestamp())
     sid, client_id = (active.session.sid, active.client_id) if active is not None else (None, "")
     pending = PendingRequest(state, nonce, code_verifier, next_path, started_at, sid, client_id)
+    if len(msgspec.json.encode(pending)) > _MAXIMUM_COOKIE_CONTENT:
+        pending = msgspec.structs.replace(pending, next_path="")
     url = await provider.authorization_url(_authorization_request(pending))
     cookie = sealed_text.seal(
         msgspec.json.encode(pending),

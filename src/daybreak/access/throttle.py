@@ -21,6 +21,9 @@ from daybreak.state.throttle import ThrottleRule
 # Each known device has its own second-factor limit, so this number bounds the guesses at a seat.
 MAX_KNOWN_DEVICES = 10
 _RESETS_PER_EMAIL = (Rate(3, timedelta(hours=1)), Rate(6, timedelta(days=1)))
+# Far more than a person needs. The number of rows in the audit trail has this bound.
+CHANGES_PER_SEAT = Rate(600, timedelta(minutes=10))
+TEST_EVENTS_PER_ACCOUNT = Rate(30, timedelta(hours=1))
 _IPV4_NETWORK_BITS = 24
 # The assignment to one site (RFC 6177 §2).
 _IPV6_NETWORK_BITS = 48
@@ -93,6 +96,16 @@ def second_factor_rules(settings: AccessSettings, *, seat_id: str, device_id: st
     """
     key = f"second_factor:{seat_id}" if device_id is None else f"second_factor:{seat_id}:{device_id}"
     return [_rule(key, rate) for rate in settings.second_factor_per_seat]
+
+
+def change_rules(*, seat_id: str) -> list[ThrottleRule]:
+    """Return the rules of requests of a signed-in seat that write rows: forms, and switches of the account."""
+    return [_rule(f"change:{seat_id}", CHANGES_PER_SEAT)]
+
+
+def test_event_rules(*, client_id: str) -> list[ThrottleRule]:
+    """Return the rules of test events, each of which is sent and stored for 30 days."""
+    return [_rule(f"webhook_test:{client_id}", TEST_EVENTS_PER_ACCOUNT)]
 
 
 def address_group(address: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -35,10 +36,10 @@ def doctor(*, config: Config = None, json: AsJson = False) -> int:
     """
     settings = settings_of(config)
     report = _print_check_json if json else _print_check
-    report("configuration", str(settings.file or "from the environment"), True)
     # The first check that failed with each error text: an unavailable component is reported once.
     failed: dict[str, str] = {}
     checks: tuple[tuple[str, Callable[[Settings], str]], ...] = (
+        ("configuration", _configuration),
         ("addresses", _addresses),
         ("state database", _state),
         ("keyring", _keyring),
@@ -72,6 +73,21 @@ def _print_check(check: str, text: str, passed: bool) -> None:
 
 def _print_check_json(check: str, text: str, passed: bool) -> None:
     print_json({"check": check, "ok": passed, "detail": text})
+
+
+def _configuration(settings: "Settings") -> str:
+    from daybreak.settings.load import secret_in_file
+
+    file = settings.file
+    if file is None:
+        return "from the environment"
+    mode, secret = stat.S_IMODE(file.stat().st_mode), secret_in_file(file)
+    if mode & 0o077 and secret is not None:
+        raise OperatorError(
+            f"{file} contains a secret in {secret}, and other users can read it (mode {mode:04o}). Run "
+            f"`chmod 600 {file}`, and replace the secret if another user may have read it."
+        )
+    return str(file)
 
 
 def _addresses(settings: "Settings") -> str:

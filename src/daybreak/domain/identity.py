@@ -38,6 +38,10 @@ def folded_email(email: str) -> str:
     return unicodedata.normalize("NFC", folded) if len(folded) <= MAX_EMAIL_INPUT_LENGTH else folded
 
 
+# Control characters, line separators, bidirectional controls (UAX 9) and lone surrogates.
+HIDDEN_CHARACTERS = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+
 class BillingState(msgspec.Struct, frozen=True):
     """`onboarding_billing_state` of an account."""
 

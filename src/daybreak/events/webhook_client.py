@@ -25,6 +25,8 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 TIMEOUT_SECONDS = 15.0
 _MAX_BODY_BYTES = 1024
+# With headers and certificates.
+_MAX_RESPONSE_BYTES = 256 * 1024
 _UNREACHABLE = "The host was not found, or its address is not public."
 
 
@@ -151,7 +153,42 @@ class _CheckedBackend(httpcore.AsyncNetworkBackend):
         if peer is None or not self._accepts(parse_address(peer[0])):
             await stream.aclose()
             raise RefusedAddressError(address)
-        return stream
+        return _BoundedStream(stream)
+
+
+class _BoundedStream(httpcore.AsyncNetworkStream):
+    """Connection that ends after a number of received bytes.
+
+    The limit of the body does not count headers, and a server may send any number of responses with status 100 first.
+    """
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+        self._received = 0
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - as above
+        part = await self._stream.read(max_bytes, timeout)
+        self._received += len(part)
+        if self._received > _MAX_RESPONSE_BYTES:
+            raise httpcore.ReadError("The response is too long.")
+        return part
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as above
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> httpcore.AsyncNetworkStream:
+        return _BoundedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 async def _resolve(host: str, port: int) -> list[str]:

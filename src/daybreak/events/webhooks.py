@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from daybreak.access import throttle
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import require
 from daybreak.access.services import AccessServices
@@ -153,9 +154,11 @@ async def remove(services: AccessServices, principal: Principal, endpoint_id: st
 
 
 async def send_test(services: AccessServices, principal: Principal, endpoint_id: str, caller: Caller) -> None:
-    """Have a test event sent to a webhook. Raises NotFound, Forbidden, Conflict for a disabled one."""
+    """Have a test event sent to a webhook. Raises NotFound, Forbidden, RateLimited, Conflict for a disabled one."""
     _require(services, principal)
     now, key = services.clock(), services.random(16).hex()
+    rules = throttle.test_event_rules(client_id=principal.account.client_id)
+    await throttle.count_attempt(services.state, rules, now)
 
     def write(stores: Stores) -> RequestError | None:
         webhook = _own(stores, principal, endpoint_id)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,6 +21,11 @@ CONFIG_VARIABLE = "DAYBREAK_CONFIG"
 # Variables of the client, which may run in the same environment, and of this program.
 _OTHER_VARIABLES = frozenset({"CONFIG", "SERVICE", "TOKEN", "TOKEN_FILE", "ACCOUNT", "PROFILE", "PLAIN_HTTP"})
 # Kubernetes adds these to every container when a service is named daybreak or daybreak-...
+_SECRET_NAMES = ("password", "client_secret")
+# Names that Spark and its connectors use, such as fs.s3a.secret.key.
+_SECRET_SPARK_NAME = re.compile(
+    r"password|secret|token|credential|(access|account|private|api)[._-]?key", re.IGNORECASE
+)
 _KUBERNETES = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)")
 
 
@@ -66,6 +72,29 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     if settings is None or faults:
         raise SettingsFault(source, faults)
     return settings
+
+
+def secret_in_file(path: Path) -> str | None:
+    """Return the name of a setting in a file whose value is a secret, None without one. Raises OperatorError."""
+    document = _read_file(path)
+    for key in known_settings():
+        section, _, name = key.rpartition(".")
+        values = document.get(section, {}) if section else document
+        value = values.get(name) if isinstance(values, dict) else None
+        if isinstance(value, dict):
+            if any(_SECRET_SPARK_NAME.search(word) or _has_password(text) for word, text in value.items()):
+                return key
+        elif value and (name in _SECRET_NAMES or _has_password(value)):
+            return key
+    return None
+
+
+def _has_password(value: object) -> bool:
+    """Return whether a value is a URL with a password."""
+    if not isinstance(value, str) or "://" not in value:
+        return False
+    parts = urlsplit(value)
+    return parts.password is not None or "password=" in parts.query.lower()
 
 
 def _read_file(path: Path) -> dict[str, object]:

@@ -21,7 +21,7 @@ from daybreak.access.second_factor import complete_login
 from daybreak.access.services import AccessServices
 from daybreak.access.sessions import ActiveSession, active_session, reauthenticate, require_recent_password
 from daybreak.access.single_sign_on import SignInRefused
-from daybreak.credentials.sealed_text import seal
+from daybreak.credentials.sealed_text import seal, unseal
 from daybreak.domain.errors import (
     Forbidden,
     NotFound,
@@ -545,3 +545,15 @@ def test_unconfigured_single_sign_on_is_not_found(setup: Setup) -> None:
         setup.instance.run(single_sign_on.begin(setup.instance.services, next_path=""))
     with pytest.raises(NotFound):
         setup.instance.run(single_sign_on.verify_response(setup.instance.services, "", {}, CALLER))
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\u20ac"])
+def test_cookie_stays_below_the_limit_of_browsers(setup: Setup, character: str) -> None:
+    for length in (1, 2000, 3900):
+        next_path = "/dashboard/" + character * length
+        begun = setup.instance.run(single_sign_on.begin(setup.services, next_path=next_path))
+        assert len(begun.cookie) < 4000
+        content = unseal(begun.cookie, purpose="oidc-request", keyring=setup.services.keyring.current())
+        assert content is not None
+        assert json.loads(content)["next_path"] in (next_path, "")
+        assert length > 1 or json.loads(content)["next_path"]

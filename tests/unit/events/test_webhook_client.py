@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -121,3 +124,21 @@ def test_proxy_variables_are_ignored(receive: Receive, monkeypatch: pytest.Monke
         monkeypatch.setenv(name, proxy.url("/"))
     outcome, _ = _send(receiver.url(), allowed=LOOPBACK)
     assert (outcome.status, proxy.received) == (200, [])
+
+
+def test_endless_interim_responses_end_the_attempt() -> None:
+    """They come before the body, whose limit does not count them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def flood() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                while True:
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+        thread = threading.Thread(target=flood)
+        thread.start()
+        outcome, _ = _send(f"http://localhost:{listener.getsockname()[1]}/", allowed=LOOPBACK)
+        thread.join()
+    assert (outcome.status, outcome.detail) == (None, "The connection ended without a valid HTTP response.")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from daybreak.access import sessions
 from daybreak.access.services import AccessServices
 from daybreak.credentials import webhook_secret
-from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound, RateLimited
 from daybreak.domain.events import DeliveryState
 from daybreak.domain.identity import Principal
 from daybreak.events import webhooks
@@ -153,6 +153,16 @@ def test_disabled_webhook_is_not_tested(events: Events, services: AccessServices
     events.instance.run(webhooks.disable(services, principal, endpoint_id, CALLER))
     with pytest.raises(Conflict):
         events.instance.run(webhooks.send_test(services, principal, endpoint_id, CALLER))
+
+
+def test_number_of_test_events_is_bounded(events: Events, services: AccessServices) -> None:
+    owner = _principal(events)
+    endpoint_id = _create(events, owner).webhook.endpoint_id
+    for _ in range(30):
+        events.instance.run(webhooks.send_test(services, owner, endpoint_id, CALLER))
+    with pytest.raises(RateLimited):
+        events.instance.run(webhooks.send_test(services, owner, endpoint_id, CALLER))
+    assert len(events.instance.audit("webhook.tested")) == 30
 
 
 def test_failed_delivery_is_retried_with_its_id(events: Events, services: AccessServices) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from daybreak.domain.errors import OperatorError
 from daybreak.settings import Rate, SettingsFault, load_settings
+from daybreak.settings.load import secret_in_file
 from daybreak.settings.reference import setting_rows
 from daybreak.settings.text_forms import InvalidValue, duration_in_words, format_duration, parse_duration
 
@@ -333,3 +334,21 @@ def test_references_to_secrets_are_settings_of_spark(tmp_path: Path) -> None:
 def test_misspelled_variable_has_a_suggestion(variable: str, suggestion: str) -> None:
     found = faults(None, {"DAYBREAK_SOURCE__LOCATION": "x", variable: "2"})
     assert found == {variable: f"is not a setting. Did you mean {suggestion}?"}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[state]\nurl = "postgresql://daybreak:secret@db/daybreak"', "state.url"),
+        ('[source]\nlocation = "postgresql://db/platform?user=a&password=b"', "source.location"),
+        ('[mail]\npassword = "secret"', "mail.password"),
+        ('[oidc]\nclient_secret = "secret"', "oidc.client_secret"),
+        ('[source.spark]\n"spark.hadoop.fs.s3a.secret.key" = "secret"', "source.spark"),
+        ('[state]\nurl = "postgresql://daybreak@db/daybreak"', None),
+        ('[oidc]\nclient_secret_file = "secret"\npassword_login = true', None),
+        ('[mail]\npassword = ""', None),
+        ("", None),
+    ],
+)
+def test_secret_in_a_file_is_found(tmp_path: Path, text: str, key: str | None) -> None:
+    assert secret_in_file(written(tmp_path, text)) == key

@@ -16,6 +16,7 @@ from uuid import UUID
 from daybreak.domain.email_address import is_email_address
 from daybreak.domain.errors import OperatorError
 from daybreak.domain.identity import (
+    HIDDEN_CHARACTERS,
     PHONE_NUMBER_TYPES,
     ROLES,
     Account,
@@ -55,6 +56,13 @@ class Fields(ABC):
         else:
             self.add_fault(name, f"must be {expected}, not {_quoted(value)}")
         return ""
+
+    def personal_name(self, name: str) -> str:
+        """Read a required name. Characters that would hide or reorder the text around it become a space."""
+        found = self.text(
+            name, lambda text: len(text) <= _MAX_NAME_LENGTH, f"text of at most {_MAX_NAME_LENGTH} characters"
+        )
+        return HIDDEN_CHARACTERS.sub(" ", found).strip() if HIDDEN_CHARACTERS.search(found) else found
 
     def uuid(self, name: str) -> str:
         """Read a required UUID as lower-case text with dashes."""
@@ -105,8 +113,8 @@ def read_account(row: Fields, billing: Fields) -> Account:
     """Read an account. `billing` holds the fields of its `onboarding_billing_state`."""
     return Account(
         client_id=row.uuid("client_id"),
-        first_name=row.text("first_name", _is_name, f"text of at most {_MAX_NAME_LENGTH} characters"),
-        last_name=row.text("last_name", _is_name, f"text of at most {_MAX_NAME_LENGTH} characters"),
+        first_name=row.personal_name("first_name"),
+        last_name=row.personal_name("last_name"),
         phone_number=row.text(
             "phone_number", lambda text: _E164.fullmatch(text) is not None, "a number such as +15550100000"
         ),
@@ -187,10 +195,6 @@ def _repeated(label: str, keys: Sequence[str]) -> Iterator[str]:
         if key and key in seen:
             yield f"{label} {key} appears twice"
         seen.add(key)
-
-
-def _is_name(text: str) -> bool:
-    return len(text) <= _MAX_NAME_LENGTH
 
 
 def _quoted(value: object) -> str:

@@ -100,7 +100,7 @@ SWITCH_CONTEXT = Operation(
     credential=SESSION,
     body=JsonBody(ContextRequest),
     response=ResponseType("The token for the account.", SwitchResult),
-    problems=("not_your_account", "account_inactive"),
+    problems=("not_your_account", "account_inactive", "rate_limited"),
 )
 LOG_OUT = Operation(
     operation_id="logOut",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from daybreak.domain.errors import InvalidRequest
 from daybreak.state.throttle import ThrottleRule
 from daybreak.web.dashboard.page_request import PageRequest
@@ -15,23 +18,22 @@ def new_form_id(page: PageRequest) -> str:
     return page.dashboard.services.random(_LENGTH // 2).hex()
 
 
-async def claim_form(page: PageRequest, form_id: str) -> bool:
-    """Record that a form is being processed; return False if it already was.
+@asynccontextmanager
+async def claimed_form(page: PageRequest, form_id: str) -> AsyncIterator[bool]:
+    """Record that a form is being processed, and enter with False if it already was.
 
-    The record is in the state database, so that two clicks handled by two workers count as one.
-    Raises InvalidRequest if the id is malformed.
+    The record is in the state database, so that two clicks handled by two workers count as one. After any error it is
+    removed, so that the form can be sent again. Raises InvalidRequest if the id is malformed.
     """
     if len(form_id) != _LENGTH or not form_id.isalnum():
         raise InvalidRequest("The form is incomplete. Open the page again.")
-    rule = ThrottleRule(_key(page, form_id), 1, _LIFETIME_SECONDS)
-    limit = await page.dashboard.services.state.awrite(lambda stores: stores.throttle.count([rule], page.now))
-    return limit is None
-
-
-async def release_form(page: PageRequest, form_id: str) -> None:
-    """Remove that record, so that a rejected form can be corrected and sent again."""
-    await page.dashboard.services.state.awrite(lambda stores: stores.throttle.clear(_key(page, form_id)))
-
-
-def _key(page: PageRequest, form_id: str) -> str:
-    return f"form:{page.session.sid}:{form_id}"
+    rule = ThrottleRule(f"form:{page.session.sid}:{form_id}", 1, _LIFETIME_SECONDS)
+    state = page.dashboard.services.state
+    claimed = await state.awrite(lambda stores: stores.throttle.count([rule], page.now)) is None
+    completed = False
+    try:
+        yield claimed
+        completed = True
+    finally:
+        if claimed and not completed:
+            await state.awrite(lambda stores: stores.throttle.clear(rule.key))

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from daybreak.access import throttle
 from daybreak.access.accounts import granted_accounts
 from daybreak.access.audit_trail import EventOrigin
 from daybreak.access.authorization import account_fault, has_second_factor, not_your_account
@@ -105,8 +106,11 @@ async def load_page_request(dashboard: DashboardContext, request: Request, clien
 
 
 async def read_page_form(page: PageRequest) -> dict[str, str]:
-    """Read the posted form of a page. Raises Forbidden(cross_site) or InvalidRequest."""
-    return await read_verified_form(page.dashboard, page.request, page.session.sid)
+    """Read the posted form of a page, and count it. Raises Forbidden(cross_site), InvalidRequest or RateLimited."""
+    form = await read_verified_form(page.dashboard, page.request, page.session.sid)
+    rules = throttle.change_rules(seat_id=page.seat.seat_id)
+    await throttle.count_attempt(page.dashboard.services.state, rules, page.now)
+    return form
 
 
 def require_operator(page: PageRequest) -> None:

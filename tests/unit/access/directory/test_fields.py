@@ -12,7 +12,7 @@ import pytest
 from daybreak.access.directory.document import read_directory
 from daybreak.access.directory.platform_rows import directory_from_rows
 from daybreak.domain.errors import OperatorError
-from daybreak.domain.identity import Account, BillingState, Grant, Seat
+from daybreak.domain.identity import HIDDEN_CHARACTERS, Account, BillingState, Grant, Seat
 from daybreak.state.directory import Directory
 
 CLIENT = "aaaaaaaa-0000-4000-8000-000000000001"
@@ -133,3 +133,19 @@ def test_whole_decimals_are_counts() -> None:
     for value in (Decimal("7.5"), Decimal("NaN"), float("inf"), Decimal("-1.0")):
         with pytest.raises(OperatorError, match=used):
             from_rows(ACCOUNT | {used: value}, SEAT_FIELDS, ACCESS)
+
+
+@FORMS
+@pytest.mark.parametrize("name", ["Ada\u202egnp.exe", "Ada\r\nBcc: x", "\x1b[31mAda", "Ada\u2028", "\u2066Ada\u2069"])
+def test_characters_that_hide_or_reorder_text_are_removed(read: Any, name: str) -> None:
+    account = read(ACCOUNT | {"first_name": name, "last_name": name}, SEAT_FIELDS, ACCESS).accounts[0]
+    for text in (account.first_name, account.last_name):
+        assert "Ada" in text
+        assert text.isprintable()
+        assert HIDDEN_CHARACTERS.search(text) is None
+
+
+@FORMS
+def test_names_of_other_scripts_are_unchanged(read: Any) -> None:
+    for name in ("\u05d3\u05d5\u05d3", "\u0639\u0644\u064a", "Zo\u00eb O\u2019Neil", "\u0915\u094d\u200d\u0937"):
+        assert read(ACCOUNT | {"first_name": name}, SEAT_FIELDS, ACCESS).accounts[0].first_name == name

@@ -1,4 +1,4 @@
-"""Recent password of an operator, which changes to accounts and seats require."""
+"""Recent password of an operator, which changes to accounts and seats and decisions on runs require."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from daybreak.snapshots.run_requests import request_run, waiting_requests
 from daybreak.state.run_requests import RunRequest
 from daybreak.state.stores import Stores
 from daybreak.web.dashboard.operator.comparison import confirmation, is_confirmed, leaders_with_findings
+from daybreak.web.dashboard.operator.confirmation import prompt_if_needed
 from daybreak.web.dashboard.operator.run_view import progress_views, run_context, runs_context, runs_version
 from daybreak.web.dashboard.outcome import SUCCESS, Flash, PageOutcome, invalid_field
 from daybreak.web.dashboard.page_layout import operator_path, render_page
@@ -63,6 +64,9 @@ async def show_run(page: PageRequest) -> Response:
 async def decide_on_run(page: PageRequest) -> Response:
     """Publish or discard a held snapshot. The reason is recorded in the audit trail."""
     form = await read_page_form(page)
+    prompt = prompt_if_needed(page, f"runs/{page.request.path_params['snapshot_id']}")
+    if prompt is not None:
+        return prompt
     run, reason = await _requested_run(page), form.get("reason", "").strip()[:_MAXIMUM_REASON_LENGTH]
     if not reason:
         return await _run_page(page, run, invalid_field("reason", "Enter a reason."))
@@ -92,6 +96,9 @@ def _decide(page: PageRequest, snapshot_id: str, decision: str, reason: str) -> 
 async def request_new_run(page: PageRequest) -> Response:
     """Ask a builder for a manual run, or for another attempt at a failed day."""
     form, services = await read_page_form(page), page.dashboard.services
+    prompt = prompt_if_needed(page, "runs")
+    if prompt is not None:
+        return prompt
     request_id, actor = services.access.new_id(), page.seat.email
     try:
         day = date.fromisoformat(form["day"]) if form.get("day") else None

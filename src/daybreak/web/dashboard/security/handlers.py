@@ -18,7 +18,7 @@ from daybreak.domain.errors import (
     Unavailable,
 )
 from daybreak.web.dashboard.browser_session import clear_session, raise_if_ended, replace_session_cookie
-from daybreak.web.dashboard.form_ids import claim_form
+from daybreak.web.dashboard.form_ids import claimed_form
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
@@ -105,9 +105,10 @@ async def replace_recovery_codes(page: PageRequest) -> Response:
     access = page.dashboard.services.access
     try:
         sessions.require_recent_password(access, page.session)
-        if not await claim_form(page, form.get("form_id", "")):
-            return _redirect(page, "codes-exist")
-        codes = await enrolment.replace_recovery_codes(access, page.active_session, page.caller)
+        async with claimed_form(page, form.get("form_id", "")) as is_first:
+            if not is_first:
+                return _redirect(page, "codes-exist")
+            codes = await enrolment.replace_recovery_codes(access, page.active_session, page.caller)
     except Forbidden as error:
         return prompt_or_raise(page, error, _PATH)
     return _recovery_codes_page(page, codes, replaced=True)

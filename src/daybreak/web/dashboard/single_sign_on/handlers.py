@@ -83,7 +83,7 @@ async def _reauthenticate(dashboard: DashboardContext, request: Request, verifie
     except Unauthenticated as error:
         raise_if_ended(error)
         raise
-    response = redirect(dashboard, verified.request.next_path)
+    response = redirect(dashboard, verified.request.next_path or "/dashboard/")
     replace_session_cookie(dashboard, response, session)
     return response
 

@@ -15,7 +15,7 @@ from daybreak.access.sessions import require_recent_password
 from daybreak.domain.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from daybreak.domain.identity import ApiToken
 from daybreak.web.dashboard.error_pages import EmptyState, error_state
-from daybreak.web.dashboard.form_ids import claim_form, new_form_id, release_form
+from daybreak.web.dashboard.form_ids import claimed_form, new_form_id
 from daybreak.web.dashboard.freshness.queries import load_status
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, invalid_field, rejected
 from daybreak.web.dashboard.page_layout import render_page
@@ -83,22 +83,21 @@ async def create_token(page: PageRequest) -> Response:
         return _form_page(page, values, invalid_field("expiry", "Choose an option from the list."))
     if values["delivery"] not in DELIVERIES:
         return _form_page(page, values, invalid_field("delivery", "Choose an option from the list."))
-    form_id = form.get("form_id", "")
-    if not await claim_form(page, form_id):
-        return redirect(page.dashboard, page.path(f"{_PATH}?done=token-exists"))
     _, lifetime = EXPIRIES[values["expiry"]]
     _, serve_gzip_as = DELIVERIES[values["delivery"]]
     try:
-        created = await api_tokens.create(
-            page.dashboard.services.access,
-            page.principal,
-            name=values["name"],
-            expires_at=page.now + lifetime if lifetime is not None else None,
-            caller=page.caller,
-            options=TokenOptions(serve_gzip_as, _networks(values)),
-        )
+        async with claimed_form(page, form.get("form_id", "")) as is_first:
+            if not is_first:
+                return redirect(page.dashboard, page.path(f"{_PATH}?done=token-exists"))
+            created = await api_tokens.create(
+                page.dashboard.services.access,
+                page.principal,
+                name=values["name"],
+                expires_at=page.now + lifetime if lifetime is not None else None,
+                caller=page.caller,
+                options=TokenOptions(serve_gzip_as, _networks(values)),
+            )
     except (InvalidRequest, Conflict) as error:
-        await release_form(page, form_id)
         return _form_page(page, values, rejected(error, _field_of(error)))
     return render_page(page, "tokens/created.html", "tokens", created_context(page, created))
 

@@ -12,7 +12,7 @@ from daybreak.domain.events import Webhook
 from daybreak.events import webhooks
 from daybreak.events.webhooks import LoggedDelivery
 from daybreak.web.dashboard.error_pages import error_state
-from daybreak.web.dashboard.form_ids import claim_form, new_form_id, release_form
+from daybreak.web.dashboard.form_ids import claimed_form, new_form_id
 from daybreak.web.dashboard.outcome import SUCCESS, PageOutcome, rejected
 from daybreak.web.dashboard.page_layout import render_page
 from daybreak.web.dashboard.page_request import PageRequest, read_page_form
@@ -54,12 +54,13 @@ async def create_webhook(page: PageRequest) -> Response:
     prompt = _prompt_if_needed(page, url)
     if prompt is not None:
         return prompt
-    if not await claim_form(page, form_id):
-        return redirect(page.dashboard, page.path(f"{_PATH}?done=webhook-exists"))
+    access = page.dashboard.services.access
     try:
-        created = await webhooks.create(page.dashboard.services.access, page.principal, url=url, caller=page.caller)
+        async with claimed_form(page, form_id) as is_first:
+            if not is_first:
+                return redirect(page.dashboard, page.path(f"{_PATH}?done=webhook-exists"))
+            created = await webhooks.create(access, page.principal, url=url, caller=page.caller)
     except (InvalidRequest, Conflict) as error:
-        await release_form(page, form_id)
         return _form_page(page, url, rejected(error, "url"))
     return _secret_page(page, created, rotated=False)
 
@@ -139,9 +140,10 @@ async def rotate_secret(page: PageRequest) -> Response:
     access = page.dashboard.services.access
     try:
         require_recent_password(access, page.session)
-        if not await claim_form(page, form.get("form_id", "")):
-            return _redirect(page, "secret-exists")
-        rotated = await webhooks.rotate(access, page.principal, _endpoint_id(page), page.caller)
+        async with claimed_form(page, form.get("form_id", "")) as is_first:
+            if not is_first:
+                return _redirect(page, "secret-exists")
+            rotated = await webhooks.rotate(access, page.principal, _endpoint_id(page), page.caller)
     except Forbidden as error:
         return prompt_or_raise(page, error, f"{_PATH}/{_endpoint_id(page)}/rotate")
     return _secret_page(page, rotated, rotated=True)
