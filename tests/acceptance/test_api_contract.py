@@ -21,10 +21,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from daybreak.access import throttle
 from daybreak.credentials import keyring, session_jwt, signed_link, totp
 from daybreak.credentials.session_jwt import Claims, TokenType
 from daybreak.credentials.signed_link import LinkTarget
 from daybreak.domain.identity import Grant
+from daybreak.state.stores import Stores
 from daybreak.web.api import examples
 from tests.acceptance.conftest import new_installation
 from tests.acceptance.installation import (
@@ -367,6 +369,15 @@ def exceed_rates(service: Service) -> None:
     until_limited(lambda: service.log_in("flood@example.org"))
     until_limited(lambda: service.request("POST", f"{AUTH}/reauthenticate", token=session, json={"password": "x"}))
     until_limited(lambda: calls["sendSecondFactor"](token=pending))
+    (rule,) = throttle.change_rules(seat_id=seat_id(MAYA))
+    now = datetime.now(UTC)
+
+    def exhaust(stores: Stores) -> None:
+        while stores.throttle.count([rule], now) is None:
+            pass
+
+    service.installation.change(exhaust)
+    assert calls["switchContext"](token=session).status_code == 429
     calls["beginSecondFactor"](token=enrolling)
     until_limited(lambda: calls["confirmSecondFactor"](token=enrolling))
     files = service.token(FREYA, FOREIGN)
